@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"runtime"
@@ -50,7 +51,11 @@ func (i inspections) answer(ctx context.Context, r *operator.Request) (a operato
 	case operator.List:
 		a.IDs, a.More, err = i.list(ctx, r.Entity.Kind, r.List)
 	case operator.Reminders, operator.CancelReminder, operator.RetryReminder:
-		a.Reminders, err = i.reminders(ctx, r)
+		if r.Entity.ID == "" {
+			a.IDs, a.More, err = i.dues(ctx, r)
+		} else {
+			a.Reminders, err = i.reminders(ctx, r)
+		}
 	case operator.Dump:
 		a.Result = i.stacks()
 	default:
@@ -145,23 +150,30 @@ func (i inspections) list(ctx context.Context, kind string, l operator.Listing) 
 	if k == nil || k.Desc.Singleton {
 		return nil, false, fmt.Errorf("this node knows no entity type %s with shards (ask a node that hosts the type)", clip(kind))
 	}
-	limit, room := maxListed, i.node.driver.MaxResult()/2
-	if l.Limit > 0 {
-		limit = min(limit, l.Limit)
-	}
 	asked, key := codegen.Listing{Prefix: l.Prefix, After: l.After, Active: l.Active}, ""
 	if l.Where != "" {
 		if key, err = where(k, l.Where, &asked); err != nil {
 			return nil, false, err
 		}
 	}
-	lister := node.InvokerOf(k).(codegen.Lister)
-	for id, err := range lister.List(ctx, asked) {
+	ids, more, err = i.page(node.InvokerOf(k).(codegen.Lister).List(ctx, asked), l.Limit)
+	for n, id := range ids {
+		ids[n] = strings.TrimPrefix(id, key)
+	}
+	return ids, more, err
+}
+
+// page returns the first of all, as many as an answer may have and, unless limit is 0, at most limit.
+func (i inspections) page(all iter.Seq2[string, error], limit int) (ids []string, more bool, err error) {
+	most, room := maxListed, i.node.driver.MaxResult()/2
+	if limit > 0 {
+		most = min(most, limit)
+	}
+	for id, err := range all {
 		if err != nil {
 			return nil, false, err
 		}
-		id = strings.TrimPrefix(id, key)
-		if room -= len(id); len(ids) == limit || room < 0 && len(ids) > 0 {
+		if room -= len(id); len(ids) == most || room < 0 && len(ids) > 0 {
 			return ids, true, nil
 		}
 		ids = append(ids, id)
@@ -215,13 +227,35 @@ func indexKey(kind, value string) ([]byte, error) {
 	return codegen.AppendIntIndex(nil, field, v), err
 }
 
+// dues returns the entities of a type that have reminders, each with its earliest due time.
+func (i inspections) dues(ctx context.Context, r *operator.Request) (keys []string, more bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	k, err := i.reminding(r.Entity.Kind)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case r.Command != operator.Reminders:
+		return nil, false, errors.New("to cancel or retry a reminder, name its entity")
+	}
+	return i.page(node.Dues(ctx, k, r.List.After), r.List.Limit)
+}
+
+func (i inspections) reminding(kind string) (*node.Kind, error) {
+	k := (*i.node.driver.Kinds.Load())[kind]
+	if k == nil || k.Desc.Singleton {
+		return nil, fmt.Errorf("this node knows no entity type %s with reminders (singletons have none; ask a node that hosts it)", clip(kind))
+	}
+	return k, nil
+}
+
 // reminders returns the reminders of an entity, after it has changed one if the request says so.
 func (i inspections) reminders(ctx context.Context, r *operator.Request) ([]operator.Reminder, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	k := (*i.node.driver.Kinds.Load())[r.Entity.Kind]
-	if k == nil || k.Desc.Singleton {
-		return nil, fmt.Errorf("this node knows no entity type %s with reminders (singletons have none; ask a node that hosts it)", clip(r.Entity.Kind))
+	k, err := i.reminding(r.Entity.Kind)
+	if err != nil {
+		return nil, err
 	}
 	ref := codegen.NewRef(node.InvokerOf(k), r.Entity.ID, nil)
 	if err := ref.Err(); err != nil {

@@ -261,10 +261,11 @@ var commands = []command{
 		},
 	},
 	{
-		name: "reminders", args: []argument{argType, argID}, timeout: 10 * time.Second, run: entityReminders,
-		about: "Lists the reminders of an entity of a durable type, or changes one: to cancel one or to run one again\nthat was given up takes the right of an operator.",
+		name: "reminders", args: []argument{argType, argID.orNone()}, timeout: time.Minute, run: entityReminders,
+		about: "Lists the reminders of an entity, or changes one: to cancel one or to run one again that was given up\ntakes the right of an operator. Without an ID it lists the entities of the type that have reminders to\nrun, each with the earliest time at which one is due, in the order of these times: late ones are first.",
 		flags: func(f *flag.FlagSet, o *options) {
 			f.StringVar(&o.cancel, "cancel", "", "cancel the reminder of this `name`")
+			f.IntVar(&o.list.Limit, "limit", 1000, "without an ID, list at most this `number` of entities; 0: all")
 			f.StringVar(&o.retry, "retry", "", "run the reminder of this `name` again, which was given up")
 		},
 	},

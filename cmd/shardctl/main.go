@@ -43,7 +43,7 @@ One entity
   where TYPE [ID]              print the home of an entity or a singleton, and the reason for it
   entity TYPE ID               print what is known of an entity: its home, state and log lines
   entities TYPE                list the ids of a type's entities
-  reminders TYPE ID            list the reminders of an entity, cancel one, or run one again
+  reminders TYPE [ID]          list who has reminders; list those of an entity, cancel one, or run one again
   call TYPE METHOD ID [JSON]   call an entity through a gateway
   state TYPE [ID]              list the entities whose state cannot be read; print, replace or drop a state
   passivate TYPE ID            end an entity's activation; its next call activates it again

@@ -22,11 +22,65 @@ type jsonReminder struct {
 	GivenUp string    `json:"givenUp,omitempty"`
 }
 
+// A jsonReminded is one line of the output of reminders -json without an id. Fields are added, never
+// changed.
+type jsonReminded struct {
+	ID     string    `json:"id"`
+	Base64 bool      `json:"base64,omitempty"` // the id is not UTF-8, and ID has it in base64
+	Due    time.Time `json:"due"`
+}
+
+// reminded lists the entities of a type that have reminders. It asks for one more than -limit, to say
+// whether there are others.
+func reminded(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
+	limit, n, more := o.list.Limit, 0, false
+	if limit > 0 {
+		limit++
+	}
+	t := tableOf(o, "ENTITY", "DUE")
+	for e, err := range c.Reminded(ctx, o.kind, limit) {
+		switch {
+		case err != nil:
+			return err
+		case o.list.Limit > 0 && n == o.list.Limit:
+			more = true
+			continue
+		}
+		n++
+		if o.json {
+			line := jsonReminded{Due: e.Due}
+			line.ID, line.Base64 = textOf(e.ID)
+			if err := printJSONLine(w, line); err != nil {
+				return err
+			}
+			continue
+		}
+		t.row(shown(e.ID), e.Due.Format(time.RFC3339))
+	}
+	switch {
+	case o.json:
+		return nil
+	case n == 0:
+		_, err := fmt.Fprintf(w, "no entity of %s has reminders that are to run\n", o.kind)
+		return err
+	}
+	err := t.print(w)
+	if more {
+		_, printErr := fmt.Fprintln(w, "there are more (take a higher -limit; 0: all)")
+		err = orErr(err, printErr)
+	}
+	return err
+}
+
 // entityReminders lists the reminders of an entity, after it has changed one if flags say so.
 func entityReminders(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	var all []admin.Reminder
 	var err error
 	switch {
+	case o.id == "" && o.cancel+o.retry != "":
+		return errors.New("-cancel and -retry change a reminder of one entity (say which: shardctl reminders TYPE ID)")
+	case o.id == "":
+		return reminded(ctx, c, o, w)
 	case o.cancel != "" && o.retry != "":
 		return errors.New("-cancel and -retry exclude each other (call shardctl for each)")
 	case o.cancel != "":

@@ -19,6 +19,7 @@ import (
 func TestReminders(t *testing.T) {
 	t.Parallel()
 	url := runJetStream(t, t.TempDir()).URL()
+	var bells *vault.BellClient
 	begin := func() (*vault.AlarmClient, func()) {
 		n := shard.New(shard.Config{
 			Cluster: "bank", Name: "w1", Transport: natstransport.New(url), Store: openStore(t, url),
@@ -26,7 +27,9 @@ func TestReminders(t *testing.T) {
 		})
 		t.Cleanup(func() { _ = n.Close() })
 		require.NoError(t, vault.HostAlarm(n, func() *vault.Alarm { return &vault.Alarm{} }))
+		require.NoError(t, vault.HostBell(n, func() *vault.Bell { return &vault.Bell{} }))
 		require.NoError(t, n.Start(t.Context()))
+		bells = vault.NewBellClient(n)
 		return vault.NewAlarmClient(n), func() { require.NoError(t, n.Shutdown(t.Context())) }
 	}
 	alarms, stop := begin()
@@ -39,6 +42,7 @@ func TestReminders(t *testing.T) {
 		require.Contains(t, o.stderr, stderr, args)
 	}
 	expect("reminders Alarm a", exitOK, "Alarm/a has no reminders\n", "")
+	expect("reminders Alarm", exitOK, "no entity of Alarm has reminders that are to run\n", "")
 	due := time.Date(2099, 1, 2, 3, 4, 5, 0, time.UTC)
 	require.NoError(t, alarms.Tell("a", shard.At(due), shard.Named("once")).Ring(t.Context(), "x"))
 	require.NoError(t, alarms.Tell("a", shard.Cron("0 9 * * *", "Europe/Berlin")).Ring(t.Context(), "y"))
@@ -46,6 +50,20 @@ func TestReminders(t *testing.T) {
 	expect("reminders Alarm a", exitOK, "0 9 * * * Europe/Berlin", "")
 	expect("reminders Alarm a -json", exitOK, `{"name":"once","method":"Ring","due":"2099-01-02T03:04:05Z"}`+"\n", "")
 	expect("reminders Alarm a -retry once", exitFailed, "", `has no reminder "once" for that`)
+	for _, id := range []string{"b", "c", "d"} {
+		require.NoError(t, alarms.Tell(id, shard.At(due.AddDate(0, 0, int('d'-id[0])))).Ring(t.Context(), "x"))
+	}
+	expect("reminders Alarm", exitOK, "d       2099-01-02T03:04:05Z\nc       2099-01-03T03:04:05Z\nb       2099-01-04T03:04:05Z\n", "")
+	expect("reminders Alarm -limit 2 -json", exitOK, `{"id":"d","due":"2099-01-02T03:04:05Z"}`+"\n", "")
+	expect("reminders Alarm -limit 2", exitOK, "there are more", "")
+	expect("reminders Alarm -limit 4", exitOK, "b  ", "")
+	expect("reminders Alarm -cancel once", exitFailed, "", "say which")
+	for _, id := range []string{"late", "soon"} {
+		require.NoError(t, bells.Tell(id, shard.At(due.Add(time.Duration(len(id)-int(id[0]))*time.Hour))).Ring(t.Context(), "x"))
+	}
+	expect("reminders Bell", exitOK, "soon    2098-", "")
+	expect("reminders Bell", exitOK, "late    2098-", "")
+	expect("reminders Nothing", exitFailed, "", "Nothing")
 	expect("reminders Alarm a -cancel Ring", exitOK, "once", "")
 	expect("reminders Alarm a -cancel Ring", exitFailed, "", "has no reminder")
 	expect("reminders Nothing a", exitFailed, "", "Nothing")
@@ -59,5 +77,6 @@ func TestReminders(t *testing.T) {
 	expect("store import -from "+image, exitOK, "", "")
 	_, stop = begin()
 	defer stop()
+	expect("reminders Alarm", exitOK, "c       2099-01-03T03:04:05Z\n", "")
 	expect("reminders Alarm a", exitOK, "once", "")
 }

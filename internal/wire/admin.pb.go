@@ -45,7 +45,7 @@ const (
 	AdminCommand_ADMIN_COMMAND_RESUME_REBALANCING AdminCommand = 18 // to any member: they do again
 	AdminCommand_ADMIN_COMMAND_INSPECT            AdminCommand = 19 // to a member: an entity without its state, or those whose state it cannot read
 	AdminCommand_ADMIN_COMMAND_LIST               AdminCommand = 20 // to a member that hosts the type: ids of entities
-	AdminCommand_ADMIN_COMMAND_REMINDERS          AdminCommand = 21 // to a member that hosts the type: the reminders of an entity
+	AdminCommand_ADMIN_COMMAND_REMINDERS          AdminCommand = 21 // to a member that hosts the type: the reminders of an entity or, without its id, who has any
 	AdminCommand_ADMIN_COMMAND_CANCEL_REMINDER    AdminCommand = 22 // to a member that hosts the type: cancel a reminder of an entity
 	AdminCommand_ADMIN_COMMAND_RETRY_REMINDER     AdminCommand = 23 // to a member that hosts the type: run a reminder again that was given up
 	AdminCommand_ADMIN_COMMAND_PASSIVATE          AdminCommand = 24 // to a member: it passivates an entity
@@ -210,7 +210,7 @@ type AdminRequest struct {
 	Entity        *AdminEntity           `protobuf:"bytes,5,opt,name=entity,proto3" json:"entity,omitempty"`     // of state, set state, where and place: which one, and the new state; of shards: the type
 	After         uint64                 `protobuf:"varint,6,opt,name=after,proto3" json:"after,omitempty"`      // of events: number of the last line that is known
 	Home          string                 `protobuf:"bytes,7,opt,name=home,proto3" json:"home,omitempty"`         // of place: the name of a node; none: the pin is withdrawn
-	List          *AdminList             `protobuf:"bytes,8,opt,name=list,proto3" json:"list,omitempty"`         // of list; the type is that of entity
+	List          *AdminList             `protobuf:"bytes,8,opt,name=list,proto3" json:"list,omitempty"`         // of list, and of reminders of a type; the type is that of entity
 	Reminder      string                 `protobuf:"bytes,9,opt,name=reminder,proto3" json:"reminder,omitempty"` // of cancel reminder and retry reminder: its name
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -323,8 +323,8 @@ type AdminAnswer struct {
 	Turns         *AdminTurns            `protobuf:"bytes,10,opt,name=turns,proto3" json:"turns,omitempty"`                                                                                 // of turns
 	Facts         *AdminFacts            `protobuf:"bytes,11,opt,name=facts,proto3" json:"facts,omitempty"`                                                                                 // of facts
 	Result        string                 `protobuf:"bytes,12,opt,name=result,proto3" json:"result,omitempty"`                                                                               // of rebalance, pause and resume, for people
-	Ids           [][]byte               `protobuf:"bytes,13,rep,name=ids,proto3" json:"ids,omitempty"`                                                                                     // of list, ascending
-	More          bool                   `protobuf:"varint,14,opt,name=more,proto3" json:"more,omitempty"`                                                                                  // of list: there are ids above the last one
+	Ids           [][]byte               `protobuf:"bytes,13,rep,name=ids,proto3" json:"ids,omitempty"`                                                                                     // of list, or of reminders of a type with due times in front; ascending
+	More          bool                   `protobuf:"varint,14,opt,name=more,proto3" json:"more,omitempty"`                                                                                  // there are ids above the last one
 	Reminders     []byte                 `protobuf:"bytes,15,opt,name=reminders,proto3" json:"reminders,omitempty"`                                                                         // of reminders, cancel and retry reminder: a DurableReminders, afterwards
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

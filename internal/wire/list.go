@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -16,6 +17,22 @@ type ListRequest struct {
 	Limit  uint32 // at most so many ids; 0 and too large values mean the home's own bound
 	Bytes  uint32 // at most so many bytes, but at least one id; 0 and too large values mean the home's own bound
 	Active bool   // only entities that are active
+}
+
+// DueKey returns the key of an entity with reminders in the answer to MethodDue: at is the earliest
+// time at which one is due, in Unix milliseconds from 0 on. Keys have the order of their times.
+func DueKey(at int64, id string) string {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], uint64(at))
+	return string(b[:]) + id
+}
+
+// ParseDueKey returns what DueKey was given. ok is false if key is none.
+func ParseDueKey(key string) (at int64, id string, ok bool) {
+	if len(key) < 8 {
+		return 0, "", false
+	}
+	return int64(binary.BigEndian.Uint64([]byte(key[:8]))), key[8:], true
 }
 
 const (

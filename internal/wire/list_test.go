@@ -82,6 +82,15 @@ func FuzzListRequest(f *testing.F) {
 	})
 }
 
+func FuzzDueKey(f *testing.F) {
+	f.Add(DueKey(1, "a"))
+	f.Fuzz(func(t *testing.T, key string) {
+		if at, id, ok := ParseDueKey(key); ok && DueKey(at, id) != key {
+			t.Fatalf("got %d and %q for key %q", at, id, key)
+		}
+	})
+}
+
 func FuzzListPage(f *testing.F) {
 	f.Add(AppendListPage(nil, []string{"a", "b\x00", "b\xff"}, true), "", "")
 	f.Add(AppendListPage(nil, []string{"de-2"}, false), "de-", "de-1")

@@ -7,6 +7,8 @@ const (
 	MethodList = "!list"
 	// MethodFind is MethodList for keys of an index.
 	MethodFind = "!find"
+	// MethodDue is MethodList for entities with reminders: see DueKey.
+	MethodDue = "!due"
 	// MethodDead commits the id of its command, so that the tell with this id never runs.
 	MethodDead = "!dead"
 	// MethodFire runs a reminder that is due, if there is one. Its result is the Unix time in

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/ops/operator"
+	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/internal/wire/identity"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
@@ -368,10 +369,15 @@ const maxHosts = 2
 // the method List of a generated client does. It asks a host of the type for up to 1,000 ids at a
 // time. With l.Limit it ends after that many.
 func (c *Client) Entities(ctx context.Context, kind string, l Listing) iter.Seq2[string, error] {
+	return c.list(ctx, operator.List, kind, l)
+}
+
+func (c *Client) list(ctx context.Context, do operator.Command, kind string, l Listing) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
+		l := l
 		for left := l.Limit; ; {
 			l.Limit = left
-			a, err := c.answerOfHost(ctx, operator.Request{Command: operator.List, Entity: Entity{Kind: kind}, List: l})
+			a, err := c.answerOfHost(ctx, operator.Request{Command: do, Entity: Entity{Kind: kind}, List: l})
 			if err != nil {
 				yield("", err)
 				return
@@ -388,6 +394,29 @@ func (c *Client) Entities(ctx context.Context, kind string, l Listing) iter.Seq2
 				}
 			}
 			if !a.More || len(a.IDs) == 0 {
+				return
+			}
+		}
+	}
+}
+
+// Reminded is an entity that has reminders.
+type Reminded struct {
+	ID  string    // as on the wire
+	Due time.Time // of the earliest one
+}
+
+// Reminded yields the entities of a type that have reminders, by the earliest time at which one of
+// theirs is due, and then by id. Reminders that were given up do not count. With limit above 0 it ends
+// after that many. It reads as [Client.Entities] does.
+func (c *Client) Reminded(ctx context.Context, kind string, limit int) iter.Seq2[Reminded, error] {
+	return func(yield func(Reminded, error) bool) {
+		for key, err := range c.list(ctx, operator.Reminders, kind, Listing{Limit: limit}) {
+			at, id, ok := wire.ParseDueKey(key)
+			if err == nil && !ok {
+				err = errors.New("a member answered with entities without due times (it is older and cannot list reminders)")
+			}
+			if !yield(Reminded{id, time.UnixMilli(at).UTC()}, err) || err != nil {
 				return
 			}
 		}

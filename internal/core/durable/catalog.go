@@ -493,8 +493,8 @@ func (c *catalog) damaged() { c.whole = false }
 // ErrIndexing is the error of a page while the catalog is not complete.
 var ErrIndexing = errors.New("the list of the shard's entities is not complete yet (try again later)")
 
-// Listed reports whether [Shard.List] can answer.
-func (s *Shard) Listed() bool { return s.catalog.whole }
+// Lists reports whether [Shard.List] can answer for a kind.
+func (s *Shard) Lists(of ListKind) bool { return s.catalog.whole && (of != Keys || s.catalog.indexed) }
 
 // walk reads all records, if the catalog lacks keys of some. A replica of the store that lags lists a part of
 // them, so the walk first writes a record of its own: once that one was listed, all that were written
@@ -510,7 +510,7 @@ type walk struct {
 }
 
 func (w *walk) next(s *Shard) {
-	if !s.Indexed() && w.found == nil {
+	if !s.Lists(Keys) && w.found == nil {
 		w.found = map[string]record{}
 		w.line.ask(&s.desk, w.mark(s))
 	}
@@ -589,11 +589,30 @@ func (w *walk) read(s *Shard, records []store.Record) {
 	w.ids = w.ids[len(records):]
 }
 
-// A Page is a part of a shard's ids, ascending, at the moment when the log has everything up to
+// ListKind says what [Shard.List] lists.
+type ListKind string
+
+// The kinds of lists.
+const (
+	IDs  ListKind = kindID    // ids of entities that have state
+	Dues ListKind = kindWake  // of entities with reminders: [wire.DueKey]
+	Keys ListKind = kindIndex // keys of the index, each with the id of its entity
+)
+
+// A Query says what a page has.
+type Query struct {
+	Of     ListKind
+	Prefix string // what the ids or keys begin with
+	After  string // they are above it; "" means all
+	To     string // they are below it; "" means all
+	Limit  int    // at most so many, and at least one
+}
+
+// A Page is a part of what a shard lists, ascending, at the moment when the log has everything up to
 // Ticket.
 type Page struct {
 	List   uint64   // that [Shard.List] has returned
-	IDs    []string // or keys, for [Shard.Find]
+	IDs    []string // or keys
 	More   bool     // there may be others behind them
 	Ticket Ticket
 	Err    error // ErrIndexing or ErrNotOpen
@@ -605,7 +624,7 @@ const pageBytes = 256 << 10
 type scan struct {
 	list   uint64
 	wakes  bool // it is for Shard.wakes, and no list
-	index  bool // it is for Shard.Find
+	of     ListKind
 	prefix string
 	from   string // the least key that it looks for
 	to     string // it looks for keys below; "" means for all
@@ -614,21 +633,19 @@ type scan struct {
 	leaf   leaf // that is read
 }
 
-// List reads at most limit ids of entities that have state, above after and with a prefix, and
-// returns the number of the Page that follows in [Effects.Pages]. A page may end early.
-func (s *Shard) List(now time.Time, prefix, after string, limit int) uint64 {
-	sc := &scan{prefix: idKey(prefix), from: idKey(prefix), limit: max(limit, 1)}
-	if after != "" {
-		sc.from = max(sc.from, idKey(after+"\x00"))
-	}
-	return s.catalog.list(s, now, sc)
-}
-
-func (c *catalog) list(s *Shard, now time.Time, sc *scan) uint64 {
+// List returns the number of the Page with the answer to q, which follows in [Effects.Pages]. A page
+// may end early.
+func (s *Shard) List(now time.Time, q Query) uint64 {
 	s.desk.now = now
-	c.last++
-	sc.list = c.last
-	c.scan(s, sc)
+	s.catalog.last++
+	sc := &scan{list: s.catalog.last, of: q.Of, prefix: string(q.Of) + q.Prefix, limit: max(q.Limit, 1)}
+	if sc.from = sc.prefix; q.After != "" {
+		sc.from = max(sc.from, string(q.Of)+q.After+"\x00")
+	}
+	if q.To != "" {
+		sc.to = string(q.Of) + q.To
+	}
+	s.catalog.scan(s, sc)
 	return sc.list
 }
 
@@ -640,11 +657,11 @@ func (c *catalog) scan(s *Shard, sc *scan) {
 		s.wakes.unread()
 	case s.state != Open:
 		s.out.Pages = append(s.out.Pages, Page{List: sc.list, Err: ErrNotOpen})
-	case !c.whole, sc.index && !c.indexed:
+	case !s.Lists(sc.of):
 		s.out.Pages = append(s.out.Pages, Page{List: sc.list, Err: ErrIndexing})
 	case i < 0:
 		c.page(s, sc, nil, "")
-	case sc.index && c.read.has(c.leaves[i]) != nil:
+	case sc.of == Keys && c.read.has(c.leaves[i]) != nil:
 		c.pageOf(s, sc, i, c.read.has(c.leaves[i]))
 	default:
 		sc.leaf = c.leaves[i]
@@ -678,7 +695,7 @@ func (c *catalog) done(s *Shard, r Response) bool {
 		c.damaged()
 		c.scan(s, sc)
 	default:
-		if sc.index {
+		if sc.of == Keys {
 			c.read.put(sc.leaf, keys)
 		}
 		c.pageOf(s, sc, i, keys)
@@ -762,7 +779,7 @@ func (sc *scan) wants(key string) bool {
 
 // stands reports whether a key of a leaf is there, and not among those of newsFor.
 func (c *catalog) stands(s *Shard, sc *scan, key string) bool {
-	if sc.index {
+	if sc.of == Keys {
 		return c.indexStands(s, key)
 	}
 	e := c.changed[ownerOf(key)]
@@ -771,7 +788,7 @@ func (c *catalog) stands(s *Shard, sc *scan, key string) bool {
 
 // newsFor yields keys that the leaves may lack, in any order.
 func (c *catalog) newsFor(s *Shard, sc *scan) iter.Seq[string] {
-	if sc.index {
+	if sc.of == Keys {
 		return c.eachMoved(s, sc)
 	}
 	return func(yield func(string) bool) {
@@ -788,7 +805,7 @@ func (c *catalog) newsFor(s *Shard, sc *scan) iter.Seq[string] {
 func (e *entity) key(sc *scan, now time.Time) string {
 	switch {
 	case !e.loaded || e.last.number == 0 || e.last.gone(now):
-	case !sc.wakes:
+	case sc.of == IDs:
 		return idKey(e.id)
 	case e.last.due() != never:
 		return wakeKey(e.last.due(), e.id)

@@ -6,7 +6,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/shardgen/shardgen/internal/util/ordered"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -195,23 +194,7 @@ func (c *catalog) indexWritten(s *Shard, e *entity, index []byte) {
 	}
 }
 
-// Find is [Shard.List] for keys of the index, above after and below to, unless to is empty. Page.IDs
-// then has the keys, each with the id of its entity.
-func (s *Shard) Find(now time.Time, prefix, after, to string, limit int) uint64 {
-	sc := &scan{index: true, prefix: kindIndex + prefix, from: kindIndex + prefix, limit: max(limit, 1)}
-	if after != "" {
-		sc.from = max(sc.from, kindIndex+after+"\x00")
-	}
-	if to != "" {
-		sc.to = kindIndex + to
-	}
-	return s.catalog.list(s, now, sc)
-}
-
-// Indexed reports whether [Shard.Find] can answer.
-func (s *Shard) Indexed() bool { return s.catalog.whole && s.catalog.indexed }
-
-// indexStands is stands for a scan of Shard.Find.
+// indexStands is stands for a scan of Keys.
 func (c *catalog) indexStands(s *Shard, key string) bool {
 	id := ownerOf(key)
 	if e := c.changed[id]; e != nil && e.loaded && (e.last.number == 0 || e.last.gone(s.desk.now)) {

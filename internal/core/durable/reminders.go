@@ -2,7 +2,6 @@ package durable
 
 import (
 	"container/heap"
-	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
@@ -56,19 +55,14 @@ func sizeOfReminders(all *wire.DurableReminders) int {
 }
 
 // A wakeKey is a key of the catalog: an entity is due at a time. Keys are in the order of their times.
-func wakeKey(at int64, id string) string {
-	var b [9]byte
-	b[0] = kindWake[0]
-	binary.BigEndian.PutUint64(b[1:], uint64(at))
-	return string(b[:]) + id
-}
+func wakeKey(at int64, id string) string { return kindWake + wire.DueKey(at, id) }
 
 // wakeOf returns what wakeKey was given.
 func wakeOf(key string) (at int64, id string) {
-	if len(key) < 9 {
-		return never, ""
+	if at, id, ok := wire.ParseDueKey(key[1:]); ok {
+		return at, id
 	}
-	return int64(binary.BigEndian.Uint64([]byte(key[1:9]))), key[9:]
+	return never, ""
 }
 
 // wakes has the entities of a shard that are due soon, by the earliest due time of their reminders.
@@ -385,7 +379,7 @@ func (s *Shard) readWakes(clock int64) {
 		return
 	}
 	w.scans, w.next = true, kindAfterWake
-	s.catalog.scan(s, &scan{wakes: true, prefix: kindWake, from: w.read, limit: wakesRead})
+	s.catalog.scan(s, &scan{wakes: true, of: Dues, prefix: kindWake, from: w.read, limit: wakesRead})
 }
 
 // found takes the next keys of the catalog. more reports whether there may be others behind them.

@@ -7,18 +7,9 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// A Query says which ids of a shard's stored entities, or which keys of its index, a page has.
-type Query struct {
-	Index  bool   // keys of the index, see [durable.Shard.Find]
-	Prefix string // what they begin with
-	After  string // they are above it; "" means all
-	To     string // with Index: they are below it; "" means all
-	Limit  int    // at most so many
-}
-
-// A listing is a request for a page of ids.
+// A listing is a request for a page.
 type listing struct {
-	Query
+	durable.Query
 	done    func(ids []string, more bool, err error)
 	stopped bool // nobody waits for it
 }
@@ -27,7 +18,7 @@ type listing struct {
 // may be others. The page has everything that was in the log when List was called, and nothing that may
 // be lost. While the catalog is not complete, List waits. A caller that waits no longer calls stop;
 // done may still be called.
-func (t *Tenure) List(q Query, done func(ids []string, more bool, err error)) (stop func()) {
+func (t *Tenure) List(q durable.Query, done func(ids []string, more bool, err error)) (stop func()) {
 	l := &listing{Query: q, done: done}
 	t.mu.Lock()
 	if t.over {
@@ -46,11 +37,7 @@ func (t *Tenure) listLocked(now time.Time, l *listing) {
 	if t.lists == nil {
 		t.lists = map[uint64]*listing{}
 	}
-	if l.Index {
-		t.lists[t.core.Find(now, l.Prefix, l.After, l.To, l.Limit)] = l
-		return
-	}
-	t.lists[t.core.List(now, l.Prefix, l.After, l.Limit)] = l
+	t.lists[t.core.List(now, l.Query)] = l
 }
 
 // pagesLocked gives pages to those who wait for them, once the log has what they show.
@@ -72,7 +59,7 @@ func (t *Tenure) listAgainLocked(now time.Time) {
 	all := t.unlisted
 	t.unlisted = nil
 	for _, l := range all {
-		if l.Index && t.core.Indexed() || !l.Index && t.core.Listed() {
+		if t.core.Lists(l.Of) {
 			t.listLocked(now, l)
 		} else {
 			t.unlisted = append(t.unlisted, l)

@@ -23,7 +23,7 @@ func listed(t *testing.T, tenure *Tenure, prefix string, limit int) (all []strin
 			err  error
 		}
 		got := make(chan page, 1)
-		tenure.List(Query{Prefix: prefix, After: after, Limit: limit}, func(ids []string, more bool, err error) { got <- page{ids, more, err} })
+		tenure.List(durable.Query{Of: durable.IDs, Prefix: prefix, After: after, Limit: limit}, func(ids []string, more bool, err error) { got <- page{ids, more, err} })
 		p := <-got
 		if p.err != nil {
 			t.Fatal(p.err)
@@ -143,10 +143,10 @@ func TestListEnds(t *testing.T) {
 		tenure := tenureOf(t, sh)
 		server.Stop()
 		got := make(chan error, 2)
-		tenure.List(Query{Limit: 10}, func(_ []string, _ bool, err error) { got <- err })
+		tenure.List(durable.Query{Of: durable.IDs, Limit: 10}, func(_ []string, _ bool, err error) { got <- err })
 		synctest.Wait()
 		tenure.Drop()
-		tenure.List(Query{Limit: 10}, func(_ []string, _ bool, err error) { got <- err })
+		tenure.List(durable.Query{Of: durable.IDs, Limit: 10}, func(_ []string, _ bool, err error) { got <- err })
 		for range 2 {
 			if err := <-got; err == nil {
 				t.Error("a list of a tenure that has ended has no error")
@@ -174,7 +174,7 @@ func TestListStopped(t *testing.T) {
 		tenure := tenureOf(t, first)
 		got := 0
 		for range 100 {
-			stop := tenure.List(Query{Limit: 10}, func([]string, bool, error) { got++ })
+			stop := tenure.List(durable.Query{Of: durable.IDs, Limit: 10}, func([]string, bool, error) { got++ })
 			time.Sleep(time.Second)
 			stop()
 		}

@@ -6,8 +6,8 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/shardgen/shardgen/internal/core/durable"
 	"github.com/shardgen/shardgen/internal/core/region"
-	"github.com/shardgen/shardgen/internal/driver/durablehost"
 	"github.com/shardgen/shardgen/internal/driver/listing"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -22,15 +22,25 @@ const listRemedy = " (to go on, list again with shard.After of the last id, and 
 // the shard itself, which takes the same way as calls to the shard's entities. Such a call is safe
 // to repeat, so it is sent again also if it may have run.
 func (p invoker) List(ctx context.Context, l codegen.Listing) iter.Seq2[string, error] {
+	method := wire.MethodList
+	if l.Index != "" {
+		method = wire.MethodFind
+	}
+	return p.list(ctx, method, wire.ListRequest{Prefix: l.Prefix, After: l.After, To: l.To, Index: l.Index, Active: l.Active})
+}
+
+// Dues yields the [wire.DueKey] of each entity of a kind that has reminders, above one, in the order of
+// their times.
+func Dues(ctx context.Context, k *Kind, after string) iter.Seq2[string, error] {
+	return invoker{k}.list(ctx, wire.MethodDue, wire.ListRequest{After: after})
+}
+
+func (p invoker) list(ctx context.Context, method string, r wire.ListRequest) iter.Seq2[string, error] {
 	k := p.kind
 	if k.Err != nil {
 		return func(yield func(string, error) bool) { yield("", fmt.Errorf("list %s: %w", k.Desc.Name, k.Err)) }
 	}
 	by := InvokerOf(k)
-	method := wire.MethodList
-	if l.Index != "" {
-		method = wire.MethodFind
-	}
 	lister := listing.Lister{
 		Kind: k.Desc.Name, Shards: int(k.Shards), Remedy: listRemedy,
 		Ask: func(ctx context.Context, shard int, request []byte) ([]byte, error) {
@@ -46,7 +56,7 @@ func (p invoker) List(ctx context.Context, l codegen.Listing) iter.Seq2[string, 
 		},
 	}
 	turnOf(ctx).yieldLane()
-	return lister.List(ctx, wire.ListRequest{Prefix: l.Prefix, After: l.After, To: l.To, Index: l.Index, Active: l.Active})
+	return lister.List(ctx, r)
 }
 
 // listError returns the cause of a failed call to a shard: the call itself is not the user's.
@@ -62,7 +72,11 @@ func ofShard(e *region.Entity) bool { return e.ID == "" }
 
 // listsShard reports whether an envelope without an entity is a call to its shard itself.
 func listsShard(e *wire.Envelope) bool {
-	return e.Type == wire.TypeCall && (string(e.Method) == wire.MethodList || string(e.Method) == wire.MethodFind)
+	switch string(e.Method) {
+	case wire.MethodList, wire.MethodFind, wire.MethodDue:
+		return e.Type == wire.TypeCall
+	}
+	return false
 }
 
 // list returns a page of the shard's ids. The caller has checked the lease after the call arrived:
@@ -80,7 +94,7 @@ func (s *HostedShard) list(r *encodedTurn, method string, args []byte) answer {
 	}
 	limit, size := listing.Limits(&request, s.driver().MaxResult())
 	if d := durableOf(&r.turn); d != nil && !request.Active {
-		ids, more, err := d.stored(&request, limit)
+		ids, more, err := d.stored(durable.Query{Of: listKind(method), Prefix: request.Prefix, After: request.After, To: request.To, Limit: limit})
 		switch {
 		case err != nil && d.tenure != nil && d.tenure.Ended():
 			return answer{code: wire.CodeDropped} // the caller looks for the next home
@@ -97,7 +111,11 @@ func (s *HostedShard) list(r *encodedTurn, method string, args []byte) answer {
 		s.Mu.Unlock()
 		return answer{code: wire.CodeDropped} // the shard's next home has the entities
 	}
-	ids, more := listing.Best(s.Core.IDs(request.Active), &request, limit)
+	all := s.Core.IDs(request.Active)
+	if method == wire.MethodDue {
+		all = s.volatile.dues()
+	}
+	ids, more := listing.Best(all, &request, limit)
 	s.Mu.Unlock()
 	return pageOf(ids, more, size)
 }
@@ -109,8 +127,18 @@ func pageOf(ids []string, more bool, size int) answer {
 	return answer{payload: buf}
 }
 
-// stored returns the page of a durable shard's stored entities.
-func (r *durableTurn) stored(request *wire.ListRequest, limit int) (ids []string, more bool, err error) {
+func listKind(method string) durable.ListKind {
+	switch method {
+	case wire.MethodFind:
+		return durable.Keys
+	case wire.MethodDue:
+		return durable.Dues
+	}
+	return durable.IDs
+}
+
+// stored returns a page of what is stored of a durable shard.
+func (r *durableTurn) stored(q durable.Query) (ids []string, more bool, err error) {
 	if r.tenure = r.turn.shard().Durable.Current(); r.tenure == nil {
 		if err := r.open(); err != nil {
 			return nil, false, err
@@ -122,7 +150,6 @@ func (r *durableTurn) stored(request *wire.ListRequest, limit int) (ids []string
 		err  error
 	}
 	got := make(chan page, 1)
-	q := durablehost.Query{Index: request.Index != "", Prefix: request.Prefix, After: request.After, To: request.To, Limit: limit}
 	stop := r.tenure.List(q, func(ids []string, more bool, err error) { got <- page{ids, more, err} })
 	defer stop()
 	select {

@@ -2,6 +2,7 @@ package node
 
 import (
 	"container/heap"
+	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -149,6 +150,22 @@ func (v *volatileReminders) clearLocked() {
 	clear(v.lists)
 	clear(v.at)
 	v.wakes, v.coming = nil, nil
+}
+
+// dues yields the [wire.DueKey] of each entity with reminders. A nil v has none.
+func (v *volatileReminders) dues() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if v == nil {
+			return
+		}
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		for id, l := range v.lists {
+			if at := l.Due(); at != reminders.Never && !yield(wire.DueKey(at, id)) {
+				return
+			}
+		}
+	}
 }
 
 // leaving returns the reminders that move with the shard.

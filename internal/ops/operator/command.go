@@ -50,7 +50,8 @@ const (
 	Inspect
 	// List asks a member that hosts a type for ids of the type's entities, at any home.
 	List
-	// Reminders asks a member that hosts a type for the reminders of an entity.
+	// Reminders asks a member that hosts a type for the reminders of an entity or, without its id, for the
+	// entities that have any.
 	Reminders
 	// CancelReminder tells a member that hosts a type to cancel a reminder of an entity.
 	CancelReminder

@@ -22,7 +22,7 @@ type Request struct {
 	Entity  Entity            // of State, SetState, Inspect, Where and Place: which, and the new state; of Shards: its Kind, or ""
 	After   uint64            // of Events: the number of the last line that is known
 	Home    string            // of Place: the name of a node; "" means the pin is withdrawn
-	List    Listing           // of List: which ids of the type Entity.Kind
+	List    Listing           // of List, and of Reminders without an id: which ids of the type Entity.Kind
 	// Reminder is the name of the reminder of CancelReminder and RetryReminder.
 	Reminder string
 	By       string // the operator, as the broker says; it is not encoded
@@ -53,8 +53,8 @@ type Answer struct {
 	Turns    *TurnReport       // the answer to Turns
 	Facts    *Fact             // the answer to Facts
 	Result   string            // of Rebalance, PauseRebalancing and ResumeRebalancing, for people
-	IDs      []string          // the answer to List, ascending
-	More     bool              // the answer to List: there are ids above the last one
+	IDs      []string          // the answer to List, or the [wire.DueKey]s to Reminders without an id, ascending
+	More     bool              // of IDs: there are others above the last one
 	// Reminders answer Reminders and, as they are afterwards, CancelReminder and RetryReminder.
 	Reminders []Reminder
 }

@@ -62,7 +62,7 @@ func TestRepairedLists(t *testing.T) {
 						return err
 					}
 					got := make(chan []string, 1)
-					tenure.List(durablehost.Query{Limit: 10}, func(ids []string, _ bool, _ error) { got <- ids })
+					tenure.List(durable.Query{Of: durable.IDs, Limit: 10}, func(ids []string, _ bool, _ error) { got <- ids })
 					if ids := <-got; !slices.Equal(ids, []string{"b"}) {
 						t.Errorf("the repaired shard lists %q, want b alone", ids)
 					}

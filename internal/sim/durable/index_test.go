@@ -50,7 +50,7 @@ func (s *seat) write(id, state string, expires time.Duration) {
 func (s *seat) finds(want ...string) {
 	s.d.t.Helper()
 	s.pages = nil
-	s.core.Find(s.now(), "", "", "", 100)
+	s.core.List(s.now(), durable.Query{Of: durable.Keys, Limit: 100})
 	s.run()
 	var got []string
 	for _, p := range s.pages {
@@ -116,9 +116,9 @@ func TestFindWaitsForTheWalk(t *testing.T) {
 	b.of("p", 4)
 	b.lists("x")
 	b.pages = nil
-	b.core.Find(b.now(), "", "", "", 10)
+	b.core.List(b.now(), durable.Query{Of: durable.Keys, Limit: 10})
 	b.run()
-	if len(b.pages) != 1 || !errors.Is(b.pages[0].Err, durable.ErrIndexing) || b.core.Indexed() || !b.core.Listed() {
+	if len(b.pages) != 1 || !errors.Is(b.pages[0].Err, durable.ErrIndexing) || b.core.Lists(durable.Keys) || !b.core.Lists(durable.IDs) {
 		t.Errorf("got %+v, want ErrIndexing", b.pages)
 	}
 	b.hold = nil

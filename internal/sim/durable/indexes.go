@@ -113,7 +113,7 @@ func (t *tenure) find() {
 	for id, all := range r.judge.shards[t.shard].entities { //arch:order-free each by itself
 		f.before[id] = len(all)
 	}
-	t.finds[t.core.Find(h.clock.now(), f.prefix, f.after, f.to, f.limit)] = f
+	t.finds[t.core.List(h.clock.now(), durable.Query{Of: durable.Keys, Prefix: f.prefix, After: f.after, To: f.to, Limit: f.limit})] = f
 	t.step()
 	h.later(r.w.between(0, r.plan.lists), t.find)
 }

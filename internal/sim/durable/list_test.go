@@ -13,7 +13,7 @@ import (
 func (s *seat) lists(want ...string) {
 	s.d.t.Helper()
 	s.pages = nil
-	s.core.List(s.now(), "", "", 100)
+	s.core.List(s.now(), durable.Query{Of: durable.IDs, Limit: 100})
 	s.run()
 	if len(s.pages) != 1 || s.pages[0].Err != nil || s.pages[0].More || !slices.Equal(s.pages[0].IDs, want) {
 		s.d.t.Errorf("%s lists %+v, want %q", s.home.name, s.pages, want)
@@ -56,7 +56,7 @@ func TestListsOfUnavailableStore(t *testing.T) {
 	}
 	d.server.downTill = d.w.now + 10*time.Second
 	a.pages = nil
-	a.core.List(a.now(), "", "", 10)
+	a.core.List(a.now(), durable.Query{Of: durable.IDs, Limit: 10})
 	for d.w.now < d.server.downTill {
 		a.run()
 	}
@@ -90,7 +90,7 @@ func TestWalkLosesItsRecord(t *testing.T) {
 		}
 		return r.Op == durable.OpList && lists == 1
 	}
-	b.core.List(b.now(), "", "", 10)
+	b.core.List(b.now(), durable.Query{Of: durable.IDs, Limit: 10})
 	b.run()
 	lose()
 	b.core.Advance(b.now())

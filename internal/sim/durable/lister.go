@@ -38,7 +38,7 @@ func (t *tenure) list() {
 	for id, all := range r.judge.shards[t.shard].entities { //arch:order-free each by itself
 		l.before[id] = len(all)
 	}
-	t.lists[t.core.List(h.clock.now(), "a", l.after, l.limit)] = l
+	t.lists[t.core.List(h.clock.now(), durable.Query{Of: durable.IDs, Prefix: "a", After: l.after, Limit: l.limit})] = l
 	t.step()
 	h.later(r.w.between(0, r.plan.lists), t.list)
 }

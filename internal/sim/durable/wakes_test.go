@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/core/durable"
 	"github.com/shardgen/shardgen/internal/core/schedule"
@@ -143,4 +144,53 @@ func TestFoldedRecordWithReminders(t *testing.T) {
 	if largest < 4000 || largest > limits.AppendBytes {
 		t.Errorf("the largest record has %d bytes, want at most %d", largest, limits.AppendBytes)
 	}
+}
+
+// dues requires that the shard lists these entities with reminders, each with its due time.
+func (s *seat) dues(want ...string) {
+	s.d.t.Helper()
+	var got []string
+	for q := (durable.Query{Of: durable.Dues, Limit: 2}); ; {
+		s.pages = nil
+		s.core.List(s.now(), q)
+		s.run()
+		if len(s.pages) != 1 || s.pages[0].Err != nil {
+			s.d.t.Fatalf("%s: pages %+v", s.home.name, s.pages)
+		}
+		for _, key := range s.pages[0].IDs {
+			at, id, _ := wire.ParseDueKey(key)
+			got, q.After = append(got, fmt.Sprint(id, " ", at)), key
+		}
+		if !s.pages[0].More {
+			break
+		}
+	}
+	if !slices.Equal(got, want) {
+		s.d.t.Errorf("%s lists %q, want %q", s.home.name, got, want)
+	}
+}
+
+// TestListOfReminders: entities are listed by their due times, in records and in the log, and at the next
+// home.
+func TestListOfReminders(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.seat(0, 1).open()
+	far := a.now().Add(time.Hour).UnixMilli()
+	for i, id := range []string{"c", "b", "a", "d", "e"} {
+		a.remind(id, reminderAt(far+int64(i)))
+	}
+	a.commit("none", "1")
+	want := func(after int64) []string {
+		return []string{fmt.Sprint("c ", far), fmt.Sprint("a ", far+2), fmt.Sprint("b ", far+after)}
+	}
+	a.save("a", "b", "c", "d", "none")
+	a.remind("b", reminderAt(far+7))
+	a.remind("e", &wire.DurableReminders{})
+	a.turn(durable.Turn{Entity: "d", Ended: true})
+	a.dues(want(7)...)
+	a.save("a", "b", "c", "d", "e", "none")
+	a.dues(want(7)...)
+	a.remind("b", reminderAt(far+9))
+	b := d.seat(0, 2).open()
+	b.dues(want(9)...)
 }
