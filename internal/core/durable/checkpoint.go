@@ -223,14 +223,14 @@ func (c *checkpoint) put(s *Shard) {
 	switch {
 	case c.scope == scopeEvents && c.doubt:
 		// A Put that comes late would undo a later Put under this head, and so the head changes.
-		c.write.begin(&s.desk, s.head.replace(s.config, s.head.stored.Since, s.head.value.GetGeneration(), s.head.value.GetParts()), s.head.mark())
+		c.write.begin(&s.desk, s.head.replace(s.config, s.head.stored.Since, s.head.value.GetGeneration(), s.head.value.GetParts()), s.head)
 		return
 	case c.scope == scopeEvents:
 		c.active, c.all = false, nil
 		s.journal.written(s.desk.now)
 		return
 	}
-	c.write.begin(&s.desk, s.head.replace(s.config, c.since, c.table.generation, uint32(len(c.table.parts))), s.head.mark())
+	c.write.begin(&s.desk, s.head.replace(s.config, c.since, c.table.generation, uint32(len(c.table.parts))), s.head)
 }
 
 func (c *checkpoint) done(s *Shard, r Response) {

@@ -117,7 +117,7 @@ func (c *claim) climb(s *Shard, h head) {
 
 func (c *claim) replace(s *Shard, h head) {
 	c.step = stepSet
-	c.write.begin(&s.desk, h.replace(s.config, h.stored.Since, h.value.GetGeneration(), h.value.GetParts()), h.mark())
+	c.write.begin(&s.desk, h.replace(s.config, h.stored.Since, h.value.GetGeneration(), h.value.GetParts()), h)
 }
 
 func (c *claim) headDone(s *Shard, r Response) {

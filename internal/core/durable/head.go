@@ -66,14 +66,23 @@ func (h head) replace(c Config, since store.Position, generation uint64, parts u
 type headWrite struct {
 	line line
 	want head           // to be written
-	over store.Revision // of the head that it replaces
-	base Mark           // of the head that it replaces
+	over store.Revision // the latest of the heads that it was to replace, which is the one it replaces
+	base Mark           // of that one
 	due  bool
 }
 
-func (w *headWrite) begin(d *desk, want head, over Mark) {
-	w.want, w.due, w.over, w.base = want, true, want.stored.Revision, over
-	w.line.ask(d, Request{Op: OpSetHead, Head: want.stored})
+// begin writes want in place of over.
+func (w *headWrite) begin(d *desk, want, over head) {
+	w.due = true
+	w.replace(want, over)
+	w.line.ask(d, Request{Op: OpSetHead, Head: w.want.stored})
+}
+
+// replace is called again after a stale read, which may follow the write that counts.
+func (w *headWrite) replace(want, over head) {
+	if w.want = want; over.stored.Revision >= w.over {
+		w.over, w.base = over.stored.Revision, over.mark()
+	}
 }
 
 // done returns the head as written once it is certainly in the store. other is a head the shard
@@ -104,7 +113,7 @@ func (w *headWrite) done(d *desk, s *Shard, r Response) (written, other *head, e
 	// It was stale, or the claim came too late by a checkpoint, or the store was put back: the head that is
 	// read now is the one to replace, unless this home's own follows it.
 	if h.stored.Revision != w.want.stored.Revision && !h.mine(c) {
-		w.want, w.over, w.base = h.replace(c, h.stored.Since, h.value.GetGeneration(), h.value.GetParts()), h.stored.Revision, h.mark()
+		w.replace(h.replace(c, h.stored.Since, h.value.GetGeneration(), h.value.GetParts()), h)
 	}
 	w.line.later(d, Request{Op: OpSetHead, Head: w.want.stored})
 	return nil, nil, nil

@@ -416,6 +416,35 @@ func TestNewEntityOfNewShard(t *testing.T) {
 	}
 }
 
+// TestShardIsNotNewAfterAStaleRead: the answer to a head is lost, and a replica that lags then has no head
+// of the shard. The shard counts as new no more than before.
+func TestShardIsNotNewAfterAStaleRead(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.seat(0, 1).open()
+	a.commit("a", "1")
+	a.save("a")
+	b := d.seat(0, 2)
+	written, stale := false, false
+	b.hold = func(r durable.Request) bool {
+		switch {
+		case r.Op == durable.OpSetHead && !written:
+			written = true
+			b.core.Done(b.now(), durable.Response{ID: b.unanswered(r).ID, Outcome: durable.Uncertain})
+		case r.Op == durable.OpHead && written && !stale:
+			stale = true
+			b.core.Done(b.now(), durable.Response{ID: r.ID})
+		default:
+			return false
+		}
+		return true
+	}
+	b.open()
+	if !stale {
+		t.Fatal("the head was not read again")
+	}
+	b.want("a", "1", 1)
+}
+
 // TestLatePutOfTheJournal: a Put of the journal is in doubt, is repeated, and the first one
 // comes late. It must not undo later Puts: the head changes before that.
 func TestLatePutOfTheJournal(t *testing.T) {
