@@ -16,6 +16,7 @@ import (
 // knows homes from the table. One that dies and is removed before the node joins is
 // never named to it by the membership; its calls must find the new home all the same.
 func TestCallerOfHomeRemovedBeforeItJoined(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
 	c.tune = func(cfg *shard.Config) { cfg.Membership.JoinByCommand = true }
 	late := c.start("c")

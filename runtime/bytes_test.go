@@ -14,6 +14,7 @@ import (
 // TestMailboxHoldsBytes: what waits for an entity is bounded by its bytes, of calls and
 // tells, near and far; whoever is refused hears which bound it was.
 func TestMailboxHoldsBytes(t *testing.T) {
+	t.Parallel()
 	tune := func(cfg *shard.Config) { cfg.Limits.MailboxBytes = 1 << 20 }
 	eachWay(t, tune, func(t *testing.T, c *cluster, accounts *fixture.AccountClient) {
 		held := c.hold(testContext(t), accounts)

@@ -67,6 +67,7 @@ func requireCall(t *testing.T, err, cause error, outcome shard.Outcome) {
 }
 
 func TestErrorOfMethod(t *testing.T) {
+	t.Parallel()
 	eachWay(t, nil, func(t *testing.T, _ *cluster, accounts *fixture.AccountClient) {
 		ref := accounts.Ref("bob")
 		err := ref.Fail(testContext(t))
@@ -83,6 +84,7 @@ func TestErrorOfMethod(t *testing.T) {
 }
 
 func TestPanicOfMethod(t *testing.T) {
+	t.Parallel()
 	eachWay(t, nil, func(t *testing.T, c *cluster, accounts *fixture.AccountClient) {
 		ref := accounts.Ref("bob")
 		_, err := ref.Add(testContext(t), 7)
@@ -99,6 +101,7 @@ func TestPanicOfMethod(t *testing.T) {
 }
 
 func TestGoexitOfMethod(t *testing.T) {
+	t.Parallel()
 	eachWay(t, nil, func(t *testing.T, _ *cluster, accounts *fixture.AccountClient) {
 		ref := accounts.Ref("bob")
 		for range 3 {
@@ -122,6 +125,7 @@ func TestGoexitOfMethod(t *testing.T) {
 }
 
 func TestCircularCall(t *testing.T) {
+	t.Parallel()
 	eachWay(t, nil, func(t *testing.T, _ *cluster, accounts *fixture.AccountClient) {
 		for _, test := range []struct{ path, chain string }{
 			{"x", "Account/x → Account/x"},
@@ -196,6 +200,7 @@ func TestChainsThroughOne(t *testing.T) {
 }
 
 func TestErrorsOfArguments(t *testing.T) {
+	t.Parallel()
 	eachWay(t, nil, func(t *testing.T, _ *cluster, accounts *fixture.AccountClient) {
 		err := accounts.Ref("").Fail(testContext(t))
 		requireCall(t, err, shard.ErrBadID, shard.NotExecuted)

@@ -73,6 +73,7 @@ func (g *guests) see(i shard.Info) {
 // TestPanicOfATell: a durable entity tells, and the told method panics. At a volatile receiver it does
 // not run again. At a durable one it runs again after a pause, once.
 func TestPanicOfATell(t *testing.T) {
+	t.Parallel()
 	g := newGuests(t, nil, nil, "a")
 	g.panics = true
 	require.NoError(t, guest.NewKeeperClient(g.nodes["a"]).Ref("k").Tell(testContext(t), "to", "", ""))
@@ -140,6 +141,7 @@ func header(t *testing.T, key, value string) context.Context {
 // TestCallInfo: a method learns who calls, and the headers: from the same process, from another
 // member, from a client, from an entity, and of tells; volatile and durable alike.
 func TestCallInfo(t *testing.T) {
+	t.Parallel()
 	g := newGuests(t, nil, nil, "a", "b")
 	conn := g.dial("web")
 	callers := map[string]shard.Caller{"member a": g.nodes["a"], "member b": g.nodes["b"], "client web": conn}

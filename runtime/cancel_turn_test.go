@@ -20,6 +20,7 @@ import (
 // are not cancelled and quick ones that are, at any moment. Those that are cancelled see it, and no
 // others do.
 func TestCancelFindsTurns(t *testing.T) {
+	t.Parallel()
 	const rounds, each, quick = 4, 6, 3
 	c := emptyCluster(t)
 	c.tune = func(cfg *shard.Config) { cfg.Lanes = 16 } // a lane that has lost one turn runs the next ones alone
@@ -137,6 +138,7 @@ func TestCancelFindsATurnThatWaits(t *testing.T) {
 // TestTurnThatLosesItsLaneAnswersItsCaller: a turn whose lane goes on without it answers its own
 // caller with its own result, whatever the lane handles meanwhile.
 func TestTurnThatLosesItsLaneAnswersItsCaller(t *testing.T) {
+	t.Parallel()
 	const turns = 8
 	c := emptyCluster(t)
 	c.tune = func(cfg *shard.Config) { cfg.Lanes = 1 }

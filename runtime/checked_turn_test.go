@@ -15,6 +15,7 @@ import (
 // whether it runs on its caller's goroutine, queues, or is called from another node; its change is
 // dropped.
 func TestReadsAreHeldToIt(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]shard.HostOption{"on the caller's goroutine": nil, "queued": {shard.Inline(false)}} {
 		t.Run(name, func(t *testing.T) {
 			v := newVaults(t)
@@ -68,6 +69,7 @@ func strays(book logBook) (all []string) {
 // there any more when the events have given the state anew, which is logged with the entity. The same events
 // are then those of that state, and nothing more is logged.
 func TestLostChangesAreLogged(t *testing.T) {
+	t.Parallel()
 	v, book := newVaults(t), newLogBook()
 	start := func(name string) *giro.AccountClient {
 		cfg := v.config(name)

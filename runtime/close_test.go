@@ -98,6 +98,7 @@ func TestCloseSaysWhatIsUndelivered(t *testing.T) {
 // TestCloseDoesNotWaitForTheBroker: Close of a connection returns although its link
 // takes nothing and does not close.
 func TestCloseDoesNotWaitForTheBroker(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	jam := newStuck(c.broker.Transport())
 	cfg := c.config("client")
@@ -118,6 +119,7 @@ func TestCloseDoesNotWaitForTheBroker(t *testing.T) {
 // TestShutdownEndsWithItsContext: Shutdown returns soon after its context has ended,
 // also if the node's link takes nothing and does not close.
 func TestShutdownEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	for _, started := range []bool{false, true} {
 		c := newCluster(t, "b")
 		jam := newStuck(c.broker.Transport())
@@ -148,6 +150,7 @@ func TestShutdownEndsWithItsContext(t *testing.T) {
 // TestGoodbyeEndsWithItsContext: a node that has left does not outlast Shutdown's context
 // to say goodbye.
 func TestGoodbyeEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	jam := newStuck(c.broker.Transport())
 	jam.lanes = true

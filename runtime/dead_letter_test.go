@@ -34,6 +34,7 @@ func (v *vaults) damage(id string) {
 // TestDeadLetter: a tell whose receiver cannot run it is given up when its time is over: it is counted,
 // logged as an error with its entity and method, and those behind it arrive no later for it.
 func TestDeadLetter(t *testing.T) {
+	t.Parallel()
 	book := newLogBook()
 	v := newVaults(t)
 	v.tune = func(cfg *shard.Config) { cfg.Logger = slog.New(book) }

@@ -57,6 +57,7 @@ func awaitDirect(t *testing.T, all ...counts) {
 func endedDirect(c counts, why string) uint64 { return c.Counters()["direct lane ended: "+why] }
 
 func TestCallsGoDirect(t *testing.T) {
+	t.Parallel()
 	c := newClusterDirectly(t, "a", "b")
 	conn := c.dial("client")
 	l := startLoad(t, conn, c.nodes["a"])
@@ -79,6 +80,7 @@ func newClusterDirectly(t *testing.T, names ...string) *cluster {
 
 // TestDirectLeave: members leave in order while calls go directly.
 func TestDirectLeave(t *testing.T) {
+	t.Parallel()
 	c := newClusterDirectly(t, "a", "b", "c")
 	conn := c.dial("client")
 	l := startLoad(t, conn, c.nodes["b"])

@@ -107,6 +107,7 @@ func deciding(n *shard.Node) store.Claim {
 
 // TestLeaseMajority: when one of three dies the others take the lease and go on.
 func TestLeaseMajority(t *testing.T) {
+	t.Parallel()
 	c, server := leased(t)
 	a := c.nodes["a"]
 	events := follow(testContext(t), a)
@@ -130,6 +131,7 @@ func TestLeaseMajority(t *testing.T) {
 
 // TestLeaseMajorityLost: when somebody else has the lease both that are left stop.
 func TestLeaseMajorityLost(t *testing.T) {
+	t.Parallel()
 	c, server := leased(t)
 	_, err := server.Client().Acquire(testContext(t), deciding(c.nodes["a"]))
 	require.NoError(t, err)

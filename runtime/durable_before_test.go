@@ -23,6 +23,7 @@ func (o otherwise) Add(ctx context.Context, n int64) (int64, error) { return n, 
 // TestDurableTurnsCallWhenWhatTheySawIsCommitted: a call that a turn makes, by whatever function, does
 // not leave before the log has what the turn saw of its entity.
 func TestDurableTurnsCallWhenWhatTheySawIsCommitted(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		add  func(ctx context.Context, node shard.Caller, n int64) error

@@ -58,6 +58,7 @@ func isAppend(op memorystore.Op) bool { return op.Name == "append" }
 // TestPassivationIsStoredBeforeTheEnd: a node that nobody takes over from ends when the store has the
 // changes of OnPassivate, however slow it is.
 func TestPassivationIsStoredBeforeTheEnd(t *testing.T) {
+	t.Parallel()
 	g := newLodgers(t)
 	a := g.start("a")
 	for _, id := range []string{"x", "y"} {
@@ -79,6 +80,7 @@ func TestPassivationIsStoredBeforeTheEnd(t *testing.T) {
 // TestSecondShutdownWaitsForTheFirst: it does not end the node before the store has the changes of
 // OnPassivate.
 func TestSecondShutdownWaitsForTheFirst(t *testing.T) {
+	t.Parallel()
 	g := newLodgers(t)
 	a := g.start("a")
 	_, err := guestOf(a, "x").Add(testContext(t), 1)
@@ -130,6 +132,7 @@ func TestPassivationThatIsNotStoredIsLogged(t *testing.T) {
 
 // TestChangesOfOnActivateAreCommitted: before a read shows them.
 func TestChangesOfOnActivateAreCommitted(t *testing.T) {
+	t.Parallel()
 	g := newLodgers(t)
 	a := g.start("a")
 	require.Equal(t, [3]int64{0, 1, 0}, g.counts(a, "x"))
@@ -167,6 +170,7 @@ func TestCallsOfOnActivateAreNotTheCommands(t *testing.T) {
 // TestOnActivateSeesWhatIsStored: an activation that follows a panic begins when the log has the
 // commits before it, because OnActivate may tell others of them.
 func TestOnActivateSeesWhatIsStored(t *testing.T) {
+	t.Parallel()
 	book := newLogBook()
 	g := newLodgers(t)
 	g.tune = func(cfg *shard.Config) { cfg.Logger = slog.New(book) }

@@ -59,6 +59,7 @@ func (s *stewards) leave(name string) {
 // TestDurableSingletonSurvives: its node dies, and then all nodes do, in order or not. Each instance
 // has what was acknowledged, is told so, and has a higher epoch than all before it.
 func TestDurableSingletonSurvives(t *testing.T) {
+	t.Parallel()
 	s := newStewards(t, nil, "a", "b")
 	ctx := testContext(t)
 	var last uint64
@@ -122,6 +123,7 @@ func TestDurableSingletonIsHandedOver(t *testing.T) {
 
 // TestDurableSingletonLosesNothing: its node dies again and again under calls.
 func TestDurableSingletonLosesNothing(t *testing.T) {
+	t.Parallel()
 	s := newStewards(t, func(ctx context.Context, _ *vault.Steward) error { <-ctx.Done(); return ctx.Err() }, "a", "b", "c", "client")
 	sum, stop := s.calls("client")
 	for _, name := range []string{"a", "b", "c"} {
@@ -173,6 +175,7 @@ func (s *stewards) waitCalls(sum *atomic.Int64, n int64) {
 // TestDurableSingletonUndoes: changes of a turn that panics, or that the store does not take, are undone.
 // They end the instance, with its tasks, and the next one begins with what was committed.
 func TestDurableSingletonUndoes(t *testing.T) {
+	t.Parallel()
 	s := newStewards(t, func(ctx context.Context, _ *vault.Steward) error { <-ctx.Done(); return ctx.Err() }, "a")
 	ctx := testContext(t)
 	s.add("a", 5, 5)
@@ -220,6 +223,7 @@ func TestDurableSingletonsTaskBeginsWithTheCommit(t *testing.T) {
 // TestStuckSingletonIsInTheHealth: a singleton whose shard cannot be claimed is placed at its node, so
 // nothing else is wrong. The node's health names the shard, its epoch and the remedy.
 func TestStuckSingletonIsInTheHealth(t *testing.T) {
+	t.Parallel()
 	s := newStewards(t, nil, "a")
 	s.add("a", 1, 1)
 	s.kill("a")
@@ -248,6 +252,7 @@ func TestStuckSingletonIsInTheHealth(t *testing.T) {
 // TestDurableSingletonsTaskChangesByCalls: a task that changes the state itself has its change undone and
 // the instance ended. One that calls has its changes committed.
 func TestDurableSingletonsTaskChangesByCalls(t *testing.T) {
+	t.Parallel()
 	var strayed atomic.Bool
 	changed := make(chan struct{}, 1)
 	s := newStewards(t, func(ctx context.Context, self *vault.Steward) error {
@@ -279,6 +284,7 @@ func TestDurableSingletonsTaskChangesByCalls(t *testing.T) {
 // TestDurableSingletonLeavesWithoutStrayChanges: what a task has changed is not committed when the
 // instance is given away either.
 func TestDurableSingletonLeavesWithoutStrayChanges(t *testing.T) {
+	t.Parallel()
 	changed := make(chan struct{}, 2)
 	s := newStewards(t, func(ctx context.Context, self *vault.Steward) error {
 		self.Total += 100
@@ -298,6 +304,7 @@ func TestDurableSingletonLeavesWithoutStrayChanges(t *testing.T) {
 // TestDurableSingletonWaitsForItsStore: calls end with the store's error while it does not answer, and
 // succeed when it does.
 func TestDurableSingletonWaitsForItsStore(t *testing.T) {
+	t.Parallel()
 	s := newStewards(t, nil, "a")
 	client := s.own["a"]
 	s.add("a", 1, 1)

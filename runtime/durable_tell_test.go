@@ -58,6 +58,7 @@ func (v *vaults) noted(n shard.Caller, id string, want []int64) {
 // receiver's home ends, then the sender's, before anything could arrive; the next homes send
 // it, once and in order.
 func TestDurableTellsOutliveTheirSender(t *testing.T) {
+	t.Parallel()
 	v := newVaults(t, "a", "b")
 	ctx := testContext(t)
 	for _, n := range v.nodes { // each knows the homes of all
@@ -99,6 +100,7 @@ func TestDurableTellsOutliveTheirSender(t *testing.T) {
 // TestDurableTellsArriveOnceOverDeaths: every tell of a call that was answered arrives, once
 // and in order, while homes end, in order or not.
 func TestDurableTellsArriveOnceOverDeaths(t *testing.T) {
+	t.Parallel()
 	v := newVaults(t, "a", "b", "c")
 	conn, err := shard.Dial(testContext(t), v.config("client"))
 	require.NoError(t, err)
@@ -157,6 +159,7 @@ func (l lateTeller) Add(ctx context.Context, n int64) (total int64, err error) {
 // TestTellsOfALateTurn: what a turn changes and what it tells others is committed together, also if the
 // context of the turn, or one derived from it, has ended meanwhile.
 func TestTellsOfALateTurn(t *testing.T) {
+	t.Parallel()
 	var end atomic.Pointer[func(context.Context) context.Context]
 	v := newVaults(t)
 	v.others = func(c *vault.VaultClient, id string) vault.VaultAPI { return lateTeller{c.Ref(id), *end.Load()} }

@@ -99,6 +99,7 @@ func total(t *testing.T, n shard.Caller, id string, want int64) {
 
 // TestDurableStateSurvives: a restart of all nodes, with whatever one of them was doing.
 func TestDurableStateSurvives(t *testing.T) {
+	t.Parallel()
 	v := newVaults(t, "a")
 	ctx := testContext(t)
 	for i := range int64(50) {
@@ -126,6 +127,7 @@ func TestDurableStateSurvives(t *testing.T) {
 // TestDurableCallsAreAppliedOnceOverDeaths: callers lose no call and double none while homes
 // end, in order or not.
 func TestDurableCallsAreAppliedOnceOverDeaths(t *testing.T) {
+	t.Parallel()
 	v := newVaults(t, "a", "b", "c")
 	conn, err := shard.Dial(testContext(t), v.config("client"))
 	require.NoError(t, err)
@@ -181,6 +183,7 @@ func TestDurableCallsAreAppliedOnceOverDeaths(t *testing.T) {
 // take is not answered, and its outcome is unknown; a read says what is committed, and serves
 // on.
 func TestDurableNothingIsAnsweredBeforeTheStoreHasIt(t *testing.T) {
+	t.Parallel()
 	v := newVaults(t, "a")
 	n := v.nodes["a"]
 	_, err := ref(n, "v").Add(testContext(t), 1)
@@ -198,6 +201,7 @@ func TestDurableNothingIsAnsweredBeforeTheStoreHasIt(t *testing.T) {
 // TestDurableErrorsPanicsAndEnds: an error commits what was changed, and a panic does not; an
 // entity that ends begins anew.
 func TestDurableErrorsPanicsAndEnds(t *testing.T) {
+	t.Parallel()
 	v := newVaults(t, "a")
 	r, ctx := ref(v.nodes["a"], "v"), testContext(t)
 	_, err := r.Add(ctx, 1)
@@ -241,6 +245,7 @@ func TestDurableNestedCallsAndTells(t *testing.T) {
 // record still has the answer: while it is active, passivated, after a full restart, and after its
 // end.
 func TestDurableCommandIDOutlivesTheTable(t *testing.T) {
+	t.Parallel()
 	v := newVaults(t)
 	v.made = func(n *shard.Node) { n.ForgetCommands(time.Millisecond) }
 	v.start("a")
@@ -281,6 +286,7 @@ func TestDurableCommandIDOutlivesTheTable(t *testing.T) {
 // TestDurableCommandIDAtABusyEntity: an entity gets more keys than it and its shard keep with their answers. The
 // oldest has run, and says so; one that could not be kept for ten minutes is refused.
 func TestDurableCommandIDAtABusyEntity(t *testing.T) {
+	t.Parallel()
 	const keys = 300
 	v := newVaults(t)
 	v.made = func(n *shard.Node) { n.KeepCommands(20, keys) }
@@ -342,6 +348,7 @@ func TestDurableResultTooLarge(t *testing.T) {
 // TestDurableCommandID: calls with one key are one command, from whatever process and over a
 // restart; with other arguments they fail.
 func TestDurableCommandID(t *testing.T) {
+	t.Parallel()
 	v := newVaults(t, "a")
 	ctx := testContext(t)
 	for range 2 {
@@ -442,6 +449,7 @@ func TestDurableTypeNeedsItsStore(t *testing.T) {
 // TestDurableShardSaysWhatIsWrong: a shard that cannot be recovered fails its calls with its
 // name and what to do, and others serve.
 func TestDurableShardSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	v := newVaults(t, "a")
 	ctx := testContext(t)
 	_, err := ref(v.nodes["a"], "v").Add(ctx, 1)
@@ -485,6 +493,7 @@ func waitTurn(ctx context.Context, v vault.VaultAPI) (err error) {
 // TestDurableLocalCalls: a local call runs on its caller's goroutine, ends with its context,
 // and holds nobody up if its method ends the goroutine; unless the type's calls queue.
 func TestDurableLocalCalls(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string][]shard.HostOption{"inline": nil, "queued": {shard.Inline(false)}} {
 		t.Run(name, func(t *testing.T) {
 			v := newVaults(t)
@@ -512,6 +521,7 @@ func TestDurableLocalCalls(t *testing.T) {
 // TestDurableReads: a read is answered without the store, but not before the store has what
 // it saw; it knows its epoch, and cannot end its entity.
 func TestDurableReads(t *testing.T) {
+	t.Parallel()
 	v := newVaults(t, "a")
 	r := ref(v.nodes["a"], "v")
 	_, err := r.Add(testContext(t), 1)
@@ -542,6 +552,7 @@ func TestDurableReads(t *testing.T) {
 // and a cluster that starts then has a lower one than its shards have had. Its homes say so, and
 // the coordinator goes above it without being started again; so it does once more later.
 func TestDurableShardsOpenAboveALostTerm(t *testing.T) {
+	t.Parallel()
 	for name, lives := range map[string][2][]string{
 		"a later term":  {{"a", "b", "c"}, {"d", "e"}},
 		"the same term": {{"a"}, {"b"}},

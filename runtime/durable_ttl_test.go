@@ -15,6 +15,7 @@ import (
 // TestDurableEntityExpires: who has changed nothing for the type's ttl is gone, active and at
 // rest, for calls and reads, here and after a restart. Reads do not prolong, changes do.
 func TestDurableEntityExpires(t *testing.T) {
+	t.Parallel()
 	v := newVaults(t)
 	const ttl = 2 * time.Second
 	begin := func(name string, backend store.Backend) *shard.Node {

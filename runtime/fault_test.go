@@ -31,6 +31,7 @@ func (l *load) stalled() {
 // TestPausedBroker takes the broker away mid-load, so briefly that no call runs
 // out of time: each still runs, once.
 func TestPausedBroker(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
 	conn := c.dial("client")
 	l := startLoad(t, conn)
@@ -50,6 +51,7 @@ func TestPausedBroker(t *testing.T) {
 // TestCutLink loses everything on one way of one link for a while: what was lost
 // is sent again, and what was sent twice runs once.
 func TestCutLink(t *testing.T) {
+	t.Parallel()
 	for _, p := range []memory.Path{
 		{From: "client", To: "b"}, // calls
 		{From: "b", To: "client"}, // answers
@@ -74,6 +76,7 @@ func TestCutLink(t *testing.T) {
 
 // TestLossyLinks loses some of everything between two nodes and a client.
 func TestLossyLinks(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
 	conn := c.dial("client")
 	l := startLoad(t, conn, c.nodes["a"])

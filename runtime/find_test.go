@@ -94,6 +94,7 @@ func (c *tickets) check(ctx context.Context, at *vault.TicketClient, when string
 // TestFind: finds are what the tickets' fields say after each change, at members and clients, after
 // restarts and moves, and across checkpoints.
 func TestFind(t *testing.T) {
+	t.Parallel()
 	c := newTickets(t, "a", "b")
 	ctx := testContext(t)
 	conn, err := shard.Dial(ctx, c.config("client"))
@@ -172,6 +173,7 @@ func noFormat(id string) (string, error) { return id, nil }
 // TestIndexOfAnotherProgram: a shard whose next home has another program answers finds of its own
 // indexes from existing data, and refuses others. Lists go on.
 func TestIndexOfAnotherProgram(t *testing.T) {
+	t.Parallel()
 	c := newTickets(t)
 	ctx := testContext(t)
 	at := vault.NewTicketClient(c.host("a", func(n *shard.Node) { n.FindOnlyBy("Ticket", "", nil) }))

@@ -16,6 +16,7 @@ import (
 // its cluster, and the same store, forms no second cluster while the first one lives. Its error
 // names the founder and both brokers. When the first one is gone it forms one.
 func TestSecondBrokerWithTheSameStoreIsRefused(t *testing.T) {
+	t.Parallel()
 	v := newVaults(t, "a")
 	_, err := ref(v.nodes["a"], "v").Add(testContext(t), 1)
 	require.NoError(t, err)
@@ -38,6 +39,7 @@ func TestSecondBrokerWithTheSameStoreIsRefused(t *testing.T) {
 // TestRestartAtTheSameBrokerTakesNoLonger: the record of a cluster whose processes have all ended
 // does not hold up the next one that uses the same broker.
 func TestRestartAtTheSameBrokerTakesNoLonger(t *testing.T) {
+	t.Parallel()
 	v := newVaults(t, "a")
 	v.kill("a")
 	began := time.Now()

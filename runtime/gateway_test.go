@@ -14,6 +14,7 @@ import (
 // A process outside whose gateway is on its way out is told to look for another
 // one, so that the types that it asks for meanwhile find a home.
 func TestGatewayLeaves(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	host := func(name string) *shard.Node {
 		n := c.add(name)

@@ -17,6 +17,7 @@ import (
 // TestHandoffOptionsKeepState moves accounts by the modes that types with state may
 // have: callers repeat calls that were dropped or refused.
 func TestHandoffOptionsKeepState(t *testing.T) {
+	t.Parallel()
 	for _, modes := range [][]shard.HandoffMode{{shard.HandoffDropCalls}, {shard.HandoffRefusing}, {shard.HandoffDropCalls, shard.HandoffRefusing}} {
 		t.Run(fmt.Sprint(modes), func(t *testing.T) {
 			c := emptyCluster(t)
@@ -36,6 +37,7 @@ func TestHandoffOptionsKeepState(t *testing.T) {
 
 // TestHandoffDrop: the state stays behind, and no call fails.
 func TestHandoffDrop(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	c.opts = []shard.HostOption{shard.Handoff(shard.HandoffDropState)}
 	c.start("a")

@@ -17,6 +17,7 @@ import (
 // TestFrameGoesOnBehindATurnThatWaits: the turn of a frame's 5th envelope waits until
 // those behind it have run, which another goroutine goes on with; each runs once.
 func TestFrameGoesOnBehindATurnThatWaits(t *testing.T) {
+	t.Parallel()
 	t.Run("tells", func(t *testing.T) { testFrameGoesOn(t, wire.TypeTell) })
 	t.Run("calls", func(t *testing.T) { testFrameGoesOn(t, wire.TypeCall) })
 }

@@ -59,6 +59,7 @@ func TestHealthOfALife(t *testing.T) {
 // TestLeaveDelayEnds: a node leaves in order after LeaveDelay, once for all calls of
 // Shutdown.
 func TestLeaveDelayEnds(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	c.tune = func(cfg *shard.Config) { cfg.Membership.LeaveDelay = 50 * time.Millisecond }
 	n := c.start("a")
@@ -83,6 +84,7 @@ func TestLeaveDelayIsChecked(t *testing.T) {
 // TestHealthWithoutBroker: a node and a connection that cannot reach the broker are live
 // and not ready, and recover.
 func TestHealthWithoutBroker(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	conn := c.dial("web")
 	becomes(t, c.nodes["a"].Health, true, true, "")
@@ -134,6 +136,7 @@ func TestHealthBeforeUp(t *testing.T) {
 // TestHealthOfTheOthers: a member that nobody hears is not ready, and the others are and
 // say so.
 func TestHealthOfTheOthers(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	c.tune = func(cfg *shard.Config) {
 		cfg.Membership.PauseAllowance = 500 * time.Millisecond
@@ -165,6 +168,7 @@ func TestHealthOfCallsThatWait(t *testing.T) {
 // TestHealthWithoutStore: a node that hosts durable types is not ready while the store does
 // not answer. One that hosts none says so, and is ready.
 func TestHealthWithoutStore(t *testing.T) {
+	t.Parallel()
 	v := newVaults(t, "a")
 	a := v.nodes["a"]
 	cfg := v.config("b")

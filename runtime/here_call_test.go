@@ -63,6 +63,7 @@ func startDurableLooker(t *testing.T, v *vaults, look func(context.Context)) (ca
 // TestDurableCallsKeepTheirMemory: calls that run beside each other, some of which are given up while they
 // wait for the store, get their own results, although later calls use their memory.
 func TestDurableCallsKeepTheirMemory(t *testing.T) {
+	t.Parallel()
 	v := newVaults(t, "a")
 	var callers sync.WaitGroup
 	for i := range 32 {

@@ -45,6 +45,7 @@ func TestPassivationKeepsState(t *testing.T) {
 }
 
 func TestActivationRefused(t *testing.T) {
+	t.Parallel()
 	eachWay(t, nil, func(t *testing.T, c *cluster, accounts *fixture.AccountClient) {
 		for range 2 {
 			_, err := accounts.Ref("refuses").Add(testContext(t), 1)
@@ -57,6 +58,7 @@ func TestActivationRefused(t *testing.T) {
 
 // TestMovedActivation moves passivated and active accounts to another node.
 func TestMovedActivation(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	c.opts = []shard.HostOption{shard.IdleAfter(time.Second)}
 	c.start("a")
@@ -83,6 +85,7 @@ func TestMovedActivation(t *testing.T) {
 // TestLargeStateMoves gives away more state than the broker takes at once, of
 // one account and of many small ones.
 func TestLargeStateMoves(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	c.broker = memory.NewBroker(memory.Options{MaxPayload: 32 << 10})
 	c.start("a")
@@ -130,6 +133,7 @@ func TestShutdownRunsStopHooks(t *testing.T) {
 // TestShutdownWaitsForTurns: a turn that runs is ended by its method, and the
 // stop hook comes after it.
 func TestShutdownWaitsForTurns(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	accounts := fixture.NewAccountClient(c.nodes["a"])
 	settle(t, accounts, "bob") // what follows is inline

@@ -51,6 +51,7 @@ func guarded(_ context.Context, call shard.Info, next func(context.Context) erro
 
 // TestHostInterceptors: they are around each turn, near and far, in order, and see its end.
 func TestHostInterceptors(t *testing.T) {
+	t.Parallel()
 	var j witness
 	g := newGuests(t, nil, []shard.HostOption{shard.Intercept(j.around("1")), shard.Intercept(j.around("2"))}, "a", "b")
 	conn := g.dial("web")
@@ -93,6 +94,7 @@ func TestHostInterceptors(t *testing.T) {
 // TestHostInterceptorRefuses: nothing runs, not even the activation, and the caller learns why, by
 // an outcome and an error that it can tell apart, near and far.
 func TestHostInterceptorRefuses(t *testing.T) {
+	t.Parallel()
 	g := newGuests(t, nil, []shard.HostOption{shard.Intercept(guarded)}, "a", "b")
 	conn := g.dial("web")
 	for _, home := range []string{"a", "b"} {

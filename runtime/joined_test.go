@@ -20,6 +20,7 @@ import (
 // turn that they have joined: a tell takes long, fails, ends its goroutine, or has the entity
 // passivated, restarted or forgotten.
 func TestTellsThatJoinedStayInOrder(t *testing.T) {
+	t.Parallel()
 	type tell = fixture.AccountTell
 	act := func(a shard.SupervisorAction) func(error) shard.SupervisorAction {
 		return func(error) shard.SupervisorAction { return a }

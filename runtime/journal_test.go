@@ -59,6 +59,7 @@ func (p *projection) follow(t *testing.T, c *giro.AccountClient, n int, opts ...
 // TestEventsAreFollowed: a projection gets each event of committed turns once, over deaths of
 // homes and pauses of its own, and comes to the state of the entities.
 func TestEventsAreFollowed(t *testing.T) {
+	t.Parallel()
 	v := newVaults(t)
 	_, c := startGiro(v, "a")
 	ctx := testContext(t)
@@ -93,6 +94,7 @@ func TestEventsAreFollowed(t *testing.T) {
 
 // TestNamedFollowerGoesOn: the position of a named follower is in the store.
 func TestNamedFollowerGoesOn(t *testing.T) {
+	t.Parallel()
 	v := newVaults(t)
 	_, c := startGiro(v, "a")
 	ctx := testContext(t)
@@ -147,6 +149,7 @@ func TestBadFollowerNames(t *testing.T) {
 // TestEventsWithInterceptors: a process with interceptors follows events like any other, and they are
 // not asked.
 func TestEventsWithInterceptors(t *testing.T) {
+	t.Parallel()
 	v := newVaults(t)
 	_, c := startGiro(v, "a")
 	for i := range 5 {
@@ -193,6 +196,7 @@ func TestStateWithoutAnEventIsRefused(t *testing.T) {
 // TestEventsAreKeptAsRecorded: an event that shares memory with the state is kept as it was when it was
 // recorded. The next home and followers have it so.
 func TestEventsAreKeptAsRecorded(t *testing.T) {
+	t.Parallel()
 	v := newVaults(t)
 	n, _ := startGiro(v, "a")
 	ctx := testContext(t)
@@ -233,6 +237,7 @@ func TestNilEventIsRefused(t *testing.T) {
 
 // TestFollowerEndsWithItsContext: Events waits, and ends with ctx.
 func TestFollowerEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	v := newVaults(t)
 	_, c := startGiro(v, "a")
 	ctx, cancel := context.WithTimeout(testContext(t), 50*time.Millisecond)
@@ -257,6 +262,7 @@ func TestAnEntityWithAJournalIsAPlainStruct(t *testing.T) {
 // TestFollowerFromNow: a loop that begins at the end gets no older event and each later one once,
 // also over the death of the homes, and goes on from its positions like any other.
 func TestFollowerFromNow(t *testing.T) {
+	t.Parallel()
 	v := newVaults(t)
 	_, c := startGiro(v, "a")
 	ctx := testContext(t)
@@ -310,6 +316,7 @@ func TestFollowerFromNow(t *testing.T) {
 
 // TestFollowerOfEntity: a loop that follows one entity gets its events, and only these.
 func TestFollowerOfEntity(t *testing.T) {
+	t.Parallel()
 	v := newVaults(t)
 	_, c := startGiro(v, "a")
 	ctx := testContext(t)
@@ -340,6 +347,7 @@ func TestFollowerOfEntity(t *testing.T) {
 // TestEventBatches: a batch has events of one shard, in order, and the position behind the last one.
 // A loop that ends in its body gets the batch again.
 func TestEventBatches(t *testing.T) {
+	t.Parallel()
 	v := newVaults(t)
 	_, c := startGiro(v, "a")
 	ctx := testContext(t)

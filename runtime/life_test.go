@@ -151,6 +151,7 @@ func TestClientFollowsAnotherLife(t *testing.T) {
 
 // TestSingletonAfterAnotherLife: the same for who calls a singleton from outside.
 func TestSingletonAfterAnotherLife(t *testing.T) {
+	t.Parallel()
 	c := newChiefs(t, "a", "b")
 	chief := fixture.NewChiefClient(c.dial("client")).Ref()
 	for range 4 {
@@ -169,6 +170,7 @@ func TestSingletonAfterAnotherLife(t *testing.T) {
 // TestCallsAtTheEndOfALife: what had begun when the cluster ended is Unknown, at
 // once; what had not is made in the next one.
 func TestCallsAtTheEndOfALife(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	conn := c.dial("client")
 	accounts := fixture.NewAccountClient(conn)
@@ -222,6 +224,7 @@ func (g *ghost) welcome(to transport.Peer, w *wire.GatewayWelcome) {
 // TestLateWordsOfTheLifeBefore: what members of the former cluster had sent
 // arrives after the client has followed the next one. It never goes back.
 func TestLateWordsOfTheLifeBefore(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	journals := c.keepJournals()
 	before := c.start("a").Peer()
@@ -265,6 +268,7 @@ func TestLateWordsOfTheLifeBefore(t *testing.T) {
 // TestClientGoesBackToACluster: a client that was served by a cluster which gave
 // way to the one before calls there again.
 func TestClientGoesBackToACluster(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	journals := c.keepJournals()
 	a := c.start("a").Peer()

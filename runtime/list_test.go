@@ -32,6 +32,7 @@ func listed[ID any](t *testing.T, all iter.Seq2[ID, error]) []ID {
 var manyBytes = []string{"\x00", "\x00\x00", "!list", "a", "a\x00", "a\xff", "de-1", "de-10", "de-2", "ü", "\xfe", "\xff", "\xff\xff", strings.Repeat("x", 1024)}
 
 func TestListVolatile(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
 	ctx := testContext(t)
 	conn := c.dial("client")
@@ -81,6 +82,7 @@ func TestListVolatile(t *testing.T) {
 }
 
 func TestListDurable(t *testing.T) {
+	t.Parallel()
 	v := newVaults(t, "a", "b")
 	ctx := testContext(t)
 	conn, err := shard.Dial(ctx, v.config("client"))
@@ -117,6 +119,7 @@ func TestListDurable(t *testing.T) {
 // TestListWhileShardsMove: what is there throughout comes once and in order while members join,
 // leave and are killed.
 func TestListWhileShardsMove(t *testing.T) {
+	t.Parallel()
 	v := newVaults(t, "a", "b")
 	ctx := testContext(t)
 	conn, err := shard.Dial(ctx, v.config("client"))
@@ -165,6 +168,7 @@ func TestListWhileShardsMove(t *testing.T) {
 
 // TestListVolatileWhileShardsMove: an entity that moves with its shard is listed throughout.
 func TestListVolatileWhileShardsMove(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	ctx := testContext(t)
 	accounts := fixture.NewAccountClient(c.dial("client"))
@@ -225,6 +229,7 @@ func TestListEndsEarly(t *testing.T) {
 }
 
 func TestListOfNoHost(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	c.tune = func(cfg *shard.Config) { cfg.CallTimeout = testPatience / 200 }
 	conn := c.dial("client")
@@ -305,6 +310,7 @@ func TestListIntercepted(t *testing.T) {
 
 // TestListAtANodeWithoutALease: a home that has lost its lease does not answer.
 func TestListAtANodeWithoutALease(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	ctx := testContext(t)
 	accounts := fixture.NewAccountClient(c.dial("client"))

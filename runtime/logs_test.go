@@ -111,6 +111,7 @@ func TestFewLinesWhenAllStop(t *testing.T) {
 // TestForeignBytesAreNotPrinted: what is refused is logged with its size, and not with
 // itself.
 func TestForeignBytesAreNotPrinted(t *testing.T) {
+	t.Parallel()
 	stranger := transport.Peer{Address: transport.Address{Name: "stranger", Incarnation: 7}}
 	long := strings.Repeat("x", 640_000)
 	table, err := proto.Marshal(&wire.CoordinatorMessage{Format: 1, Body: &wire.CoordinatorMessage_Table{Table: &wire.CoordinatorTable{
@@ -176,6 +177,7 @@ func TestPanicsInALoopAreFewLines(t *testing.T) {
 
 // TestStopHooksThatFailAreFewLines: as many entities stop at once as a node has.
 func TestStopHooksThatFailAreFewLines(t *testing.T) {
+	t.Parallel()
 	const entities = 100
 	for name, test := range map[string]struct{ id, line string }{
 		"an error": {"fails when it stops", "OnPassivate failed"},

@@ -1,6 +1,7 @@
 package shard_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"runtime"
@@ -14,6 +15,9 @@ import (
 // TestMain fails if goroutines of this module are left after all tests.
 func TestMain(m *testing.M) {
 	shard.SetDirectBackOff(50 * time.Millisecond)
+	if err := flag.Set("test.parallel", "4"); err != nil { // most tests wait
+		panic(err)
+	}
 	code := m.Run()
 	if left := leaked(10 * time.Second); code == 0 && len(left) > 0 {
 		fmt.Fprintf(os.Stderr, "%d goroutines leaked:\n\n%s\n", len(left), strings.Join(left, "\n\n"))

@@ -90,6 +90,7 @@ func TestTypesMatchWhoeverAdmits(t *testing.T) {
 // by nobody, also when all members have stopped: its entities would begin anew. A cluster of another
 // name can.
 func TestDurableTypeTurnsVolatile(t *testing.T) {
+	t.Parallel()
 	durable := codegen.Kind{Name: "Boss", Package: "p", Shards: 8, HashName: "xxh64", Methods: []string{"Run"}, Durable: true}
 	volatile := durable
 	volatile.Durable = false

@@ -18,6 +18,7 @@ import (
 // and no call fails, whether each new node starts before an old one stops or after it. A shard that moves back
 // to an old node fails the calls to entities that were changed, until it moves on.
 func TestRolloutOfAVersion(t *testing.T) {
+	t.Parallel()
 	for name, startFirst := range map[string]bool{"start first": true, "stop first": false} {
 		t.Run(name, func(t *testing.T) {
 			v := newVaults(t)

@@ -18,6 +18,7 @@ import (
 // anything sees it, however often it is read before it is changed. A program refuses a later
 // version, and names the entity, both versions and the remedy. What MigrateState refuses is kept.
 func TestStateIsMigrated(t *testing.T) {
+	t.Parallel()
 	t.Run("memory", func(t *testing.T) {
 		testMigration(t, memorystore.New().Client())
 	})

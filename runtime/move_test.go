@@ -78,6 +78,7 @@ func (l *load) end(c shard.Caller) {
 }
 
 func TestJoinUnderLoad(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
 	conn := c.dial("client")
 	l := startLoad(t, conn, c.nodes["a"])
@@ -89,6 +90,7 @@ func TestJoinUnderLoad(t *testing.T) {
 }
 
 func TestLeaveUnderLoad(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	conn := c.dial("client")
 	l := startLoad(t, conn, c.nodes["b"])
@@ -101,6 +103,7 @@ func TestLeaveUnderLoad(t *testing.T) {
 }
 
 func TestRollingRestartUnderLoad(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	conn := c.dial("client")
 	l := startLoad(t, conn)
@@ -118,6 +121,7 @@ func TestRollingRestartUnderLoad(t *testing.T) {
 // TestNobodyWaitsForTheSilent restarts nodes faster than senders follow, under
 // new names: no call waits for what a node that has left could still forward.
 func TestNobodyWaitsForTheSilent(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a0", "b0", "c0")
 	conn := c.dial("client")
 	l := startLoad(t, conn, c.dial("other"))
@@ -134,6 +138,7 @@ func TestNobodyWaitsForTheSilent(t *testing.T) {
 }
 
 func TestOrderOfTellsOverMoves(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
 	conn := c.dial("client")
 	const entities, each = 50, 200

@@ -30,6 +30,7 @@ func sameShard(id string, n int) (ids []string) {
 // other entities of the shard can be called at once, and none is stopped while it has a
 // turn.
 func TestMoveGivenUpStopsNoEntityThatHasATurn(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	c.tune = func(cfg *shard.Config) { cfg.HandoffTimeout = time.Second }
 	c.opts = []shard.HostOption{shard.StopTimeout(time.Hour)} // the hook ends when the test lets it
@@ -80,6 +81,7 @@ func TestMoveGivenUpStopsNoEntityThatHasATurn(t *testing.T) {
 // TestStateThatDoesNotEncodeStays: a move for which an entity's state does not encode is
 // given up, says which entity it is, runs no stop hook and loses nothing.
 func TestStateThatDoesNotEncodeStays(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	logged := make(lines, 10_000)
 	c.tune = func(cfg *shard.Config) { cfg.Logger = logged.logger() }
@@ -119,6 +121,7 @@ func TestStateThatDoesNotEncodeStays(t *testing.T) {
 // TestLeavingNodeLeavesBehindWhatDoesNotEncode: a node that leaves tries three times,
 // then goes without the state of the entity that does not encode, and says so.
 func TestLeavingNodeLeavesBehindWhatDoesNotEncode(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	logged := make(lines, 10_000)
 	c.tune = func(cfg *shard.Config) { cfg.Logger = logged.logger() }
@@ -193,6 +196,7 @@ func (s *laneStop) goOn() {
 // TestNewHomeThatDoesNotAnswerIsGivenUp: the new home's lanes are blocked, so that the
 // state does not arrive. The shard opens again at the old home, and moves later.
 func TestNewHomeThatDoesNotAnswerIsGivenUp(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	stop := &laneStop{Transport: c.broker.Transport(), to: "b", stopped: true}
 	c.tune = func(cfg *shard.Config) {

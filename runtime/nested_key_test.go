@@ -67,6 +67,7 @@ func (c cutOff) Add(ctx context.Context, n int64) (total int64, err error) {
 // TestCommandIDInATurnThatRunsAgain: the home of a turn ends when its call with a key was applied. The
 // turn runs again elsewhere, and its call is not applied again.
 func TestCommandIDInATurnThatRunsAgain(t *testing.T) {
+	t.Parallel()
 	first, applied := new(sync.Once), make(chan struct{})
 	v := newVaults(t)
 	v.others = func(c *vault.VaultClient, id string) vault.VaultAPI {
@@ -122,6 +123,7 @@ func (h hurried) Add(ctx context.Context, n int64) (total int64, err error) {
 // interceptor refused it, is made when the turn runs again at another home. The calls behind it are still those
 // of the first time.
 func TestLateCallsOfATurnThatRunsAgain(t *testing.T) {
+	t.Parallel()
 	var refuse atomic.Bool
 	for name, fail := range map[string]func(cancel func()){
 		"late":    func(cancel func()) { cancel() },

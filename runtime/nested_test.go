@@ -29,6 +29,7 @@ var nestedErrors = []struct {
 
 // A method whose own call failed has run, whatever became of that call.
 func TestOutcomeIsTheCallersOwn(t *testing.T) {
+	t.Parallel()
 	for _, queued := range []bool{false, true} {
 		t.Run(fmt.Sprintf("queued=%v", queued), func(t *testing.T) {
 			c := emptyCluster(t)

@@ -66,6 +66,7 @@ func TestEndWithoutStart(t *testing.T) {
 
 // TestEndWhileStarting ends nodes that wait for a second member.
 func TestEndWhileStarting(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(*shard.Node) error{
 		"Shutdown": func(n *shard.Node) error { return n.Shutdown(context.Background()) },
 		"Close":    (*shard.Node).Close,
@@ -87,6 +88,7 @@ func TestEndWhileStarting(t *testing.T) {
 }
 
 func TestStartRunsOutOfTime(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	c.tune = func(cfg *shard.Config) { cfg.Membership.MinMembers = 2 }
 	n := c.add("a")
@@ -100,6 +102,7 @@ func TestStartRunsOutOfTime(t *testing.T) {
 }
 
 func TestStartWithoutBroker(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	c.broker.Stop()
 	n := c.add("a")
@@ -127,6 +130,7 @@ func TestRun(t *testing.T) {
 // TestShutdownRunsOutOfTime: with a turn that does not end, Shutdown stops at
 // once when its context ends.
 func TestShutdownRunsOutOfTime(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
 	accounts := fixture.NewAccountClient(c.nodes["a"])
 	c.hold(context.Background(), accounts)

@@ -61,6 +61,7 @@ func TestOperatorLeave(t *testing.T) {
 }
 
 func TestOperatorDown(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	o := c.operator()
 	_, err := o.Down(testContext(t), "b", false)

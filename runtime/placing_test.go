@@ -57,6 +57,7 @@ func (c *cluster) startWith(name string, roles []string, opts ...shard.HostOptio
 // TestProxies: who does not host a type calls it, by option, by role, or without
 // HostX at all.
 func TestProxies(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	back := shard.HostRole("back")
 	c.startWith("p", nil, shard.Proxy(), back) // the oldest: it coordinates
@@ -81,6 +82,7 @@ func TestProxies(t *testing.T) {
 // TestNewTypeRollsOut restarts a cluster node by node with one type more: who calls
 // it early waits for its first host, and no state is lost on the way.
 func TestNewTypeRollsOut(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	without := func(name string) *shard.Node {
 		n := shard.New(c.config(name))
@@ -190,6 +192,7 @@ func TestPlaceShardsRefused(t *testing.T) {
 
 // TestConsistentHash: the same names get the same shards, whoever came first.
 func TestConsistentHash(t *testing.T) {
+	t.Parallel()
 	var before map[string]int
 	for _, order := range [][]string{{"a", "b", "c"}, {"c", "b", "a"}} {
 		c := emptyCluster(t)

@@ -35,6 +35,7 @@ func (m *mute) Publish(ctx context.Context, msg store.Message) error {
 // the messages. When the stream's duplicate window has forgotten them, the next home publishes them
 // again: each is in the stream once, in order.
 func TestPublishedOnceOnJetStream(t *testing.T) {
+	t.Parallel()
 	const window = 100 * time.Millisecond // the shortest that nats-server takes
 	server := natsproc.Start(t, "-js", "-sd", t.TempDir())
 	nc, err := nats.Connect(server.URL())

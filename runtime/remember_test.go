@@ -115,6 +115,7 @@ func TestRememberedAfterCrash(t *testing.T) {
 // TestRememberedAfterMove: they are active again where their shards went, with what they
 // had; also those that waited for nothing but a call at the old home.
 func TestRememberedAfterMove(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []shard.HandoffMode{shard.HandoffOrdered, shard.HandoffDropState} {
 		t.Run(mode.String(), func(t *testing.T) {
 			c := emptyCluster(t)
@@ -263,6 +264,7 @@ func TestRememberTooMany(t *testing.T) {
 // TestRememberedAtOnce: without ConstantRate the number and the pause of its activations say nothing:
 // all entities are activated at once.
 func TestRememberedAtOnce(t *testing.T) {
+	t.Parallel()
 	server := storememory.New()
 	c := emptyCluster(t)
 	c.storeAt(server.Client())
@@ -278,6 +280,7 @@ func TestRememberedAtOnce(t *testing.T) {
 
 // TestConstantRate: two entities in 40ms and no more.
 func TestConstantRate(t *testing.T) {
+	t.Parallel()
 	server := storememory.New()
 	c := emptyCluster(t)
 	c.storeAt(server.Client())

@@ -263,6 +263,7 @@ func TestOnlyTheCanonicalEscape(t *testing.T) {
 // TestGatewayKey: requests with one Idempotency-Key run once, at any node and after a restart of all,
 // and get the same answer. A key that cannot be kept is refused, and so is one for another call.
 func TestGatewayKey(t *testing.T) {
+	t.Parallel()
 	server, err := embedded.Start(embedded.Options{})
 	require.NoError(t, err)
 	t.Cleanup(server.Shutdown)

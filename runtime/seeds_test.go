@@ -13,6 +13,7 @@ import (
 // TestMisspeltSeed: a node is let in by others than the seed that does not exist,
 // and says so once. A seed that is there, or was, is right.
 func TestMisspeltSeed(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	log := make(lines, 100)
 	c.tune = func(cfg *shard.Config) {

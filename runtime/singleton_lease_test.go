@@ -51,6 +51,7 @@ func (l *leasedChiefs) claim() (store.Lease, store.Claim) {
 }
 
 func TestSingletonLeaseIsHandedOver(t *testing.T) {
+	t.Parallel()
 	l := newLeased(t, "a", "b")
 	n, node := l.next(l.chief("b"))
 	require.Equal(t, "a", node)
@@ -109,6 +110,7 @@ func TestSingletonWaitsForItsLease(t *testing.T) {
 // lease lasts. The instance stops before the lease ends, and another one starts
 // with the lease.
 func TestSingletonLosesItsLease(t *testing.T) {
+	t.Parallel()
 	l := newLeased(t, "a", "b")
 	_, node := l.next(l.chief("b"))
 	require.Equal(t, "a", node)
@@ -134,6 +136,7 @@ func TestSingletonLosesItsLease(t *testing.T) {
 // TestSingletonAfterACrashWithLease: the next one has to wait until the lease of
 // the dead one ends.
 func TestSingletonAfterACrashWithLease(t *testing.T) {
+	t.Parallel()
 	l := newLeased(t, "a", "b")
 	l.next(l.chief("b"))
 	require.NoError(t, l.nodes["a"].Close())

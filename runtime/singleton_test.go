@@ -74,6 +74,7 @@ func TestSingletonLivesOnTheOldest(t *testing.T) {
 // TestSingletonIsHandedOver: the oldest leaves while everybody calls. No call
 // fails, none runs twice, and the state goes along.
 func TestSingletonIsHandedOver(t *testing.T) {
+	t.Parallel()
 	c := newChiefs(t, "a", "b", "c")
 	conn := c.dial("client")
 	ctx, stop := context.WithCancel(context.Background())
@@ -252,6 +253,7 @@ func TestSingletonWithoutABuffer(t *testing.T) {
 }
 
 func TestSingletonNobodyHosts(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "guest")
 	for _, caller := range []shard.Caller{c.nodes["guest"], c.dial("client")} {
 		_, _, err := fixture.NewChiefClient(caller).Ref(shard.Timeout(300 * time.Millisecond)).Next(context.Background())

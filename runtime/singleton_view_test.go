@@ -14,6 +14,7 @@ import (
 // TestOperatorSeesSingletons asks members that host the singleton, one that does
 // not and never called it, and again after it has moved.
 func TestOperatorSeesSingletons(t *testing.T) {
+	t.Parallel()
 	c := newChiefs(t, "a", "b")
 	c.cluster.start("plain")
 	c.next(c.chief("b")) // it runs
@@ -43,6 +44,7 @@ func TestOperatorSeesSingletons(t *testing.T) {
 
 // TestOperatorSeesNoInstance: none runs without the lease that guards it.
 func TestOperatorSeesNoInstance(t *testing.T) {
+	t.Parallel()
 	l := newLeased(t)
 	other, claim := l.claim()
 	claim.TTL = time.Minute

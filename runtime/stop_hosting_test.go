@@ -11,6 +11,7 @@ import (
 // TestStopHosting empties a node of one type under load; it stays a member and a
 // caller.
 func TestStopHosting(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
 	a, conn := c.nodes["a"], c.dial("client")
 	l := startLoad(t, conn, a)

@@ -23,6 +23,7 @@ func add(t *testing.T, accounts *fixture.AccountClient, id string, want int64) {
 }
 
 func TestPassivateAndForget(t *testing.T) {
+	t.Parallel()
 	eachWay(t, nil, func(t *testing.T, c *cluster, accounts *fixture.AccountClient) {
 		add(t, accounts, "bob", 1)
 		require.NoError(t, accounts.Ref("bob").Rest(testContext(t)))
@@ -63,6 +64,7 @@ func TestCallsWaitForTheNextActivation(t *testing.T) {
 }
 
 func TestSupervision(t *testing.T) {
+	t.Parallel()
 	decide := func(err error) shard.SupervisorAction {
 		switch {
 		case errors.Is(err, fixture.ErrPoor):
@@ -97,6 +99,7 @@ func TestSupervision(t *testing.T) {
 // TestGivingUpInABackoff: who gives up behind a turn that lasts longer than its call
 // knows that nothing ran, and nothing is left waiting.
 func TestGivingUpInABackoff(t *testing.T) {
+	t.Parallel()
 	for _, far := range []bool{false, true} {
 		c := emptyCluster(t)
 		c.opts = []shard.HostOption{
@@ -125,6 +128,7 @@ func TestGivingUpInABackoff(t *testing.T) {
 
 // TestMovesDoNotWaitForBackoffs moves an entity that is to be restarted in an hour.
 func TestMovesDoNotWaitForBackoffs(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	c.opts = []shard.HostOption{
 		shard.Supervise(func(error) shard.SupervisorAction { return shard.ActionRestart }),

@@ -20,6 +20,7 @@ import (
 // in order, over kept references, while others do the same, the account is passivated, and
 // its shard moves away and comes back.
 func TestTellsAndCallsInOrder(t *testing.T) {
+	t.Parallel()
 	const senders, before = 4, 300
 	c := emptyCluster(t)
 	a := c.start("a")
@@ -105,6 +106,7 @@ func TestTellsAndCallsInOrder(t *testing.T) {
 // TestTellsThatFail: what a told method comes to is nobody's but the supervisor's, and
 // the account goes on.
 func TestTellsThatFail(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var seen []string
 	decide := func(err error) shard.SupervisorAction {
@@ -192,6 +194,7 @@ func TestTellsBehindOneThatIsDecoded(t *testing.T) {
 // TestTellsBeforeClose: what a connection was told to send arrives before it closes, also
 // when it does not know yet where to, and while shards move.
 func TestTellsBeforeClose(t *testing.T) {
+	t.Parallel()
 	const rounds, each = 10, 100
 	c := newCluster(t, "a", "b")
 	id := func(n int) string { return fmt.Sprint("account ", n) }
@@ -224,6 +227,7 @@ func TestTellsBeforeClose(t *testing.T) {
 
 // TestTellsWithoutHomeBeforeClose: Close says what it could not send.
 func TestTellsWithoutHomeBeforeClose(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	caller := shard.New(c.config("caller")) // hosts nothing
 	require.NoError(t, caller.Start(testContext(t)))
@@ -241,6 +245,7 @@ func TestTellsWithoutHomeBeforeClose(t *testing.T) {
 // TestTellsFillAMailbox: what is told nearby beyond it is the sender's to hear of, from
 // far away a counter's.
 func TestTellsFillAMailbox(t *testing.T) {
+	t.Parallel()
 	tune := func(cfg *shard.Config) { cfg.Limits.MailboxCalls = 2 }
 	eachWay(t, tune, func(t *testing.T, c *cluster, accounts *fixture.AccountClient) {
 		held := c.hold(testContext(t), accounts)

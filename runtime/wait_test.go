@@ -44,6 +44,7 @@ func (c *cluster) waiting(n int) {
 }
 
 func TestBusyEntityServesInOrder(t *testing.T) {
+	t.Parallel()
 	eachWay(t, nil, func(t *testing.T, c *cluster, accounts *fixture.AccountClient) {
 		held := c.hold(testContext(t), accounts)
 		var want []string
@@ -67,6 +68,7 @@ func TestBusyEntityServesInOrder(t *testing.T) {
 // TestDeadlineWhileWaiting: a caller at the entity's node can say for certain
 // that its call did not run; a far one cannot, but it does not run either.
 func TestDeadlineWhileWaiting(t *testing.T) {
+	t.Parallel()
 	eachWay(t, nil, func(t *testing.T, c *cluster, accounts *fixture.AccountClient) {
 		held := c.hold(testContext(t), accounts)
 		ctx, cancel := context.WithTimeout(context.Background(), soon)
@@ -91,6 +93,7 @@ func TestDeadlineWhileWaiting(t *testing.T) {
 }
 
 func TestCancelWhileWaiting(t *testing.T) {
+	t.Parallel()
 	eachWay(t, nil, func(t *testing.T, c *cluster, accounts *fixture.AccountClient) {
 		held := c.hold(testContext(t), accounts)
 		ctx, cancel := context.WithCancel(context.Background())
@@ -169,6 +172,7 @@ func requireEnded(t *testing.T, err, want error) {
 // TestDeadlineComesBack: the caller has its deadline back although the method
 // does not look at its context.
 func TestDeadlineComesBack(t *testing.T) {
+	t.Parallel()
 	eachWay(t, nil, func(t *testing.T, c *cluster, accounts *fixture.AccountClient) {
 		if t.Name() == "TestDeadlineComesBack/inline" {
 			t.Skip("inline the method runs on the caller's goroutine")
@@ -182,6 +186,7 @@ func TestDeadlineComesBack(t *testing.T) {
 }
 
 func TestTimeouts(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name         string
 		config, call time.Duration // 0 is the default
@@ -224,6 +229,7 @@ func TestTimeouts(t *testing.T) {
 }
 
 func TestMailboxOverflows(t *testing.T) {
+	t.Parallel()
 	tune := func(cfg *shard.Config) { cfg.Limits.MailboxCalls = 2 }
 	eachWay(t, tune, func(t *testing.T, c *cluster, accounts *fixture.AccountClient) {
 		held := c.hold(testContext(t), accounts)
@@ -284,6 +290,7 @@ func TestCallsBeforeStart(t *testing.T) {
 }
 
 func TestDeadlineBeforeStart(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	n := c.add("a")
 	accounts := fixture.NewAccountClient(n)
