@@ -459,7 +459,8 @@ func TestConnectionLost(t *testing.T) {
 }
 
 func ExampleOpen() {
-	ctx := context.Background()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
 	backend, err := natsstore.Open(ctx, "nats://127.0.0.1:1", natsstore.Config{Name: "bank", Replicas: 3})
 	if err != nil {
 		fmt.Println(errors.Is(err, store.ErrUnavailable))

@@ -32,6 +32,7 @@ func settle[T any](t *testing.T, f func(ctx context.Context) (T, error)) (T, err
 // One of three servers is killed, again and again, while a home appends and writes
 // records: all that was acknowledged is there, once.
 func TestServersKilled(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("three servers")
 	}

@@ -140,6 +140,7 @@ func subject(servers []*natsproc.Server, replicas int, restart func(t *testing.T
 }
 
 func TestConformanceR1(t *testing.T) {
+	t.Parallel()
 	s := natsproc.Start(t, "-js", "-sd", t.TempDir())
 	conformance.Run(t, subject([]*natsproc.Server{s}, 1, func(t *testing.T) {
 		if err := s.Kill(); err != nil {
@@ -152,6 +153,7 @@ func TestConformanceR1(t *testing.T) {
 }
 
 func TestConformanceR3(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("three servers")
 	}

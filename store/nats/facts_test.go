@@ -210,6 +210,7 @@ func TestFactDeletedEnds(t *testing.T) {
 // On three copies, of single writes that name one head all but one may be refused
 // while they are under way. Those of a batch are written all.
 func TestFactHeadOnThreeCopies(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("three servers")
 	}
@@ -261,6 +262,7 @@ func TestFactHeadOnThreeCopies(t *testing.T) {
 // Of writes that name the last sequence of the whole stream one is written, also of those that
 // are under way together, and of a batch all messages or none. This is the membership table.
 func TestFactLastSequenceOfTheStream(t *testing.T) {
+	t.Parallel()
 	for _, replicas := range []int{1, 3} {
 		t.Run(fmt.Sprint("R", replicas), func(t *testing.T) {
 			var url string

@@ -63,6 +63,7 @@ func members(t *testing.T, servers []*natsproc.Server, rows int, restart func(t 
 }
 
 func TestMembersConformanceR1(t *testing.T) {
+	t.Parallel()
 	s := natsproc.Start(t, "-js", "-sd", t.TempDir())
 	members(t, []*natsproc.Server{s}, 10_000, func(t *testing.T) {
 		if err := s.Kill(); err != nil {
@@ -75,6 +76,7 @@ func TestMembersConformanceR1(t *testing.T) {
 }
 
 func TestMembersConformanceR3(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("three servers")
 	}
@@ -84,6 +86,7 @@ func TestMembersConformanceR3(t *testing.T) {
 // One of three servers is killed, again and again, while members vote: no vote is lost, none is
 // there twice, and whoever reads a version reads the same rows.
 func TestMembersServersKilled(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("three servers")
 	}

@@ -111,6 +111,7 @@ func (r *replicas) answer(nc *nats.Conn, m *nats.Msg) {
 // TestMembersOfReplicas: whichever replicas answer the requests of one read, in whichever states
 // they are, the read is the table as it was at its version.
 func TestMembersOfReplicas(t *testing.T) {
+	t.Parallel()
 	s := natsproc.Start(t)
 	for seed := range uint64(40) {
 		random := rand.New(rand.NewPCG(seed, 0))
