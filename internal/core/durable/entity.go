@@ -144,19 +144,10 @@ func (e *entity) commit(c *wire.DurableCommit, t Ticket) {
 	e.ticket, e.loaded, e.bare, e.stale = t, true, false, false
 }
 
-// ack records a commit in the log, and reports whether it is newer than the acknowledged version.
-// A lost commit can arrive again, also after later ones; that of an entity that is not loaded is in
-// its record. The first commit after an end or expiry is always newer.
-func (e *entity) ack(c *wire.DurableCommit) bool {
-	if !e.loaded || c.GetVersion() <= e.acked.number && !e.acked.gone(time.UnixMilli(c.GetAt())) {
-		return false
-	}
-	if c.GetFolded() && (e.acked.ended || c.GetVersion() != e.acked.number+1) {
-		return false
-	}
+// ack records that the log has the next commit.
+func (e *entity) ack(c *wire.DurableCommit) {
 	e.acked.apply(c)
 	e.dirty = true
-	return true
 }
 
 func (e *entity) recover(c *wire.DurableCommit) {

@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
-
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/store"
 )
@@ -30,20 +27,6 @@ type batch struct {
 	last     Ticket
 	bytes    int
 	position store.Position // once it is acknowledged
-}
-
-func (b *batch) read() {
-	b.entries = make([]pendingEntry, 0, b.commits)
-	for data := b.data; len(data) > 0; {
-		_, _, tag := protowire.ConsumeTag(data)
-		body, n := protowire.ConsumeBytes(data[max(tag, 0):])
-		e := pendingEntry{DurableEntry: &wire.DurableEntry{}, size: tag + n}
-		if tag < 0 || n < 0 || proto.Unmarshal(body, e.DurableEntry) != nil {
-			panic("an entry of an own append cannot be read") // appendEntry wrote it
-		}
-		b.entries = append(b.entries, e)
-		data = data[e.size:]
-	}
 }
 
 // group appends pending entries to the log together (group commit).
@@ -159,10 +142,11 @@ func (g *group) acknowledge(p store.Position) batch {
 	return b
 }
 
-// resend queues lost batches before all others.
+// resend queues lost batches before all others. Their commits are in memory or in records, because a
+// head whose records were lost is marked as lost: see lose. So nothing is done when they are acknowledged
+// again.
 func (g *group) resend(lost []batch) {
 	for i := range lost {
-		lost[i].read()
 		g.bytes += lost[i].bytes
 	}
 	g.queue = append(lost, g.queue...)

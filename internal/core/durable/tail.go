@@ -83,12 +83,9 @@ func (t *tail) ack(b batch) {
 			continue
 		}
 		if e.entity == nil {
-			e.entity = t.entities[string(c.GetEntity())]
+			e.entity = t.at(string(c.GetEntity()))
 		}
-		// Without an entity in memory, c is appended again after a loss, and its record has it: see lose.
-		if e.entity == nil || !e.entity.ack(c) {
-			continue
-		}
+		e.entity.ack(c)
 		if e.entity.generation = t.generation; !e.entity.acked.whole() {
 			t.young.partial++
 		}

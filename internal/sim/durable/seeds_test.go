@@ -54,8 +54,9 @@ func TestSeedsThatFailed(t *testing.T) {
 // TestUnsyncedSeedsThatFailed is TestSeedsThatFailed for TestUnsynced.
 func TestUnsyncedSeedsThatFailed(t *testing.T) {
 	for seed, found := range map[uint64]string{
-		906773: "a stale read of the head followed its uncertain write, the shard counted as new, and no record was read",
-		708228: "a commit was appended again whose entity only its record had, and the next checkpoint wrote it without its state",
+		1008049: "commits of an entity's earlier life were acknowledged again, over those of its present one",
+		906773:  "a stale read of the head followed its uncertain write, the shard counted as new, and no record was read",
+		708228:  "a commit was appended again whose entity only its record had, and the next checkpoint wrote it without its state",
 	} {
 		if r := RunUnsynced(seed, nil); r.Err != nil {
 			t.Errorf("seed %d (%s): %v", seed, found, r.Err)
