@@ -136,8 +136,9 @@ func (i inspections) pinShard(ctx context.Context, e operator.Entity, home strin
 	return i.where(ctx, e.Kind, e.ID)
 }
 
-// listTimeout bounds one answer to an operator who lists a type.
-const listTimeout = 5 * time.Second
+// listTimeout bounds one answer to an operator who lists a type. It is below the time for which the
+// operator's process waits, so that the error names the shard that does not answer.
+const listTimeout = 2500 * time.Millisecond
 
 // maxListed bounds the ids in one answer. An answer of 1,000 of the longest ids may exceed what the
 // broker takes, so their bytes are bounded, too.

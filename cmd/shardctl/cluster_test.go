@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -107,6 +108,9 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	if os.Getenv(memberVar) == "" {
+		if err := flag.Set("test.parallel", "4"); err != nil { // most tests wait
+			panic(err)
+		}
 		os.Exit(m.Run())
 	}
 	if err := beMember(); err != nil {

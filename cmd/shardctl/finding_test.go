@@ -59,6 +59,7 @@ var questions = map[string]question{
 	"doctor":                       {aMemberHangs, `WRONG cluster +n3#\w+ is not reachable(?s:.*)WRONG answers +n3`},
 	"doctor -store shardgen":       {aMemberHangs, `ok    jetstream it answers(?s:.*)ok    streams +9 of shardgen`},
 	"state Account":                {aMemberHangs, `no call has found|n3#`},
+	"reminders Account":            {aMemberHangs, `no entity of Account has reminders|did not answer`},
 	"store list -store shardgen":   {aMemberHangs, `Vault +shop +64 +1 `},
 	"members -json":                {aMemberHangs, `"singletons": (?s:.*)"name": "Chief",\s*"node": "n1#`},
 	"permissions reader -name bob": {aMemberHangs, `sh\.shop\.o\.bob\.get`},
