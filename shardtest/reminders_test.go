@@ -257,6 +257,37 @@ func TestOthersAreNotHeldUp(t *testing.T) {
 	})
 }
 
+// TestRemindersThatHang: a node runs 256 reminders at a time, and those that hang for a second stop no
+// others.
+func TestRemindersThatHang(t *testing.T) {
+	var began atomic.Int64
+	hang := make(chan struct{})
+	host := shardtest.Host(func(n *shard.Node) error {
+		return vault.HostAlarm(n, func() *vault.Alarm {
+			return &vault.Alarm{Tried: func() int64 {
+				began.Add(1)
+				<-hang
+				return 1
+			}}
+		})
+	})
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		all := vault.NewAlarmClient(c.Client())
+		hang = make(chan struct{}) // of the test's own time
+		defer func() { close(hang) }()
+		due := time.Now().Add(time.Minute)
+		for i := range 600 {
+			require.NoError(t, all.Tell(fmt.Sprint(i), shard.At(due)).Snooze(t.Context(), 0))
+		}
+		require.NoError(t, all.Tell("other", shard.At(due.Add(100*time.Millisecond))).Ring(t.Context(), "in time"))
+		c.Advance(time.Until(due) + 500*time.Millisecond)
+		require.Equal(t, int64(256), began.Load())
+		c.Advance(3 * time.Second)
+		require.Equal(t, int64(600), began.Load())
+		require.Contains(t, rung(t, all, "other"), "in time")
+	}, host, shardtest.Nodes(1))
+}
+
 // TestReminderNameIsNoText: a name that cannot be stored fails its tell, and nothing else.
 func TestReminderNameIsNoText(t *testing.T) {
 	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, _ *atomic.Int64) {

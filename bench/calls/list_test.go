@@ -16,14 +16,15 @@ import (
 	"github.com/shardgen/shardgen/internal/test/fixture/vault"
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/measure"
 	natsstore "github.com/shardgen/shardgen/store/nats"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-var listed = flag.Int("ids", 20_000, "how many ids BenchmarkList lists")
+var listed = flag.Int("ids", 20_000, "how many entities BenchmarkList, BenchmarkFind and BenchmarkReminders have")
 
-// BenchmarkList lists the ids of entities in a JetStream store, of which few are active.
-func BenchmarkList(b *testing.B) {
+// filled starts a node over a JetStream store, and calls fill once for each number up to -ids.
+func filled(b *testing.B, cluster string, host func(*shard.Node) error, fill func(n int64) error) *shard.Node {
 	server := natsproc.Start(b, "-js", "-sd", b.TempDir())
 	store, err := natsstore.Open(b.Context(), server.URL(), natsstore.Config{})
 	if err != nil {
@@ -31,11 +32,10 @@ func BenchmarkList(b *testing.B) {
 	}
 	b.Cleanup(store.Close)
 	node := shard.New(shard.Config{
-		Cluster: "lists", Name: "node", Transport: natstransport.New(server.URL()), Store: store,
+		Cluster: cluster, Name: "node", Transport: natstransport.New(server.URL()), Store: store,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
-	client := vault.NewVaultClient(node)
-	if err := vault.HostVault(node, func() *vault.Vault { return &vault.Vault{} }, shard.IdleAfter(time.Second)); err != nil {
+	if err := host(node); err != nil {
 		b.Fatal(err)
 	}
 	if err := node.Start(b.Context()); err != nil {
@@ -47,18 +47,38 @@ func BenchmarkList(b *testing.B) {
 	for range 4096 {
 		callers.Go(func() {
 			for n := next.Add(1); n <= int64(*listed); n = next.Add(1) {
-				if _, err := client.Ref("entity-"+strconv.FormatInt(n, 10)).Add(b.Context(), 1); err != nil {
+				if err := fill(n); err != nil {
 					b.Error(err)
 					return
 				}
 			}
 		})
 	}
-	callers.Wait()
-	var before, after runtime.MemStats
+	if callers.Wait(); b.Failed() {
+		b.FailNow()
+	}
+	return node
+}
+
+func heap() int64 {
+	var s runtime.MemStats
 	runtime.GC()
-	runtime.ReadMemStats(&before)
-	first, most := time.Duration(0), uint64(0)
+	runtime.ReadMemStats(&s)
+	return int64(s.HeapAlloc)
+}
+
+// BenchmarkList lists the ids of entities in a JetStream store, of which few are active.
+func BenchmarkList(b *testing.B) {
+	var client *vault.VaultClient
+	filled(b, "lists", func(node *shard.Node) error {
+		client = vault.NewVaultClient(node)
+		return vault.HostVault(node, func() *vault.Vault { return &vault.Vault{} }, shard.IdleAfter(time.Second))
+	}, func(n int64) error {
+		_, err := client.Ref("entity-"+strconv.FormatInt(n, 10)).Add(b.Context(), 1)
+		return err
+	})
+	before := heap()
+	first, most := time.Duration(0), int64(0)
 	for b.Loop() {
 		n, begun := 0, time.Now()
 		for _, err := range client.List(b.Context()) {
@@ -70,9 +90,7 @@ func BenchmarkList(b *testing.B) {
 			}
 			if n%(*listed/4) == 0 {
 				b.StopTimer()
-				runtime.GC()
-				runtime.ReadMemStats(&after)
-				most = max(most, after.HeapAlloc)
+				most = max(most, heap())
 				b.StartTimer()
 			}
 		}
@@ -83,44 +101,20 @@ func BenchmarkList(b *testing.B) {
 	b.ReportMetric(first.Seconds()*1000/float64(b.N), "ms-to-first")
 	b.ReportMetric(float64(b.N)*float64(*listed)/b.Elapsed().Seconds(), "ids/s")
 	if most > 0 {
-		b.ReportMetric(float64(int64(most)-int64(before.HeapAlloc))/(1<<20), "MiB-more")
+		b.ReportMetric(float64(most-before)/(1<<20), "MiB-more")
 	}
 }
 
 // BenchmarkFind finds ten of the tickets in a JetStream store by their points, and then among all of
 // them those between two values.
 func BenchmarkFind(b *testing.B) {
-	server := natsproc.Start(b, "-js", "-sd", b.TempDir())
-	store, err := natsstore.Open(b.Context(), server.URL(), natsstore.Config{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(store.Close)
-	node := shard.New(shard.Config{
-		Cluster: "finds", Name: "node", Transport: natstransport.New(server.URL()), Store: store,
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	var client *vault.TicketClient
+	filled(b, "finds", func(node *shard.Node) error {
+		client = vault.NewTicketClient(node)
+		return vault.HostTicket(node, func() *vault.Ticket { return &vault.Ticket{} }, shard.IdleAfter(time.Second))
+	}, func(n int64) error {
+		return client.Ref("ticket-"+strconv.FormatInt(n, 10)).Set(b.Context(), vault.Open, int32(n/10), time.Unix(n, 0), false)
 	})
-	client := vault.NewTicketClient(node)
-	if err := vault.HostTicket(node, func() *vault.Ticket { return &vault.Ticket{} }, shard.IdleAfter(time.Second)); err != nil {
-		b.Fatal(err)
-	}
-	if err := node.Start(b.Context()); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = node.Close() })
-	var next atomic.Int64
-	var callers sync.WaitGroup
-	for range 4096 {
-		callers.Go(func() {
-			for n := next.Add(1); n <= int64(*listed); n = next.Add(1) {
-				if err := client.Ref("ticket-"+strconv.FormatInt(n, 10)).Set(b.Context(), vault.Open, int32(n/10), time.Unix(n, 0), false); err != nil {
-					b.Error(err)
-					return
-				}
-			}
-		})
-	}
-	callers.Wait()
 	for name, find := range map[string]func(at int) iter.Seq2[string, error]{
 		"value": func(at int) iter.Seq2[string, error] { return client.FindByPoints(b.Context(), int32(at/10)) },
 		"between": func(at int) iter.Seq2[string, error] {
@@ -144,4 +138,71 @@ func BenchmarkFind(b *testing.B) {
 			b.ReportMetric(took[len(took)/2].Seconds()*1000, "ms-p50")
 		})
 	}
+}
+
+// BenchmarkReminders lets one reminder of each of the entities be due in the same second. Meanwhile, and
+// in ten seconds before, others are called. It runs once, whatever -benchtime says.
+func BenchmarkReminders(b *testing.B) {
+	var client *vault.AlarmClient
+	var others *vault.VaultClient
+	var fired atomic.Int64
+	var latest atomic.Int64
+	before := int64(0)
+	due := time.Now().Add(time.Minute + time.Duration(*listed)*time.Second/4000)
+	node := filled(b, "reminders", func(node *shard.Node) error {
+		before = heap()
+		client, others = vault.NewAlarmClient(node), vault.NewVaultClient(node)
+		if err := vault.HostVault(node, func() *vault.Vault { return &vault.Vault{} }); err != nil {
+			return err
+		}
+		return vault.HostAlarm(node, func() *vault.Alarm { return &vault.Alarm{} }, shard.IdleAfter(time.Second))
+	}, func(n int64) error {
+		at := due.Add(time.Duration(n%1000) * time.Millisecond)
+		return client.Tell("alarm-"+strconv.FormatInt(n, 10), shard.At(at)).Ring(b.Context(), "x")
+	})
+	stop := node.Measure(measure.Meter{ReminderFired: func(_ string, late time.Duration) {
+		fired.Add(1)
+		for old := latest.Load(); int64(late) > old && !latest.CompareAndSwap(old, int64(late)); old = latest.Load() {
+		}
+	}})
+	defer stop()
+	calls := func(done func() bool) time.Duration {
+		var mu sync.Mutex
+		var took []time.Duration
+		var callers sync.WaitGroup
+		for n := range 8 {
+			callers.Go(func() {
+				for !done() {
+					begun := time.Now()
+					if _, err := others.Ref("other-"+strconv.Itoa(n)).Add(b.Context(), 1); err != nil {
+						b.Error(err)
+						return
+					}
+					mu.Lock()
+					took = append(took, time.Since(begun))
+					mu.Unlock()
+					time.Sleep(5 * time.Millisecond)
+				}
+			})
+		}
+		callers.Wait()
+		slices.Sort(took)
+		return took[len(took)*99/100]
+	}
+	if left := time.Until(due); left < 20*time.Second {
+		b.Fatalf("%v are left until the reminders are due, want at least 20s", left)
+	}
+	time.Sleep(time.Until(due.Add(-15 * time.Second)))
+	b.ReportMetric(float64(heap()-before)/(1<<20), "MiB-pending")
+	ends := due.Add(-time.Second)
+	quiet := calls(func() bool { return time.Now().After(ends) })
+	time.Sleep(time.Until(due))
+	busy := calls(func() bool { return fired.Load() >= int64(*listed) || time.Since(due) > 10*time.Minute })
+	if n := fired.Load(); n != int64(*listed) {
+		b.Errorf("%d reminders have run, want %d", n, *listed)
+	}
+	b.ReportMetric(quiet.Seconds()*1000, "ms-p99-quiet")
+	b.ReportMetric(busy.Seconds()*1000, "ms-p99-due")
+	b.ReportMetric(float64(*listed)/time.Since(due).Seconds(), "reminders/s")
+	b.ReportMetric(time.Duration(latest.Load()).Seconds(), "s-late-max")
 }

@@ -57,8 +57,9 @@ type Driver struct {
 	answering atomic.Int64
 	watch     runner.Watchdog
 
-	Leaving atomic.Bool // this node is leaving the cluster and gives its shards away
-	Exiting atomic.Bool // this node has given its shards away, and takes no shard any more
+	looks   chan struct{} // has one for each of at most maxLooks
+	Leaving atomic.Bool   // this node is leaving the cluster and gives its shards away
+	Exiting atomic.Bool   // this node has given its shards away, and takes no shard any more
 
 	Pending  calls.Table
 	held     atomic.Int64   // calls held in routes
@@ -497,6 +498,7 @@ func (s Signal) Notify() {
 // NewDriver returns the driver of a process that is not connected yet.
 func NewDriver(cfg Config, self transport.Peer, ctl ControlPlane) *Driver {
 	drv := &Driver{
+		looks:  make(chan struct{}, maxLooks),
 		Config: cfg, Local: self, Logger: cfg.Logger, Control: ctl, ChecksTurns: checksTurns(),
 	}
 	drv.Group.Init()

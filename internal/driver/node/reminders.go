@@ -483,9 +483,26 @@ func (drv *Driver) lookAt(t *durablehost.Tenure, entities []string) {
 	}
 }
 
+// Bounds of the looks of a node that are under way. More of them would hold up calls, because many
+// reminders are due at the same time. One that takes long counts no more, so those that hang stop no
+// others.
+const (
+	maxLooks = 256
+	longLook = time.Second
+)
+
 // look runs a reminder of an entity that is due. It returns the time before which the entity is not to
 // be looked at again, in Unix milliseconds by now.
 func (drv *Driver) look(ctx context.Context, k *Kind, id string, now func() int64) (again int64) {
+	select {
+	case drv.looks <- struct{}{}:
+	case <-ctx.Done():
+		return now() + lookRetry.Milliseconds()
+	}
+	over := sync.OnceFunc(func() { <-drv.looks })
+	long := time.AfterFunc(longLook, over)
+	defer over()
+	defer long.Stop()
 	ctx, cancel := context.WithTimeout(ctx, storedTellPatience)
 	defer cancel()
 	p := invoker{k}
