@@ -5,7 +5,7 @@
 //	counter call [-nats URL] [-cluster NAME] [-name NAME] ID add N
 //	counter call [-nats URL] [-cluster NAME] [-name NAME] ID get
 //
-// worker and call have further flags for TLS and NKeys; see docs/security.md.
+// worker and call have further flags for TLS, NKeys and JWTs; see docs/security.md.
 //
 // Without a command it runs the demonstration. It starts a NATS server inside this process (or uses
 // the one at -nats) and three workers as separate processes. It then makes typed calls to many

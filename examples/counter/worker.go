@@ -19,8 +19,8 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// leaveTimeout bounds how long a leaving worker hands off.
-const leaveTimeout = 30 * time.Second
+// leaveTimeout bounds how long a leaving worker hands off: the default of LeaveTimeout.
+const leaveTimeout = 60 * time.Second
 
 func runWorker(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	flags := newFlags("worker", stderr)
