@@ -1,10 +1,13 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/shardgen/shardgen/internal/gen"
 )
 
 // TestRun calls the command as a user does. What the generator does with good and
@@ -69,6 +72,26 @@ func TestRun(t *testing.T) {
 			t.Errorf("%s: exit %d, stdout %q, stderr %q; want exit %d, stdout with %q, stderr with %q",
 				s.name, code, stdout.String(), stderr.String(), s.code, s.stdout, s.stderr)
 		}
+	}
+}
+
+// TestOtherVersion: -check says that only the version of the generator differs.
+func TestOtherVersion(t *testing.T) {
+	dir, write := module(t)
+	write("x.go", "package x\n\nimport \"context\"\n\n//shard:entity\ntype Thing struct{}\n\nfunc (t *Thing) Do(ctx context.Context) error { return nil }\n")
+	if code := run(t.Context(), nil, io.Discard, t.Output()); code != exitOK {
+		t.Fatal("exit", code)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "shard_gen.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("shard_gen.go", strings.Replace(string(text), gen.Version(), "v0.0.1", 1))
+	var stderr strings.Builder
+	code := run(t.Context(), []string{"-check"}, io.Discard, &stderr)
+	want := "shard_gen.go: not up to date: only the version of its generator differs, v0.0.1 here and now " + gen.Version() + " (run go generate)\n"
+	if code != exitWrong || stderr.String() != want {
+		t.Errorf("exit %d, %q; want %q", code, stderr.String(), want)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -40,10 +41,14 @@ func (r *reporter) run(o *gen.Outcome, err error, took time.Duration) int {
 		}
 	}
 	for _, path := range o.Stale {
+		message := "not up to date"
+		if version, ok := o.Versions[path]; ok {
+			message = fmt.Sprintf("not up to date: only the version of its generator differs, %s here and now %s", cmp.Or(version, "none"), gen.Version())
+		}
 		if r.json {
-			r.print(finding{File: path, Line: 1, Column: 1, Severity: "error", Code: "stale", Message: "not up to date", Mend: "run go generate"})
+			r.print(finding{File: path, Line: 1, Column: 1, Severity: "error", Code: "stale", Message: message, Mend: "run go generate"})
 		} else {
-			fmt.Fprintf(r.stderr, "%s: not up to date (run go generate)\n", path)
+			fmt.Fprintf(r.stderr, "%s: %s (run go generate)\n", path, message)
 		}
 	}
 	if r.verbose {

@@ -39,8 +39,10 @@ type Outcome struct {
 	Diagnostics []load.Diagnostic
 	Written     []string // files that were written or, if their last entity is gone, removed
 	Stale       []string // files that Check found not up to date
-	UpToDate    int      // packages that needed no change, including those of clients
-	Packages    []string // import paths of the packages with entities, sorted
+	// Versions has the version in the header of each file of Stale in which nothing else differs.
+	Versions map[string]string
+	UpToDate int      // packages that needed no change, including those of clients
+	Packages []string // import paths of the packages with entities, sorted
 
 	dir string // Options.Dir; "" with Options.Absolute
 }
@@ -48,6 +50,7 @@ type Outcome struct {
 type change struct {
 	path    string
 	content []byte // nil: remove it
+	old     []byte // nil: there was none, or it does not matter
 }
 
 // Run generates the code of the packages. It returns an error if the packages cannot be read or
@@ -65,7 +68,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Outcome{Diagnostics: loaded.Diagnostics, dir: o.Dir}
+	out := &Outcome{Diagnostics: loaded.Diagnostics, Versions: map[string]string{}, dir: o.Dir}
 	if o.Absolute {
 		out.dir = ""
 	}
@@ -84,7 +87,11 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	}
 	for _, c := range changes {
 		if o.Check {
-			out.Stale = append(out.Stale, relative(out.dir, c.path))
+			path := relative(out.dir, c.path)
+			out.Stale = append(out.Stale, path)
+			if version, ok := model.OnlyVersion(string(c.old), string(c.content)); ok {
+				out.Versions[path] = version
+			}
 			continue
 		}
 		if err := c.apply(); err != nil {
@@ -166,7 +173,7 @@ func plan(loaded *load.Result, out *Outcome) ([]change, error) {
 			case p.err != nil:
 				return nil, p.err
 			case !bytes.Equal(p.content, old[pkg]):
-				changes = append(changes, change{filepath.Join(pkg.Dir, model.OutputName), p.content})
+				changes = append(changes, change{filepath.Join(pkg.Dir, model.OutputName), p.content, old[pkg]})
 			case len(locks[pkg]) == 0:
 				out.UpToDate++
 			}
@@ -187,7 +194,7 @@ func planBare(dirs []string, holes map[string]bool, out *Outcome) ([]change, err
 		}
 		path := filepath.Join(dir, model.OutputName)
 		if old, err := os.ReadFile(path); err == nil && load.Generated(old) {
-			changes = append(changes, change{path, nil})
+			changes = append(changes, change{path: path})
 		}
 		lock, err := adopt(dir, nil, out)
 		if err != nil {

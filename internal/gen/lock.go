@@ -56,7 +56,7 @@ func adopt(dir string, pkg *model.Package, out *Outcome) ([]change, error) {
 		}
 	}
 	if written := contract.Format(next); string(written) != string(contract.UnixLines(content)) {
-		return []change{{path, written}}, nil
+		return []change{{path: path, content: written}}, nil
 	}
 	return nil, nil
 }

@@ -3,6 +3,7 @@ package gen
 import (
 	"fmt"
 	"os/exec"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -104,6 +105,57 @@ func TestHeader(t *testing.T) {
 		got := strings.Join(tt.pkg.Header(), "\n")
 		if got != want || !model.Generated(got) || model.OwnerIn(got+"\n\npackage p\n") != tt.owner {
 			t.Errorf("got %q, owner %q; want %q, owner %q", got, model.OwnerIn(got), want, tt.owner)
+		}
+	}
+}
+
+// TestOnlyVersion: Check says which files differ in the version of the generator alone.
+func TestOnlyVersion(t *testing.T) {
+	dir := module(t, "example.com/thing", map[string]string{"thing.go": thing})
+	clean(t, options(dir))
+	check := options(dir)
+	check.Check = true
+	now := read(t, dir, model.OutputName)
+	current := "shardgen " + Version() + "."
+	for _, tt := range []struct {
+		name, content, version string
+		only                   bool
+	}{
+		{"version", strings.Replace(now, current, "shardgen v0.0.1.", 1), "v0.0.1", true},
+		{"no version", strings.Replace(now, " "+Version()+".", ".", 1), "", true},
+		{"version and code", strings.Replace(now, current, "shardgen v0.0.1.", 1) + "\nvar more int\n", "", false},
+		{"code", now + "\nvar more int\n", "", false},
+	} {
+		write(t, dir, model.OutputName, tt.content)
+		out := clean(t, check)
+		version, only := out.Versions[model.OutputName]
+		if len(out.Stale) != 1 || version != tt.version || only != tt.only {
+			t.Errorf("%s: stale %v, versions %v", tt.name, out.Stale, out.Versions)
+		}
+	}
+}
+
+// TestVersion: binaries of a tagged commit have its version, those of other working trees have none,
+// because it would change the generated files with every commit.
+func TestVersion(t *testing.T) {
+	vcs := []debug.BuildSetting{{Key: "vcs.revision", Value: "5d017da6"}}
+	for _, tt := range []struct {
+		version  string
+		settings []debug.BuildSetting
+		want     string
+	}{
+		{"v1.2.3", vcs, "v1.2.3"},
+		{"v1.2.3-rc.1", vcs, "v1.2.3-rc.1"},
+		{"v1.2.3+dirty", vcs, devel},
+		{"v1.2.4-0.20260501101112-0123456789ab", vcs, devel},
+		{"v0.0.0-20260501101112-0123456789ab+dirty", vcs, devel},
+		{"v1.2.4-0.20260501101112-0123456789ab", nil, "v1.2.4-0.20260501101112-0123456789ab"}, // go install …@commit
+		{"(devel)", vcs, devel},
+		{"", nil, devel},
+	} {
+		info := &debug.BuildInfo{Main: debug.Module{Version: tt.version}, Settings: tt.settings}
+		if got := versionOf(info); got != tt.want {
+			t.Errorf("%q: got %q, want %q", tt.version, got, tt.want)
 		}
 	}
 }

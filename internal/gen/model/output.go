@@ -32,3 +32,15 @@ func OwnerIn(src string) string {
 	}
 	return owner
 }
+
+// OnlyVersion reports whether two outputs differ in the version of the generator and in nothing else,
+// and returns the version in old: "" if it has none.
+func OnlyVersion(old, now string) (version string, ok bool) {
+	first, rest, _ := strings.Cut(old, "\n")
+	_, same, found := strings.Cut(now, "\n")
+	version, generated := strings.CutPrefix(first, headerBegin)
+	if !found || !generated || rest != same || old == now {
+		return "", false
+	}
+	return strings.TrimSpace(strings.TrimSuffix(version, headerEnd)), true
+}
