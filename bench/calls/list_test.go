@@ -15,6 +15,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/test/fixture/vault"
 	"github.com/shardgen/shardgen/internal/test/natsproc"
+	"github.com/shardgen/shardgen/internal/util/tasks"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/measure"
 	natsstore "github.com/shardgen/shardgen/store/nats"
@@ -181,7 +182,7 @@ func BenchmarkReminders(b *testing.B) {
 					mu.Lock()
 					took = append(took, time.Since(begun))
 					mu.Unlock()
-					time.Sleep(5 * time.Millisecond)
+					tasks.Rest(b.Context(), 5*time.Millisecond)
 				}
 			})
 		}
@@ -192,11 +193,11 @@ func BenchmarkReminders(b *testing.B) {
 	if left := time.Until(due); left < 20*time.Second {
 		b.Fatalf("%v are left until the reminders are due, want at least 20s", left)
 	}
-	time.Sleep(time.Until(due.Add(-15 * time.Second)))
+	tasks.Rest(b.Context(), time.Until(due.Add(-15*time.Second)))
 	b.ReportMetric(float64(heap()-before)/(1<<20), "MiB-pending")
 	ends := due.Add(-time.Second)
 	quiet := calls(func() bool { return time.Now().After(ends) })
-	time.Sleep(time.Until(due))
+	tasks.Rest(b.Context(), time.Until(due))
 	busy := calls(func() bool { return fired.Load() >= int64(*listed) || time.Since(due) > 10*time.Minute })
 	if n := fired.Load(); n != int64(*listed) {
 		b.Errorf("%d reminders have run, want %d", n, *listed)
