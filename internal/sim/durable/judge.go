@@ -484,6 +484,9 @@ func (j *judge) ordinal(shard int, id string, r result) (uint64, error) {
 
 // nothing is ordinal for a turn that saw no state.
 func (j *judge) nothing(all []commit, id string, r result) (uint64, error) {
+	if r.version == 0 && len(all) > 0 && !r.real.IsZero() && all[0].at.After(r.real) {
+		return 0, nil
+	}
 	for _, c := range slices.Backward(all) {
 		switch {
 		case r.version > 0 && c.version > r.version: // it came after the turn
