@@ -9,14 +9,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/util/invariant"
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
 // TestMain fails if goroutines of this module are left after all tests.
 func TestMain(m *testing.M) {
 	shard.SetDirectBackOff(50 * time.Millisecond)
-	if err := flag.Set("test.parallel", "4"); err != nil { // most tests wait
-		panic(err)
+	if !invariant.Race { // most tests wait
+		if err := flag.Set("test.parallel", "4"); err != nil {
+			panic(err)
+		}
 	}
 	code := m.Run()
 	if left := leaked(10 * time.Second); code == 0 && len(left) > 0 {

@@ -74,6 +74,8 @@ func TestRolloutOfAVersion(t *testing.T) {
 			}
 			stop()
 			callers.Wait()
+			_, err = tabs.Ref(id(0)).Pay(ctx, 1)
+			require.NoError(t, err, "it has a state of the new version")
 
 			back := start("back", 1)
 			number, err := back.Locate(ctx, "Tab", id(0))
