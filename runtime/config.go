@@ -240,7 +240,7 @@ func (c Config) engine() node.Config {
 		Window: c.Limits.Window, MaxBuffered: c.Limits.MaxBuffered, AnswerBytes: c.Limits.AnswerBytes, Store: c.Store,
 		DirectListen: c.Direct.Listen, DirectAdvertise: c.Direct.Advertise, DirectDial: c.Direct.Dial,
 		Interceptors: engineInterceptors(c.Interceptors), Logger: c.Logger,
-		CallError: newCallError, ReadCallError: readCallError,
+		CallError: newCallError, ReadCallError: readCallError, Cause: CauseOf,
 	}
 	if c.Limits.SingletonBuffer != nil {
 		e.SingletonBuffer = *c.Limits.SingletonBuffer

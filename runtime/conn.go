@@ -18,6 +18,7 @@ import (
 	"github.com/shardgen/shardgen/internal/util/tasks"
 	"github.com/shardgen/shardgen/internal/wire/identity"
 	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/measure"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -215,6 +216,9 @@ func (c *Conn) Health() Health { return connHealth(c, time.Now()) }
 
 // Counters returns the counters of this connection; see [Node.Counters].
 func (c *Conn) Counters() map[string]uint64 { return c.driver.Counters() }
+
+// Calls returns the counts of the calls of this connection; see [Node.Calls].
+func (c *Conn) Calls() measure.Calls { return c.driver.Calls() }
 
 type connPlane Conn
 

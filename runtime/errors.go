@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -157,6 +158,52 @@ func (e *EntityError) Unwrap() []error { return e.causes }
 
 // Is reports true for ErrPanic if the method panicked.
 func (e *EntityError) Is(target error) bool { return e.Panic && target == ErrPanic }
+
+// causes are the words of CauseOf. They are tried in this order.
+var causes = []struct {
+	err  error
+	word string
+}{
+	{ErrPanic, "panic"},
+	{ErrRefused, "refused"},
+	{ErrOverloaded, "overloaded"},
+	{ErrForbidden, "forbidden"},
+	{ErrNoMethod, "no_method"},
+	{ErrNoHost, "no_host"},
+	{ErrNoInstance, "no_instance"},
+	{ErrBufferFull, "buffer_full"},
+	{ErrBadArgs, "bad_arguments"},
+	{ErrBadID, "bad_id"},
+	{ErrNoResult, "no_result"},
+	{ErrTooLarge, "too_large"},
+	{ErrCommandReused, "command_reused"},
+	{ErrAnswerForgotten, "answer_forgotten"},
+	{ErrCircular, "circular"},
+	{ErrActivation, "activation"},
+	{ErrMismatch, "mismatch"},
+	{ErrLost, "lost"},
+	{ErrDowned, "downed"},
+	{ErrClosed, "closed"},
+	{context.DeadlineExceeded, "deadline"},
+	{context.Canceled, "canceled"},
+}
+
+// CauseOf returns the cause of a call's error as one word of a small fixed set, for counts:
+// "entity" for an error that the method itself returned, otherwise "overloaded", "deadline", "lost"
+// and so on, and "_OTHER" without a cause of these, as after [TryAgain]. err is not nil.
+func CauseOf(err error) string {
+	for _, c := range causes {
+		if errors.Is(err, c.err) {
+			return c.word
+		}
+	}
+	var own *EntityError
+	var call *CallError
+	if !errors.As(err, &own) && errors.As(err, &call) {
+		return "_OTHER"
+	}
+	return "entity"
+}
 
 func newCallError(f node.CallFailure) error {
 	if f.Err == nil {

@@ -2,6 +2,8 @@ package wire
 
 // Methods that the runtime answers itself. No method of a user's entity has such a name.
 const (
+	// OwnMethod is what all of them begin with.
+	OwnMethod = "!"
 	// MethodList asks a shard, which has no entity's id, for ids. Its argument is a ListRequest, and its
 	// result a ListPage.
 	MethodList = "!list"

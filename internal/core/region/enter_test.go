@@ -33,7 +33,7 @@ func TestEnter(t *testing.T) {
 	}{
 		{"nothing", func(*Shard, *Entity) {}, Entered},
 		{"a turn is under way", func(s *Shard, _ *Entity) { s.Begin("x", 1) }, Refused},
-		{"a turn of its own kind is under way", func(_ *Shard, e *Entity) { e.Enter() }, Refused},
+		{"a turn of its own kind is under way", func(_ *Shard, e *Entity) { e.Enter(1, 0) }, Refused},
 		{"a turn has ended", func(s *Shard, _ *Entity) { s.End(s.Begin("x", 1), 1) }, Entered},
 		{"passivated", func(s *Shard, _ *Entity) {
 			for _, e := range s.Idle(2, 1) {
@@ -77,7 +77,7 @@ func TestEnter(t *testing.T) {
 			s, e := opened(Limits{Mailbox: 2, Waiting: 2})
 			tt.do(s, e)
 			was := e.Busy()
-			got := e.Enter()
+			got := e.Enter(1, 0)
 			if got != tt.want {
 				t.Errorf("Enter = %v, want %v (flags %b)", got, tt.want, e.word.Load()&flags)
 			}
@@ -113,7 +113,7 @@ func TestEnterLooksTwice(t *testing.T) {
 			w := e.word.Load()
 			e.word.Store(w | busy) // the first half of Enter
 			tt.do(s, e)
-			if got := e.entered(w); got != tt.want || e.Busy() != tt.busy {
+			if got := e.entered(w, w|busy); got != tt.want || e.Busy() != tt.busy {
 				t.Errorf("entered = %v, busy %v, want %v, %v", got, e.Busy(), tt.want, tt.busy)
 			}
 		})
@@ -148,7 +148,7 @@ func TestJoin(t *testing.T) {
 			join(3)(s, e)
 			s.CloseBarrier(node("a"), node("b"), 10, 0, at)
 		}, 2, Refused, 3},
-		{"a turn of a call", func(_ *Shard, e *Entity) { e.Enter() }, 2, Refused, 0},
+		{"a turn of a call", func(_ *Shard, e *Entity) { e.Enter(1, 0) }, 2, Refused, 0},
 		{"a turn under the lock", func(s *Shard, _ *Entity) { s.Begin("x", 1) }, 2, Refused, 0},
 		{"a call waits", func(s *Shard, e *Entity) { e.Join(2); s.Deliver(local(), 1, at) }, 2, Refused, 1},
 		{"turns were counted", func(s *Shard, e *Entity) { e.Join(2); s.WatchRunning() }, 2, Refused, 1},
@@ -253,7 +253,7 @@ func TestTellsCountInTheMailbox(t *testing.T) {
 // TestWatchRunning: turns that began outside the lock are counted, and have to end under it.
 func TestWatchRunning(t *testing.T) {
 	s, e := opened(Limits{Mailbox: 2, Waiting: 2})
-	if e.Enter() != Entered {
+	if e.Enter(1, 0) != Entered {
 		t.Fatal("no turn")
 	}
 	if n := s.WatchRunning(); n != 1 {
@@ -285,7 +285,7 @@ func TestLeave(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s, e := opened(Limits{Mailbox: 2, Waiting: 2})
-			if e.Enter() != Entered {
+			if e.Enter(1, 0) != Entered {
 				t.Fatal("no turn")
 			}
 			tt.do(s, e)

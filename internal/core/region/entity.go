@@ -42,9 +42,13 @@ const (
 	orphan              // the shard was lost during this turn: End counts for nothing
 	told                // the turn is one of tells, which more may join
 	flags   = 1<<8 - 1
-	oneTell = 1 << 8 // the tells of a turn that are not over are counted above the flags
-	usedAt  = 32     // by how much the time of the last use is shifted
+	noteAt  = 8           // above the flags are, of a turn of tells, the tells that are not over, and of another turn its note
+	oneTell = 1 << noteAt // one tell
+	usedAt  = 32          // by how much the time of the last use is shifted
 )
+
+// maxNote is the greatest note of a turn.
+const maxNote = 1<<(usedAt-noteAt) - 1
 
 // TellBytes is the maximum size of a tell's arguments, in bytes, for the tell to join a turn. Each
 // waiting tell that has joined counts with this size against Limits.MailboxBytes.
@@ -147,7 +151,12 @@ func (e *Entity) Mailbox() int { return e.mailbox().len() + waitingTells(e.word.
 func (e *Entity) OfTells() bool { return e.has(told) }
 
 // tells returns the number of tells in the present turn that are not over.
-func tells(word uint64) int { return int(uint32(word) / oneTell) }
+func tells(word uint64) int {
+	if word&told == 0 {
+		return 0
+	}
+	return int(uint32(word) / oneTell)
+}
 
 // waitingTells is tells without the one that runs.
 func waitingTells(word uint64) int { return max(tells(word)-1, 0) }
@@ -216,7 +225,8 @@ func lastUsed(word uint64) uint32 { return uint32(word >> usedAt) }
 // An Entry is the result of Enter, Join or Unjoin.
 type Entry uint8
 
-// Enter begins a turn of a local caller without the shard's lock. The entity must be live and idle,
+// Enter begins a turn of a local caller without the shard's lock, at the time now, with a note for
+// Note. The entity must be live and idle,
 // the shard open without a closed barrier, and calls to it direct. The entity comes from Look,
 // Begin or Deliver, now or long ago. Enter may be called at any time, from any goroutine.
 //
@@ -238,22 +248,44 @@ type Entry uint8
 //   - The changes of a turn happen before the next turn, because both touch the word.
 //   - live shows under the lock whether the entity has a Value, which only the turn may read. A turn
 //     that changes Value from or to nil ends under the lock.
-func (e *Entity) Enter() Entry {
+func (e *Entity) Enter(now, note uint32) Entry {
 	w := e.word.Load()
-	if w&flags != live || e.shard.barred.Load() || !e.word.CompareAndSwap(w, w|busy) {
+	next := uint64(now)<<usedAt | uint64(min(note, maxNote))<<noteAt | busy | live
+	if w&flags != live || e.shard.barred.Load() || !e.word.CompareAndSwap(w, next) {
 		return Refused
 	}
-	return e.entered(w)
+	return e.entered(w, next)
 }
 
-func (e *Entity) entered(w uint64) Entry {
+func (e *Entity) entered(w, next uint64) Entry {
 	if !e.shard.barred.Load() {
 		return Entered
 	}
-	if e.word.CompareAndSwap(w|busy, w) {
+	if e.word.CompareAndSwap(next, w) {
 		return Refused
 	}
 	return Withdrawn
+}
+
+// SetNote sets the note of the present turn, and now as the time at which it began. Only the
+// turn's holder may call it.
+func (e *Entity) SetNote(now, note uint32) {
+	for {
+		w := e.word.Load()
+		if w&told != 0 || e.word.CompareAndSwap(w, uint64(now)<<usedAt|uint64(min(note, maxNote))<<noteAt|w&flags) {
+			return
+		}
+	}
+}
+
+// Note returns the note of the present turn, and when the turn began; 0 means that it has none, or
+// is of tells.
+func (e *Entity) Note() (note, since uint32) {
+	w := e.word.Load()
+	if w&told != 0 || w&busy == 0 {
+		return 0, 0
+	}
+	return uint32(w) >> noteAt, lastUsed(w)
 }
 
 // Join is Enter for a tell of this process. If a turn of tells is under way, the tell joins it: the
@@ -351,6 +383,12 @@ func (e *Entity) Leave(now uint32) (left, more bool) {
 			}
 		}
 	}
+}
+
+// LeaveNoted is Leave for a turn begun by Enter. It also returns the turn's note.
+func (e *Entity) LeaveNoted(now uint32) (note uint32, left bool) {
+	w := e.word.Load()
+	return uint32(w) >> noteAt, w&flags == busy|live && e.Value != nil && e.word.CompareAndSwap(w, uint64(now)<<usedAt|live)
 }
 
 // listed reports whether the entity is in the list of active entities. The last entity's next

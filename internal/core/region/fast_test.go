@@ -42,7 +42,7 @@ func (g *rig) call(id string, leave bool, ran func()) {
 		e := kept // from the first look: by now it may be gone
 		entry := Refused
 		if e != nil {
-			entry = e.Enter()
+			entry = e.Enter(1, 0)
 		}
 		switch entry {
 		case Entered:
@@ -361,7 +361,7 @@ func TestNoTurnBeginsBehindABarrier(t *testing.T) {
 	var caller sync.WaitGroup
 	caller.Go(func() {
 		for !over.Load() {
-			if e.Enter() != Entered {
+			if e.Enter(1, 0) != Entered {
 				runtime.Gosched()
 				continue
 			}

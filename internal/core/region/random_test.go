@@ -114,7 +114,7 @@ func (d *dice) deliver() {
 			d.tell(e)
 			return
 		}
-		fast := e != nil && e.Enter() == Entered
+		fast := e != nil && e.Enter(1, 0) == Entered
 		if !fast {
 			e = d.s.Begin(id, 0)
 		}

@@ -192,8 +192,8 @@ func (s *Shard) Check() error {
 	for e := range s.entities.all() {
 		w := e.word.Load()
 		has := w & flags
-		if of := has&told != 0; of != (tells(w) > 0) || of && has&busy == 0 {
-			return fmt.Errorf("shard %v: invariant 15: entity %q has flags %b but counts %d tells", s.id, e.ID, has, tells(w))
+		if of, idle := has&told != 0, has&busy == 0; of && (idle || tells(w) == 0) || idle && uint32(w)>>noteAt != 0 {
+			return fmt.Errorf("shard %v: invariant 15: entity %q has flags %b but counts %d tells, or has a note", s.id, e.ID, has, uint32(w)>>noteAt)
 		}
 		if has&live != 0 {
 			alive++

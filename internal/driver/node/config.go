@@ -32,6 +32,8 @@ type Config struct {
 	// err.
 	CallError     func(CallFailure) error
 	ReadCallError func(err error) (CallFailure, bool)
+	// Cause names the cause of an error in one word, for counts.
+	Cause func(err error) string
 }
 
 func (c *Config) directEnabled() bool { return c.DirectDial || c.DirectListen != "" }

@@ -62,8 +62,10 @@ func (r *durableTurn) mayLeave() bool { return r.tenure.Reached(r.ticket) }
 func (r *durableTurn) answer(drv *Driver, c *InCall, a answer) {
 	a.after = nil
 	drv.answering.Add(1)
+	s, since := r.turn.shard(), drv.Lease.Now()
 	do := func(err error) {
 		defer drv.answering.Add(-1)
+		s.committed(wire.StringOf(c.Method), since)
 		if err != nil {
 			a = inDoubt(err)
 		}

@@ -23,6 +23,7 @@ type hereCall struct {
 	hidden  bool            // the method does not name its context: see newTurn
 	turn    durableTurn     // used if hidden is set
 	held    answer          // the answer, while it waits for the log
+	waits   int64           // since when the answer waits for the log; 0 means it does not
 	results []byte          // the results of held, in the memory of the answer in the log
 }
 
@@ -84,6 +85,7 @@ func (h *hereCall) end(e *region.Entity, a answer) {
 	if h.held = a; r == nil || r.mayLeave() {
 		h.Logged(nil)
 	} else {
+		h.waits = h.shard.driver().Lease.Now()
 		r.tenure.Answer(r.ticket, h)
 	}
 }
@@ -92,6 +94,9 @@ func (h *hereCall) end(e *region.Entity, a answer) {
 func (h *hereCall) Logged(err error) {
 	drv, a := h.shard.driver(), h.held
 	defer drv.answering.Add(-1)
+	if h.waits != 0 {
+		h.shard.committed(wire.StringOf(h.Method), h.waits)
+	}
 	if err != nil {
 		a = inDoubt(err)
 	}

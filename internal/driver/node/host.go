@@ -48,6 +48,7 @@ type hostedMethod struct {
 	unseen bool // its turns can be an unseenTurn
 	hidden bool // it does not name its context, but its turns cannot be an unseenTurn, because they commit
 	read   bool // it is marked //shard:read
+	number int  // in Kind.Counts; 0: the runtime's own method
 }
 
 // eachShard calls f for the shards of a lane; -1 means all.
@@ -310,7 +311,7 @@ func NewHost(drv *Driver, k *Kind, desc codegen.Host, settings Settings) (*Host,
 	h.methods = make(map[string]*hostedMethod, len(desc.Dispatch))
 	for name, run := range desc.Dispatch {
 		unnamed := desc.NoContext[name] && len(settings.Intercept) == 0
-		h.methods[name] = &hostedMethod{run: run, unseen: unnamed && !desc.Durable, hidden: unnamed && desc.Durable, read: desc.Reads[name]}
+		h.methods[name] = &hostedMethod{run: run, unseen: unnamed && !desc.Durable, hidden: unnamed && desc.Durable, read: desc.Reads[name], number: k.Counts.Number(name)}
 	}
 	if desc.Durable {
 		h.methods[wire.MethodDead] = &hostedMethod{run: codegen.Run(func(any, context.Context) error { return nil }), hidden: true}
@@ -338,7 +339,7 @@ func NewHost(drv *Driver, k *Kind, desc codegen.Host, settings Settings) (*Host,
 func initShard(s *HostedShard, h *Host, id placement.ShardID, cfg *shardhost.Config, l region.Limits) {
 	s.Host, s.lane = h, h.driver.LaneOf(id.Shard)
 	s.Init(id, (*shardEnv)(s), cfg, l)
-	s.Core.Driver = s
+	s.Core.Driver, s.words = s, h.Kind.Counts.Words(id.Shard)
 	if h.Remembered != nil {
 		s.remembered = h.Remembered.Shard(&s.Shard, (*rememberedHome)(s))
 	}

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/shardgen/shardgen/internal/core/region"
+	"github.com/shardgen/shardgen/internal/driver/counting"
 	"github.com/shardgen/shardgen/internal/driver/remembering"
 	"github.com/shardgen/shardgen/internal/driver/shardhost"
 	"github.com/shardgen/shardgen/internal/ops/operator"
@@ -24,6 +25,7 @@ type HostedShard struct {
 	shardhost.Shard
 	Host       *Host
 	lane       int
+	words      counting.Words
 	remembered *remembering.Shard // nil where entities are not remembered
 
 	// Guarded by Mu.
@@ -182,8 +184,8 @@ func (s *HostedShard) hashOf(r *codegen.Ref) uint64 {
 	return r.Hash
 }
 
-func (s *HostedShard) enter(r *codegen.Ref) *region.Entity {
-	e := s.Enter(s.hashOf(r), r.ID)
+func (s *HostedShard) enter(r *codegen.Ref, note uint32) *region.Entity {
+	e := s.Enter(s.hashOf(r), r.ID, note)
 	if e != nil {
 		setNear(r, e)
 	}
@@ -213,14 +215,26 @@ func (s *HostedShard) lostToken(e *region.Entity) {
 	}
 }
 
-func (s *HostedShard) begin(ctx context.Context, up *turn, e *region.Entity, method string, noContext bool) (codegen.Turn, error) {
+// begin begins a local caller's turn, whose note is the method's number. since is when the caller
+// began to wait for the turn, in nanoseconds after the driver's base; 0 means it did not wait.
+func (s *HostedShard) begin(ctx context.Context, up *turn, e *region.Entity, method string, note uint32, since int64, noContext bool) (codegen.Turn, error) {
 	ready, w := e.Value != nil && s.mayRunInline(), s.driver().Turns.Load()
-	if noContext && ready && w == nil {
-		return codegen.Turn{Entity: e.Value, Context: unseenTurn{e}}, nil
+	timed := since != 0 || s.words.Due(int(note), counting.Ask)
+	if noContext && ready && w == nil && since == 0 {
+		if !timed {
+			return codegen.Turn{Entity: e.Value, Context: unseenTurn{e}}, nil
+		}
+		t := timedTurns.Get().(*timedUnseenTurn)
+		t.entity, t.began = e, s.driver().Lease.Now()
+		return codegen.Turn{Entity: e.Value, Context: t}, nil
 	}
 	t := &turn{parent: ctx, entity: e, method: method}
 	if up != nil {
 		t.depth = up.depth + 1
+	}
+	if timed || !ready {
+		t.parent = &timing{Context: ctx, since: since, began: s.driver().Lease.Now()}
+		t.flags.Or(timedTurn)
 	}
 	if w != nil {
 		t.watched(w)
@@ -244,7 +258,10 @@ func (s *HostedShard) beginSlowly(t *turn, method string) error {
 		}
 	}()
 	failed, err := s.prepareTurn(t, method)
-	prepared = err == nil
+	if prepared = err == nil; !prepared {
+		note, _ := t.entity.Note()
+		t.count(int(note), s.driver().causeOf(err), err, failed != nil)
+	}
 	return err
 }
 

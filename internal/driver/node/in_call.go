@@ -32,7 +32,8 @@ type InCall struct {
 	Encoded  atomic.Pointer[encodedTurn] // the call's turn; nil before the turn begins, or if nobody can see the turn
 	failed   *failure                    // the failure that the supervisor decides about; nil means none
 	run      runner.Hold                 // the turn's hold on its lane or runner; zero means it has none
-	began    int64                       // when its turn began, in nanoseconds after the driver's base
+	began    int64                       // when its turn began, in nanoseconds after the driver's base; 0 for tells that begin by the coarse clock
+	timed    int64                       // when such a tell began, if it is timed; else 0
 	arrived  time.Time                   // when the call arrived; for tells of this process up to calls.SweepInterval earlier, unless the type has interceptors
 
 	// here is the hereCall that contains this call, if its turn runs on its caller's goroutine and
@@ -232,14 +233,16 @@ func (c *InCall) guarded(s *HostedShard, e *region.Entity) (a answer) {
 		s.lostToken(e)
 		s.Host.died("runtime.Goexit in " + string(c.Method))
 		c.failed = s.Host.panicFailure(e.ID, string(c.Method), "runtime.Goexit")
-		c.finish(s, e, answer{code: wire.CodePanic, text: "runtime.Goexit"}, nil)
+		a = exited
+		c.ran(s, s.Host.methods[string(c.Method)], a)
+		c.finish(s, e, a, nil)
 	}()
 	a = c.execute(s, e)
 	returned = true
 	return a
 }
 
-func (c *InCall) execute(s *HostedShard, e *region.Entity) answer {
+func (c *InCall) execute(s *HostedShard, e *region.Entity) (a answer) {
 	drv := s.driver()
 	method := s.Host.methods[string(c.Method)]
 	leased, now := c.told && s.mayRunInline(), int64(0)
@@ -284,12 +287,18 @@ func (c *InCall) execute(s *HostedShard, e *region.Entity) answer {
 	var run codegen.Method // nil: the call is to the shard itself
 	if method != nil {
 		run = method.run
+		if c.began == 0 {
+			c.timed = s.dueTold(method.number)
+		}
 	}
 	// Interceptors are around the method of a reminder that MethodFire runs.
 	if name := wire.StringOf(c.Method); len(s.Host.Settings.Intercept) > 0 && name != wire.MethodFire && name != wire.MethodDead {
-		return c.within(s, r, e, run)
+		a = c.within(s, r, e, run)
+	} else {
+		a = c.perform(s, r, e, run)
 	}
-	return c.perform(s, r, e, run)
+	c.ran(s, method, a)
+	return a
 }
 
 func (c *InCall) perform(s *HostedShard, r *encodedTurn, e *region.Entity, method codegen.Method) answer {

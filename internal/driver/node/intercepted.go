@@ -63,6 +63,7 @@ func (p intercepted) around(ctx context.Context, r *codegen.Ref, method string, 
 	if made {
 		return err
 	}
+	began := p.kind.Driver.Lease.Now()
 	codegen.Recycle(args)
 	if !tell {
 		p.uncalled(ctx, r, method)
@@ -70,7 +71,9 @@ func (p intercepted) around(ctx context.Context, r *codegen.Ref, method string, 
 	if refusal == nil {
 		refusal = errNoNext
 	}
-	return p.fail(r, method, calls.NotExecuted, fmt.Errorf("%w: %w", ErrRefused, refusal))
+	err = p.fail(r, method, calls.NotExecuted, fmt.Errorf("%w: %w", ErrRefused, refusal))
+	p.made(r, method, tell, began, err)
+	return err
 }
 
 func (p intercepted) outgoingInfo(ctx context.Context, id, method string, tell bool) CallInfo {

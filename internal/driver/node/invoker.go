@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/core/region"
 	"github.com/shardgen/shardgen/internal/driver/calls"
+	"github.com/shardgen/shardgen/internal/driver/counting"
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
 	"github.com/shardgen/shardgen/internal/driver/peers"
 	"github.com/shardgen/shardgen/internal/driver/shardhost"
@@ -89,28 +90,27 @@ func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string, noCon
 			return codegen.Turn{}, nil
 		}
 	}
-	if k := p.kind; k.Encodes {
-		e := p.enterRead(r, method)
-		switch {
-		case e == nil:
-			return codegen.Turn{}, nil
-		case noContext && !k.Driver.ChecksTurns && k.Driver.Turns.Load() == nil: // as HostedShard.begin does
-			return codegen.Turn{Entity: e.Value, Context: unseenTurn{e}}, nil
-		}
-		return p.beginRead(ctx, up, e, method, noContext)
-	}
-	if e := (*region.Entity)(atomic.LoadPointer(&r.Near)); e != nil && hostedOf(e).TryEnter(e) {
-		return hostedOf(e).begin(ctx, up, e, method, noContext)
-	}
 	k := p.kind
+	note := uint32(k.Counts.Number(method))
+	if k.Encodes {
+		if e := p.enterRead(r, method, note); e != nil {
+			return p.beginRead(ctx, up, e, method, note, noContext)
+		}
+		return codegen.Turn{}, nil
+	}
+	if e := (*region.Entity)(atomic.LoadPointer(&r.Near)); e != nil {
+		if s := hostedOf(e); s.TryEnter(e, note) {
+			return s.begin(ctx, up, e, method, note, 0, noContext)
+		}
+	}
 	s := k.routeOf(r.Hash).local()
 	if s == nil || !k.Host.Settings.Inline {
 		return codegen.Turn{}, nil
 	}
-	if e := s.enter(r); e != nil {
-		return s.begin(ctx, up, e, method, noContext)
+	if e := s.enter(r, note); e != nil {
+		return s.begin(ctx, up, e, method, note, 0, noContext)
 	}
-	return p.waitTurn(ctx, up, s, r, method, noContext)
+	return p.waitTurn(ctx, up, s, r, method, note, noContext)
 }
 
 //go:noinline
@@ -118,7 +118,7 @@ func (p invoker) beginTimed(ctx context.Context, r *codegen.Ref, method string) 
 	limit, cancel := context.WithTimeout(ctx, r.Timeout())
 	begun, err := p.Begin(&endable{limit, cancel}, r, method, false)
 	if t, ok := begun.Context.(*turn); ok {
-		t.flags.Or(timedAfter)
+		t.flags.Or(endsAfter)
 		return begun, err
 	}
 	cancel() // it is elsewhere, or fails
@@ -153,7 +153,7 @@ func unfit(r *codegen.Ref) error {
 
 // waitTurn waits for a local caller's turn. If the shard moves away first, it returns no turn, and
 // the caller sends the call.
-func (p invoker) waitTurn(ctx context.Context, up *turn, s *HostedShard, r *codegen.Ref, method string, noContext bool) (codegen.Turn, error) {
+func (p invoker) waitTurn(ctx context.Context, up *turn, s *HostedShard, r *codegen.Ref, method string, note uint32, noContext bool) (codegen.Turn, error) {
 	drv := p.kind.Driver
 	c := &InCall{granted: make(chan *region.Entity, 1), lane: s.lane}
 	c.Entity, c.Sender, c.Local, c.Driver = r.ID, drv.Local, true, c
@@ -161,45 +161,53 @@ func (p invoker) waitTurn(ctx context.Context, up *turn, s *HostedShard, r *code
 		c.Links = up.appendChain(nil)
 		c.Chain = shardhost.Chain(c.Links)
 	}
-	e, v := s.Deliver(&c.Call, time.Now(), nil)
+	began := drv.Lease.Now()
+	e, v := s.Deliver(&c.Call, drv.Lease.Base().Add(time.Duration(began)), nil)
+	fail := func(err error) (codegen.Turn, error) {
+		err = p.fail(r, method, calls.NotExecuted, err)
+		p.made(r, method, false, began, err)
+		return codegen.Turn{}, err
+	}
 	switch calls.NextLocally(v) {
 	case calls.Run:
-		return s.begin(ctx, up, e, method, noContext)
+		e.SetNote(drv.Clock.Load(), note)
+		return s.begin(ctx, up, e, method, note, 0, noContext)
 	case calls.Encode:
 		return codegen.Turn{}, nil
 	case calls.Refuse:
 		if v == region.Circular {
 			drv.refused(wire.CodeCircular)
-			return codegen.Turn{}, p.fail(r, method, calls.NotExecuted, circular(s.explain(&c.Call, v)))
+			return fail(circular(s.explain(&c.Call, v)))
 		}
 		drv.refused(wire.CodeOverloaded)
-		return codegen.Turn{}, p.fail(r, method, calls.NotExecuted, &overload{cause: s.noRoom(&c.Call.Call)})
+		return fail(&overload{cause: s.noRoom(&c.Call.Call)})
 	}
 	up.yieldLane()
 	limit, stop := p.limit(ctx, r)
 	defer stop()
 	select {
 	case g := <-c.granted:
-		return p.granted(ctx, up, s, method, noContext, g)
+		return p.granted(ctx, up, s, method, note, began, noContext, g)
 	case <-limit.Done():
 	case <-drv.Stop:
 	}
 	if !s.Withdraw(&c.Call) { // its turn was granted at the same time
-		return p.granted(ctx, up, s, method, noContext, <-c.granted)
+		return p.granted(ctx, up, s, method, note, began, noContext, <-c.granted)
 	}
 	drv.Counts.Add(callExpired)
 	if drv.Closed() {
-		return codegen.Turn{}, p.fail(r, method, calls.NotExecuted, drv.ErrClosed())
+		return fail(drv.ErrClosed())
 	}
-	return codegen.Turn{}, p.fail(r, method, calls.NotExecuted, waitError(limit, errBusy))
+	return fail(waitError(limit, errBusy))
 }
 
-func (p invoker) granted(ctx context.Context, up *turn, s *HostedShard, method string, noContext bool, e *region.Entity) (codegen.Turn, error) {
+func (p invoker) granted(ctx context.Context, up *turn, s *HostedShard, method string, note uint32, since int64, noContext bool, e *region.Entity) (codegen.Turn, error) {
 	if e == nil {
 		p.kind.Driver.Counts.Add(callRetried)
 		return codegen.Turn{}, nil
 	}
-	return s.begin(ctx, up, e, method, noContext)
+	e.SetNote(s.driver().Clock.Load(), note)
+	return s.begin(ctx, up, e, method, note, since, noContext)
 }
 
 // limit returns ctx with the reference's timeout, or Config.CallTimeout if neither has a limit.
@@ -225,6 +233,27 @@ func (p invoker) Check(ctx context.Context, r *codegen.Ref, method string) error
 // A tell made by a durable entity's turn becomes part of the turn's commit. ctx may have ended,
 // because a late turn also commits all of its tells or none.
 func (p invoker) Send(ctx context.Context, r *codegen.Ref, method string, args []byte) error {
+	k, began := p.kind, int64(0)
+	number, words := k.Counts.Number(method), k.Counts.Words(uint32(r.Hash>>k.shift))
+	if words.Due(number, counting.Sent) {
+		began = k.Driver.Lease.Now()
+	}
+	switch err := p.send(ctx, r, method, args); {
+	case err != nil:
+		if began == 0 {
+			began = k.Driver.Lease.Now()
+		}
+		p.made(r, method, true, began, err)
+		return err
+	case began != 0:
+		k.Counts.Timed(words, number, counting.Sent, k.Driver.since(began))
+	default:
+		words.Add(number, counting.Sent)
+	}
+	return nil
+}
+
+func (p invoker) send(ctx context.Context, r *codegen.Ref, method string, args []byte) error {
 	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
 	defer codegen.Recycle(c.Args)
 	up, mapped := callerOf(ctx)
@@ -297,31 +326,32 @@ func (p invoker) enterDurable(c *outCall, up *turn, r *Route) (*HostedShard, *re
 	if up != nil && up.depth >= maxInline {
 		return nil, nil
 	}
-	if e := nearOf(c.Ref); e != nil && hostedOf(e).TryEnter(e) {
+	note := uint32(k.Counts.Number(c.Method))
+	if e := nearOf(c.Ref); e != nil && hostedOf(e).TryEnter(e, note) {
 		return hostedOf(e), e
 	}
 	s := r.local()
 	if s == nil {
 		return nil, nil
 	}
-	return s, s.enter(c.Ref)
+	return s, s.enter(c.Ref, note)
 }
 
 // enterRead begins a turn on the caller's goroutine for a type with encoded calls. It returns nil
 // unless the method is marked //shard:read and not intercepted, and the active entity's state is in
 // the log. Others go through attempt, because their arguments and results are part of the commit.
-func (p invoker) enterRead(r *codegen.Ref, method string) *region.Entity {
+func (p invoker) enterRead(r *codegen.Ref, method string, note uint32) *region.Entity {
 	k := p.kind
 	if k.Host == nil || !k.Host.nearReads[method] {
 		return nil
 	}
 	e := nearOf(r)
-	if e == nil || !hostedOf(e).TryEnter(e) {
+	if e == nil || !hostedOf(e).TryEnter(e, note) {
 		s := k.routeOf(r.Hash).local()
 		if s == nil {
 			return nil
 		}
-		if e = s.look(r); e == nil || !s.TryEnter(e) {
+		if e = s.look(r); e == nil || !s.TryEnter(e, note) {
 			return nil
 		}
 		setNear(r, e)
@@ -333,9 +363,9 @@ func (p invoker) enterRead(r *codegen.Ref, method string) *region.Entity {
 	return e
 }
 
-func (p invoker) beginRead(ctx context.Context, up *turn, e *region.Entity, method string, noContext bool) (codegen.Turn, error) {
+func (p invoker) beginRead(ctx context.Context, up *turn, e *region.Entity, method string, note uint32, noContext bool) (codegen.Turn, error) {
 	checks := p.kind.Driver.ChecksTurns
-	begun, err := hostedOf(e).begin(ctx, up, e, method, noContext && !checks)
+	begun, err := hostedOf(e).begin(ctx, up, e, method, note, 0, noContext && !checks)
 	if t, ok := begun.Context.(*turn); ok && checks {
 		t.flags.Or(checkAfter)
 	}
@@ -348,6 +378,13 @@ func (p invoker) beginRead(ctx context.Context, up *turn, e *region.Entity, meth
 // The stacks of many waiting callers do not fit the processor's cache. So the code for sending and
 // failing is in functions that are not inlined: its variables are on the stack only while needed.
 func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
+	began := p.kind.Driver.Lease.Now()
+	results, err = p.do(ctx, r, method, args)
+	p.made(r, method, false, began, err)
+	return results, err
+}
+
+func (p invoker) do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
 	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
 	drv := p.kind.Driver
 	up, mapped := callerOf(ctx)
@@ -398,7 +435,7 @@ func (p invoker) doLater(ctx context.Context, up *turn, r *codegen.Ref, method s
 		codegen.Recycle(args)
 		return nil, err
 	}
-	return p.Do(limit, r, method, args)
+	return p.do(limit, r, method, args)
 }
 
 // mayLeave waits until a call may leave the turn up. An error says why it may not.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/shardgen/shardgen/internal/driver/counting"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -24,13 +25,14 @@ type Kind struct {
 	errors func() []codegen.Error // returns the declared errors
 	routes []Route
 	refs   atomic.Pointer[codegen.RefCache] // nil until a reference is made
+	Counts *counting.Type
 	// Host is nil if the kind is only called. Host and Encodes are set before Start.
 	Host    *Host
 	Encodes bool // local calls are encoded too, because they commit or are intercepted
 }
 
 func newKind(drv *Driver, desc codegen.Kind) *Kind {
-	k := &Kind{Driver: drv, Desc: desc, name: []byte(desc.Name), Err: checkKind(&desc), Encodes: desc.Durable}
+	k := &Kind{Driver: drv, Desc: desc, name: []byte(desc.Name), Err: checkKind(&desc), Encodes: desc.Durable, Counts: counting.New(desc.Name, desc.Methods)}
 	k.errors = sync.OnceValue(func() []codegen.Error { return codegen.Errors(desc.Errors) })
 	k.Shards = uint32(desc.Shards)
 	if k.Err != nil {

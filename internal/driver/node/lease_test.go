@@ -96,7 +96,7 @@ func TestNoTurnWhenTheLeaseEndsInOnActivate(t *testing.T) {
 		st := newStand(t)
 		st.driver.Lease.Renew(time.Time{})
 		st.activate = st.lose
-		_, err := st.shard.begin(context.Background(), nil, st.take("x"), "Add", false)
+		_, err := st.shard.begin(context.Background(), nil, st.take("x"), "Add", 0, 0, false)
 		require.ErrorIs(t, err, ErrClosed)
 		require.Equal(t, calls.NotExecuted, outcomeOf(err))
 	})
@@ -108,7 +108,7 @@ func TestNoTurnWhenTheLeaseEndsInOnActivate(t *testing.T) {
 			st.driver.Lease.Renew(st.driver.Lease.Base()) // over
 			cancel()
 		}
-		_, err := st.shard.begin(ctx, nil, st.take("x"), "Add", false)
+		_, err := st.shard.begin(ctx, nil, st.take("x"), "Add", 0, 0, false)
 		require.ErrorIs(t, err, context.Canceled)
 		require.Equal(t, calls.NotExecuted, outcomeOf(err))
 	})

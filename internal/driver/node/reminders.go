@@ -13,6 +13,7 @@ import (
 	"github.com/shardgen/shardgen/internal/core/reminders"
 	"github.com/shardgen/shardgen/internal/core/schedule"
 	"github.com/shardgen/shardgen/internal/driver/calls"
+	"github.com/shardgen/shardgen/internal/driver/counting"
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -456,7 +457,13 @@ func (t *turn) runReminder(entity any, m *wire.DurableReminder) (ran bool, err e
 			return errContext
 		}
 		ran = true
+		began := s.driver().Lease.Now()
 		_, err = s.Host.Desc.Dispatch[m.GetMethod()](ctx, entity, m.GetArgs(), nil)
+		key := counting.Key{Number: s.Host.Kind.Counts.Number(m.GetMethod()), Tell: true}
+		if err != nil {
+			key.Cause = s.driver().causeOf(err)
+		}
+		s.Host.Kind.Counts.Turns.Add(s.ID.Shard, key, s.driver().since(began))
 		return err
 	})
 	if !ran && refusal == nil {

@@ -67,6 +67,9 @@ func (a answer) sent() {
 	}
 }
 
+// exited is the answer of a method that called runtime.Goexit.
+var exited = answer{code: wire.CodePanic, text: "runtime.Goexit"}
+
 const maxSpareAnswer = 64 << 10
 
 var answerPool = sync.Pool{New: func() any { return &[]byte{} }}

@@ -17,6 +17,7 @@ func testConfig() Config {
 		BufferSize: 100_000, ShardBytes: 32 << 20, BufferBytes: 128 << 20,
 		Window: 1 << 20, MaxBuffered: 8 << 20, AnswerBytes: 32 << 20, SingletonBuffer: 1_000, Logger: slog.Default(),
 		CallError: func(f CallFailure) error { return &callError{f} },
+		Cause:     func(err error) string { return "stub" },
 		ReadCallError: func(err error) (CallFailure, bool) {
 			var failed *callError
 			if errors.As(err, &failed) {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/core/region"
 	"github.com/shardgen/shardgen/internal/driver/calls"
+	"github.com/shardgen/shardgen/internal/driver/counting"
 	"github.com/shardgen/shardgen/internal/driver/peers"
 	"github.com/shardgen/shardgen/internal/driver/runner"
 	"github.com/shardgen/shardgen/internal/ops/operator"
@@ -37,7 +39,8 @@ const (
 	passivateAfter
 	forgetAfter
 	checkAfter // the method is marked //shard:read: check that the state has not changed
-	timedAfter // parent is an endable, with the timeout of a local caller's reference
+	endsAfter  // the caller's context is an endable, with the timeout of a local caller's reference
+	timedTurn  // parent is a timing
 )
 
 func (t *turn) shard() *HostedShard { return hostedOf(t.entity) }
@@ -77,9 +80,30 @@ type unseenTurn struct{ entity *region.Entity }
 // End ends the turn of a local caller; see turn.End.
 func (t unseenTurn) End(method string, recovered any, err error) error {
 	if recovered != nil || err != nil {
-		return endOddly(t.entity, 0, method, recovered, err)
+		return (&turn{entity: t.entity}).endOddly(method, recovered, err)
 	}
-	hostedOf(t.entity).FinishTurn(t.entity)
+	hostedOf(t.entity).finishAsk(t.entity)
+	return nil
+}
+
+// timedUnseenTurn is an unseenTurn that is timed. It is reused.
+type timedUnseenTurn struct {
+	unseenTurn
+	began int64
+}
+
+var timedTurns = sync.Pool{New: func() any { return new(timedUnseenTurn) }}
+
+// End counts the turn and ends it.
+func (t *timedUnseenTurn) End(method string, recovered any, err error) error {
+	if recovered != nil || err != nil {
+		return t.unseenTurn.End(method, recovered, err)
+	}
+	s := hostedOf(t.entity)
+	note, _ := t.entity.Note()
+	s.Host.Kind.Counts.Timed(s.words, int(note), counting.Ask, s.driver().since(t.began))
+	s.FinishTurn(t.entity)
+	timedTurns.Put(t)
 	return nil
 }
 
@@ -274,17 +298,49 @@ func (t *turn) appendChain(b []byte) []byte {
 // remote caller.
 func (t *turn) End(method string, recovered any, err error) error {
 	t.end()
-	if after := t.after(); after&timedAfter != 0 {
-		t.parent.(*endable).cancel()
-	}
 	if recovered != nil || err != nil || t.after() != turnOver {
-		return endOddly(t.entity, t.after(), method, recovered, err)
+		return t.endOddly(method, recovered, err)
 	}
-	t.shard().FinishTurn(t.entity)
+	t.shard().finishAsk(t.entity)
 	return nil
 }
 
-func endOddly(e *region.Entity, after uint32, method string, recovered any, err error) error {
+// finishAsk counts and ends a local caller's turn that was not timed and has succeeded.
+func (s *HostedShard) finishAsk(e *region.Entity) {
+	if w := s.driver().Turns.Load(); w != nil {
+		w.End(e, false, time.Now())
+	}
+	note, left := e.LeaveNoted(s.driver().Clock.Load())
+	s.words.Add(int(note), counting.Ask)
+	if !left {
+		s.EndTurn(e)
+	}
+}
+
+//go:noinline
+func (t *turn) endOddly(method string, recovered any, err error) error {
+	if t.after()&endsAfter != 0 {
+		t.caller().(*endable).cancel()
+	}
+	s, cause := t.shard(), ""
+	if recovered != nil {
+		cause = s.driver().causeOf(ErrPanic)
+	} else if err != nil {
+		cause = s.driver().causeOf(err)
+	}
+	note, _ := t.entity.Note() // before the next turn begins
+	result := t.endAsked(method, recovered, err)
+	if result != nil && cause == "" {
+		cause = s.driver().causeOf(result)
+	}
+	t.count(int(note), cause, result, true)
+	return result
+}
+
+// endAsked ends a turn that is timed, has failed, or ends as its method asked. It returns the error
+// for the caller.
+func (t *turn) endAsked(method string, recovered any, err error) error {
+	e, after := t.entity, t.after()
 	s := hostedOf(e)
 	if recovered == nil && after&checkAfter != 0 {
 		if wrote := s.Durable.checkRead(e, method); wrote != nil {

@@ -164,7 +164,7 @@ func runTell(s *HostedShard, m *hostedMethod, e *region.Entity, name string, arg
 	if w != nil {
 		t.turn.watched(w)
 	}
-	failed := invokeTold(t, m, e, name, args, run)
+	failed := invokeTold(t, m, e, name, args, run, s.dueTold(m.number))
 	after, kept := t.finish(), run.Leave()
 	if !kept {
 		s.lostToken(e)
@@ -174,12 +174,13 @@ func runTell(s *HostedShard, m *hostedMethod, e *region.Entity, name string, arg
 }
 
 // invokeTold runs the method of a tell, without results. It returns an error for the supervisor.
-func invokeTold(t *encodedTurn, m *hostedMethod, e *region.Entity, name string, args []byte, run runner.Hold) (failed *failure) {
+func invokeTold(t *encodedTurn, m *hostedMethod, e *region.Entity, name string, args []byte, run runner.Hold, began int64) (failed *failure) {
 	s, returned := hostedOf(e), false
 	defer func() {
 		if returned {
 			return
 		}
+		s.countTold(m.number, s.driver().causeOf(ErrPanic), began)
 		if r := recover(); r != nil {
 			s.Host.notePanic(e.ID, name, r)
 			failed = s.Host.panicFailure(e.ID, name, fmt.Sprint(r))
@@ -192,9 +193,12 @@ func invokeTold(t *encodedTurn, m *hostedMethod, e *region.Entity, name string, 
 		s.Host.died("runtime.Goexit in " + name)
 		s.endTurnOf(e, t.finish(), s.Host.panicFailure(e.ID, name, "runtime.Goexit"))
 	}()
-	if _, err := m.run(t.seen(e), e.Value, args, nil); err != nil {
-		failed = s.Host.failureOf(e.ID, name, err)
-	}
+	_, err := m.run(t.seen(e), e.Value, args, nil)
 	returned = true
-	return failed
+	if err != nil {
+		s.countTold(m.number, s.driver().causeOf(err), began)
+		return s.Host.failureOf(e.ID, name, err)
+	}
+	s.countTold(m.number, "", began)
+	return nil
 }

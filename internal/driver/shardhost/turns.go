@@ -65,17 +65,25 @@ func (s *Shard) Entered(e *region.Entity, how region.Entry) bool {
 	return false
 }
 
-// TryEnter begins a turn of the entity without the lock. It reports false if that is impossible.
-func (s *Shard) TryEnter(e *region.Entity) bool { return s.Entered(e, e.Enter()) }
+// TryEnter begins a turn of the entity without the lock, with a note for region.Entity.Note. It
+// reports false if that is impossible.
+func (s *Shard) TryEnter(e *region.Entity, note uint32) bool {
+	how := e.Enter(s.cfg.Clock.Load(), note)
+	return how == region.Entered || s.Entered(e, how)
+}
 
 // Enter begins a turn of the entity with that id for a local caller, and returns the entity. hash
-// is the id's region.Hash. It first tries without the lock, then with it. It returns nil if the
+// is the id's region.Hash, and note is as for TryEnter. It first tries without the lock, then with it. It returns nil if the
 // call has to wait.
-func (s *Shard) Enter(hash uint64, id string) *region.Entity {
-	if e := s.Core.Look(hash, id); e != nil && s.TryEnter(e) {
+func (s *Shard) Enter(hash uint64, id string, note uint32) *region.Entity {
+	if e := s.Core.Look(hash, id); e != nil && s.TryEnter(e, note) {
 		return e
 	}
-	return s.Begin(id)
+	e := s.Begin(id)
+	if e != nil {
+		e.SetNote(s.cfg.Clock.Load(), note)
+	}
+	return e
 }
 
 // Join begins the turn of a tell of this process without the lock, or adds the tell to the running

@@ -8,22 +8,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-)
 
-// TestBuckets checks that each time is within the bounds of its bucket.
-func TestBuckets(t *testing.T) {
-	for took := time.Duration(1); took < time.Hour; took += max(1, took/50) {
-		b := bucketOf(took)
-		require.Less(t, took, upTo(uint32(b)))
-		if b > 0 {
-			require.GreaterOrEqual(t, took, upTo(uint32(b-1)), "%v is in bucket %d", took, b)
-		}
-	}
-	require.Equal(t, bucketCount-1, bucketOf(100*time.Hour))
-	require.Equal(t, 0, bucketOf(-1))
-	require.Greater(t, upTo(bucketCount-1), time.Hour)
-	require.Equal(t, upTo(bucketCount-1), upTo(1<<31), "a bucket of a newer member")
-}
+	loglinear "github.com/shardgen/shardgen/internal/util/histogram"
+)
 
 // TestQuantile compares quantiles with those of the sorted times.
 func TestQuantile(t *testing.T) {
@@ -67,5 +54,5 @@ func TestLatencyByType(t *testing.T) {
 	}
 	r = w.Report(start)
 	require.Len(t, r.Types, maxTypes+1)
-	require.Equal(t, TypeLatency{"…", []Bucket{{uint32(bucketOf(time.Millisecond)), maxTypes + 1}}}, r.Types[maxTypes])
+	require.Equal(t, TypeLatency{"…", []Bucket{{uint32(loglinear.Of(time.Millisecond)), maxTypes + 1}}}, r.Types[maxTypes])
 }

@@ -91,7 +91,7 @@ type operation struct {
 // call runs a local call on the entity, or sends one.
 func (p *process) call(id placement.ShardID, e, payload string, up []byte, over time.Time, done func(calls.Outcome)) {
 	op := &operation{p, id, e, payload, up, over, done}
-	if near := p.near[e]; near != nil && p.w.one(2) && p.shards[id].TryEnter(near) {
+	if near := p.near[e]; near != nil && p.w.one(2) && p.shards[id].TryEnter(near, 0) {
 		op.turn(p.shards[id], near) // as a reference does that has met the entity, whatever the route
 		return
 	}
@@ -102,7 +102,7 @@ func (p *process) call(id placement.ShardID, e, payload string, up []byte, over 
 	}
 	var entity *region.Entity
 	if p.w.one(2) {
-		entity = s.Enter(region.Hash(e), e)
+		entity = s.Enter(region.Hash(e), e, 0)
 	} else {
 		entity = s.Begin(e)
 	}

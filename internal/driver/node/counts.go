@@ -1,0 +1,181 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/driver/calls"
+	"github.com/shardgen/shardgen/internal/driver/counting"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/measure"
+)
+
+// timing is the parent of a local caller's turn that is timed. Times are in nanoseconds after the
+// driver's base.
+type timing struct {
+	context.Context       // the caller's
+	since           int64 // when the caller began to wait; 0 means it did not wait
+	began           int64 // when the turn began
+}
+
+// caller returns the context of a local caller.
+func (t *turn) caller() context.Context {
+	if m, ok := t.parent.(*timing); ok {
+		return m.Context
+	}
+	return t.parent
+}
+
+// count counts a local caller's turn that has ended with result. cause is why the turn failed; ran
+// reports whether there was a turn at all, for the host.
+func (t *turn) count(number int, cause string, result error, ran bool) {
+	s := t.shard()
+	drv, c := s.driver(), s.Host.Kind.Counts
+	m, _ := t.parent.(*timing)
+	took := s.words.Usual(number, counting.Ask)
+	if m != nil {
+		took = time.Duration(drv.Lease.Now() - m.began)
+	}
+	switch {
+	case result == nil && m == nil:
+		s.words.Add(number, counting.Ask)
+	case result == nil && m.since == 0:
+		c.Timed(s.words, number, counting.Ask, took)
+	default:
+		k := counting.Key{Number: number, Cause: cause}
+		if ran {
+			c.Turns.Add(s.ID.Shard, k, took)
+		}
+		if m != nil && m.since != 0 {
+			waited := time.Duration(m.began - m.since)
+			c.Waits.Add(s.ID.Shard, counting.Key{Number: number}, waited)
+			took += waited
+		}
+		if k.Cause = ""; result != nil {
+			k.Outcome, k.Cause = drv.outcomeOf(result), drv.causeOf(result)
+		}
+		c.Made.Add(s.ID.Shard, k, took)
+	}
+}
+
+// made counts a call of this process that was encoded, or did not begin. began is when it began, in
+// nanoseconds after the driver's base.
+func (p invoker) made(r *codegen.Ref, method string, tell bool, began int64, err error) {
+	k := p.kind
+	number := k.Counts.Number(method)
+	if number == 0 && (r.ID == "" || strings.HasPrefix(method, wire.OwnMethod)) {
+		return
+	}
+	key := counting.Key{Number: number, Tell: tell}
+	if err != nil {
+		key.Outcome, key.Cause = k.Driver.outcomeOf(err), k.Driver.causeOf(err)
+	}
+	k.Counts.Made.Add(uint32(r.Hash>>k.shift), key, k.Driver.since(began))
+}
+
+// ran counts the turn of an encoded call. Calls of the runtime itself are not counted.
+func (c *InCall) ran(s *HostedShard, m *hostedMethod, a answer) {
+	if m == nil || m.number == 0 {
+		return
+	}
+	t, drv := s.Host.Kind.Counts, s.driver()
+	key := counting.Key{Number: m.number, Tell: c.ID == 0, Cause: a.cause(s, c.failed)}
+	if c.began == 0 { // a tell of this process, without a clock
+		s.countTold(m.number, key.Cause, c.timed)
+		return
+	}
+	t.Turns.Add(s.ID.Shard, key, drv.since(c.began))
+	if c.here == nil && !c.told && !c.arrived.IsZero() {
+		key.Cause = ""
+		t.Waits.Add(s.ID.Shard, key, time.Duration(c.began)-c.arrived.Sub(drv.Lease.Base()))
+	}
+}
+
+// countTold counts a tell of this process that has run. began is 0 if it was not timed.
+func (s *HostedShard) countTold(number int, cause string, began int64) {
+	c, took := s.Host.Kind.Counts, s.words.Usual(number, counting.Tell)
+	if began != 0 {
+		took = s.driver().since(began)
+	}
+	switch {
+	case cause != "":
+		c.Turns.Add(s.ID.Shard, counting.Key{Number: number, Tell: true, Cause: cause}, took)
+	case began != 0:
+		c.Timed(s.words, number, counting.Tell, took)
+	default:
+		s.words.Add(number, counting.Tell)
+	}
+}
+
+// dueTold returns the time if the next tell of this process has to be timed, otherwise 0.
+func (s *HostedShard) dueTold(number int) int64 {
+	if s.words.Due(number, counting.Tell) {
+		return s.driver().Lease.Now()
+	}
+	return 0
+}
+
+// cause returns why a turn failed; "" means that it did not.
+func (a answer) cause(s *HostedShard, failed *failure) string {
+	drv := s.driver()
+	switch a.code {
+	case wire.CodeOK:
+		return ""
+	case wire.CodeMethodError:
+		if failed != nil {
+			return drv.causeOf(failed.err)
+		}
+		return drv.causeOf(drv.Config.CallError(CallFailure{}))
+	case wire.CodePanic:
+		return drv.causeOf(ErrPanic)
+	case wire.CodeIntercepted:
+		return drv.causeOf(ErrRefused)
+	case wire.CodeTooLarge:
+		return drv.causeOf(ErrTooLarge)
+	case wire.CodeNoResult:
+		return drv.causeOf(ErrNoResult)
+	}
+	err := notRun(s.ID.Kind, calls.Result{Code: a.code, Text: a.text}, drv.Config.SingletonBuffer)
+	if err == nil {
+		err = errors.New(a.text)
+	}
+	return drv.causeOf(drv.Config.CallError(CallFailure{Outcome: calls.NotExecuted, Err: err}))
+}
+
+// since returns the time since began, in nanoseconds after the driver's base.
+func (drv *Driver) since(began int64) time.Duration { return time.Duration(drv.Lease.Now() - began) }
+
+func (drv *Driver) causeOf(err error) string { return drv.Config.Cause(err) }
+
+// outcomeOf returns the name of the outcome of a failed call.
+func (drv *Driver) outcomeOf(err error) string {
+	f, ok := drv.Config.ReadCallError(err)
+	if !ok {
+		return calls.Unknown.String()
+	}
+	if f.Err == nil {
+		return calls.Executed.String()
+	}
+	return f.Outcome.String()
+}
+
+// Calls returns the counts of all types.
+func (drv *Driver) Calls() (c measure.Calls) {
+	kinds := *drv.Kinds.Load()
+	for _, name := range slices.Sorted(maps.Keys(kinds)) {
+		kinds[name].Counts.Read(&c)
+	}
+	return c
+}
+
+// committed counts the wait of an answer for the log.
+func (s *HostedShard) committed(method string, since int64) {
+	if m := s.Host.methods[method]; m != nil && m.number != 0 {
+		s.Host.Kind.Counts.Commits.Add(s.ID.Shard, counting.Key{Number: m.number}, s.driver().since(since))
+	}
+}
