@@ -32,7 +32,7 @@ internal/driver/singlehost internal/driver/remembering
 internal/driver/peers
 internal/driver/direct
 internal/driver/direct/agree
-internal/driver/runner
+internal/driver/runner internal/driver/counting
 internal/driver/calls
 internal/driver/shardhost
 internal/driver/routing internal/driver/listing internal/driver/feeds
@@ -75,7 +75,7 @@ store/membertable
 store
 internal/util/invariant internal/util/ordered
 internal/util/bounded internal/wire/identity internal/wire/rights
-internal/util/tasks
+internal/util/tasks internal/util/histogram
 internal/test/transcript
 internal/arch
 `

@@ -21,7 +21,10 @@ func InvokerOf(k *Kind) codegen.Invoker {
 
 // Begin returns no turn, so that the caller uses Do, which calls the interceptors.
 func (p intercepted) Begin(ctx context.Context, r *codegen.Ref, method string, _ bool) (none codegen.Turn, err error) {
-	return none, p.Check(ctx, r, method)
+	if err := p.Check(ctx, r, method); err != nil {
+		return p.unbegun(r, method, err)
+	}
+	return none, nil
 }
 
 // Check returns why a call cannot be sent. It also waits until the call may leave the turn that

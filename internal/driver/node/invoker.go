@@ -72,7 +72,7 @@ func (p invoker) fail(r *codegen.Ref, method string, outcome calls.Outcome, err 
 func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string, noContext bool) (codegen.Turn, error) {
 	if _, odd := r.Invoker.(*codegen.RefWithOptions); odd || ctx.Err() != nil {
 		if err := p.cannot(ctx, r, method); err != nil {
-			return codegen.Turn{}, err
+			return p.unbegun(r, method, err)
 		}
 		if _, timed := ctx.(*endable); !timed && !noContext && r.Timeout() > 0 {
 			return p.beginTimed(ctx, r, method)
@@ -80,11 +80,11 @@ func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string, noCon
 	}
 	up, mapped := callerOf(ctx)
 	if mapped != nil {
-		return codegen.Turn{}, p.fail(r, method, calls.NotExecuted, mapped.fail(errMapCalls))
+		return p.unbegun(r, method, p.fail(r, method, calls.NotExecuted, mapped.fail(errMapCalls)))
 	}
 	if up != nil {
 		if err := p.mayLeave(ctx, up, r, method); err != nil {
-			return codegen.Turn{}, err
+			return p.unbegun(r, method, err)
 		}
 		if up.depth >= maxInline {
 			return codegen.Turn{}, nil
@@ -111,6 +111,14 @@ func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string, noCon
 		return s.begin(ctx, up, e, method, note, 0, noContext)
 	}
 	return p.waitTurn(ctx, up, s, r, method, note, noContext)
+}
+
+// unbegun counts a call that cannot begin because of err.
+//
+//go:noinline
+func (p invoker) unbegun(r *codegen.Ref, method string, err error) (codegen.Turn, error) {
+	p.made(r, method, false, p.kind.Driver.Lease.Now(), err)
+	return codegen.Turn{}, err
 }
 
 //go:noinline

@@ -1,0 +1,114 @@
+package counting
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/measure"
+)
+
+// TestMethods: each method has a number of its own, which has its name, and every other name has 0.
+func TestMethods(t *testing.T) {
+	for n := range 40 {
+		var names []string
+		for i := range n {
+			names = append(names, fmt.Sprintf("Method%c%d", 'A'+i%7, i/7))
+		}
+		m, seen := NewMethods(names), map[int]bool{}
+		for _, name := range names {
+			number := m.Number(name)
+			if number < 1 || number > n || seen[number] || m.Name(number) != name {
+				t.Errorf("%d methods: %s has number %d, which is %s", n, name, number, m.Name(number))
+			}
+			seen[number] = true
+		}
+		for _, other := range []string{"", "M", "MethodA99", "Other"} {
+			if got := m.Number(other); got != 0 {
+				t.Errorf("%d methods: %q has number %d", n, other, got)
+			}
+		}
+		if got := m.Name(0); got != OtherMethod {
+			t.Errorf("0 is %q", got)
+		}
+	}
+}
+
+// TestQuickCallsAreCountedOnce: while calls are counted and timed by several goroutines, no reading
+// has fewer calls than the one before, and at the end each call counts once.
+func TestQuickCallsAreCountedOnce(t *testing.T) {
+	const workers, calls = 4, 20_000
+	counts := New("User", []string{"Add", "Get"})
+	read := func() (n uint64) {
+		var c measure.Calls
+		counts.Read(&c)
+		for _, s := range c.Turns {
+			n += s.Count()
+		}
+		return n
+	}
+	var all sync.WaitGroup
+	for i := range workers {
+		all.Go(func() {
+			w := counts.Words(uint32(i % 2))
+			for n := range calls {
+				number, q := 1+n%2, []Quick{Ask, Tell}[n/2%2]
+				if w.Due(number, q) {
+					counts.Timed(w, number, q, time.Duration(n))
+				} else {
+					w.Add(number, q)
+				}
+			}
+		})
+	}
+	over := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(over)
+	}()
+	for last, running := uint64(0), true; running; {
+		select {
+		case <-over:
+			running = false
+		default:
+		}
+		n := read()
+		if n < last {
+			t.Fatalf("%d calls after %d", n, last)
+		}
+		last = n
+	}
+	if n := read(); n != workers*calls {
+		t.Errorf("counted %d of %d calls", n, workers*calls)
+	}
+}
+
+// TestUntimedCallsTakeAsLongAsTheLastTimed: 1 of 64 calls is timed, and gives its duration to those
+// behind it.
+func TestUntimedCallsTakeAsLongAsTheLastTimed(t *testing.T) {
+	counts := New("User", []string{"Add"})
+	w, timed := counts.Words(7), 0
+	for range 10 * every {
+		if w.Due(1, Ask) {
+			timed++
+			counts.Timed(w, 1, Ask, time.Millisecond)
+		} else {
+			w.Add(1, Ask)
+		}
+	}
+	var c measure.Calls
+	counts.Read(&c)
+	if timed != 10 || len(c.Made) != 1 || len(c.Turns) != 1 || len(c.Turns[0].Durations) != 1 {
+		t.Fatalf("%d timed: %+v", timed, c)
+	}
+	if b := c.Turns[0].Durations[0]; b.From > time.Millisecond || b.To <= time.Millisecond || b.Count != 10*every {
+		t.Errorf("counted %+v", b)
+	}
+	if s := &c.Turns[0]; s.Count() != 10*every || s.Sum() < 600*time.Millisecond || s.Sum() > 680*time.Millisecond {
+		t.Errorf("%d calls took %v", s.Count(), s.Sum())
+	}
+	if d := w.Usual(1, Ask); d > time.Millisecond || d < 875*time.Microsecond {
+		t.Errorf("usually %v", d)
+	}
+}
