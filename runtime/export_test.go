@@ -9,7 +9,6 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/driver/peers"
 	"github.com/shardgen/shardgen/internal/driver/runner"
-	"github.com/shardgen/shardgen/internal/ops/operator"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -92,9 +91,9 @@ func (n *Node) Runs(kind, id string) bool {
 
 // TurnsUnderWay describes the turns under way at this node, as an operator sees them who begins to look.
 func (n *Node) TurnsUnderWay() (all []string) {
-	node.TurnsUnderWay(n.hosted()).UnderWay(func(_ any, t operator.Turn) {
+	for _, t := range node.TurnsUnderWay(n.hosted()).Running() {
 		all = append(all, t.Method+" of "+t.Kind+"/"+t.ID+" from "+t.From)
-	})
+	}
 	return all
 }
 

@@ -40,7 +40,7 @@ func (i inspections) answer(ctx context.Context, r *operator.Request) (a operato
 	case operator.Events:
 		a.Lines, a.Last = i.node.lines.After(r.After, i.node.driver.MaxResult()/2)
 	case operator.Turns:
-		report := operator.ReportTurns(&i.node.driver.Turns, node.TurnsUnderWay(i.node.hosted()), time.Now())
+		report := i.node.driver.ReportTurns(node.TurnsUnderWay(i.node.hosted()).Running())
 		a.Turns = &report
 	case operator.Facts:
 		a.Facts = i.facts()

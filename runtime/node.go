@@ -546,7 +546,6 @@ func (n *Node) tickClock() {
 			continue
 		}
 		n.control.pulse.Beat(n.driver.Lease.Now(), n.control.loop.Post)
-		operator.EndWatch(&n.driver.Turns, time.Now())
 		for _, h := range n.hosted() {
 			h.Second.Notify()
 		}

@@ -79,7 +79,6 @@ func (p repairs) one(h *node.Host, r *operator.Request) (operator.Entity, error)
 		return at, errors.New("a call of the entity is under way (try again)")
 	case open:
 		at.Node = p.node.driver.Local.Address
-		p.sinceWhen(&at)
 		return at, nil
 	default:
 		entry, ok := p.node.driver.ShardTable.Load().Type(at.Kind).Lookup(number)
@@ -130,17 +129,6 @@ func (p repairs) take(s *node.HostedShard, at *operator.Entity) (e *region.Entit
 		select {
 		case <-time.After(node.TakeApart):
 		case <-drv.Stop:
-		}
-	}
-}
-
-// sinceWhen sets how long the entity's turn has run. It also starts the timing: turns are timed
-// only while operators look.
-func (p repairs) sinceWhen(at *operator.Entity) {
-	report := operator.ReportTurns(&p.node.driver.Turns, node.TurnsUnderWay(p.node.hosted()), time.Now())
-	for _, r := range report.Running {
-		if r.EntityID == at.Turn.EntityID {
-			at.Turn = &r
 		}
 	}
 }

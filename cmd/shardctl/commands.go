@@ -200,8 +200,8 @@ func (o *options) check() error {
 		return o.spanErr()
 	case o.since < 0:
 		return fmt.Errorf("-since is %v: want more than 0", o.since)
-	case o.every < 0 || o.every >= turnsKept:
-		return fmt.Errorf("-every is %v: want more than 0, and less than %v", o.every, turnsKept)
+	case o.every < 0:
+		return fmt.Errorf("-every is %v: want more than 0", o.every)
 	case o.rows < 0:
 		return fmt.Errorf("-rows is %d: want 0 or more", o.rows)
 	case o.list.Limit < 0:
@@ -214,9 +214,6 @@ func (o *options) spanErr() error {
 	_, err := spanOf(o.at, o.begin, o.until, time.Now())
 	return err
 }
-
-// turnsKept is how long members count turns after an operator's last request.
-const turnsKept = 15 * time.Second
 
 var commands = []command{
 	{
@@ -239,7 +236,7 @@ var commands = []command{
 		name: "stats", timeout: time.Minute, run: stats,
 		about: "Counts the turns of all members for some seconds and prints their rates by member and by type, and then\nthe counters. P99 is the time within which 99 of 100 turns ended, at most an eighth too high.",
 		flags: func(f *flag.FlagSet, o *options) {
-			f.DurationVar(&o.every, "every", 3*time.Second, "`time` in which turns are counted; less than 15s")
+			f.DurationVar(&o.every, "every", 3*time.Second, "`time` in which turns are counted")
 		},
 	},
 	{
@@ -290,10 +287,10 @@ var commands = []command{
 	},
 	{
 		name: "top", run: top,
-		about: "Counts the turns of all members for some seconds and prints the most frequent ones by method, entity\nand caller, and turns that run for more than 100ms. While it counts, a turn costs its member about a\nmicrosecond more. Rates of rare entities and callers are at most slightly too high.",
+		about: "Prints the most frequent turns of some seconds by method, the busiest entities and callers, and turns\nthat run for more than 100ms. Entities and callers are from a sample of the last 5 to 10 seconds; rates of\nrare ones may be too high.",
 		flags: func(f *flag.FlagSet, o *options) {
 			f.BoolVar(&o.follow, "f", false, "print it again and again, until interrupted")
-			f.DurationVar(&o.every, "every", 3*time.Second, "`time` in which turns are counted; less than 15s")
+			f.DurationVar(&o.every, "every", 3*time.Second, "`time` in which turns are counted")
 			f.IntVar(&o.rows, "rows", 10, "`number` of lines for methods, entities, callers and turns each")
 		},
 	},

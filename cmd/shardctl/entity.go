@@ -41,7 +41,6 @@ type jsonTurn struct {
 	Method  string  `json:"method"`
 	From    string  `json:"from"`
 	Seconds float64 `json:"seconds"`
-	Earlier bool    `json:"earlier"` // it began before anybody looked, so it runs for longer
 }
 
 func (e *jsonEntity) describe(s admin.Entity) {
@@ -51,7 +50,7 @@ func (e *jsonEntity) describe(s admin.Entity) {
 	}
 	switch {
 	case s.Turn != nil:
-		e.Turn = &jsonTurn{s.Turn.Method, s.Turn.From, s.Turn.For.Seconds(), s.Turn.Earlier}
+		e.Turn = &jsonTurn{s.Turn.Method, s.Turn.From, s.Turn.For.Seconds()}
 		e.NoState = "a turn is under way (try again)"
 	case s.Why == "" && s.Bytes == 0 && !s.Active:
 		e.NoState = "it is passivated and has none"
@@ -117,11 +116,7 @@ func printEntityStory(w io.Writer, e jsonEntity) error {
 	fmt.Fprintf(&b, "%s/%s is in shard %d, at %s\nwhy: %s\n", e.Type, e.ID, e.Shard, cmp.Or(e.Node, "no home"), cmp.Or(e.Why, "the coordinator has no reason for it"))
 	switch {
 	case e.Turn != nil:
-		longer := ""
-		if e.Turn.Earlier {
-			longer = "more than "
-		}
-		fmt.Fprintf(&b, "it has run %s for %s%v, called by %s; calls that wait for it: %d\n", e.Turn.Method, longer, short(e.Turn.Seconds), e.Turn.From, e.Mailbox)
+		fmt.Fprintf(&b, "it has run %s for %v, called by %s; calls that wait for it: %d\n", e.Turn.Method, short(e.Turn.Seconds), e.Turn.From, e.Mailbox)
 	case e.Active:
 		b.WriteString("it is active and idle\n")
 	case e.Stored:

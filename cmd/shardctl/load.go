@@ -13,7 +13,7 @@ import (
 
 // top prints what is busiest. -f repeats it.
 func top(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
-	before, err := c.Turns(ctx) // the members begin to count
+	before, err := c.Turns(ctx)
 	if err != nil {
 		return err
 	}
@@ -92,11 +92,7 @@ func topTables(o *options, top clusterview.Rates) []*table {
 	}
 	running := tableOf(o, "TURN THAT RUNS", "FOR", "CALLED BY")
 	for _, r := range shown[:min(o.rows, len(shown))] {
-		longer := ""
-		if r.Earlier {
-			longer = ">"
-		}
-		running.row(r.Type+"/"+r.ID+"."+r.Method, fmt.Sprintf("%s%v", longer, short(r.Seconds)), r.From)
+		running.row(r.Type+"/"+r.ID+"."+r.Method, short(r.Seconds), r.From)
 	}
 	return append(all, running)
 }
@@ -119,7 +115,7 @@ type jsonStats struct {
 }
 
 func stats(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
-	before, err := c.Turns(ctx) // the members begin to count
+	before, err := c.Turns(ctx)
 	if err != nil {
 		return err
 	}

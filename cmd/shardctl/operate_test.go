@@ -147,7 +147,7 @@ func TestOperatorsQuestions(t *testing.T) {
 	expect("members", exitOK, "1 members", "")
 }
 
-// TestTop: top counts turns while it looks, with their callers.
+// TestTop: top prints the rates of turns, and the entities and callers that make them.
 func TestTop(t *testing.T) {
 	t.Parallel()
 	env, _, client := accounts(t)
@@ -174,15 +174,15 @@ func TestTop(t *testing.T) {
 	require.Equal(t, "Add", top.Methods[0].Method)
 	require.Len(t, top.Entities, 2)
 	require.Equal(t, "ann", top.Entities[0].ID)
-	require.InDelta(t, 3, top.Entities[0].Rate/top.Entities[1].Rate, 1)
+	require.Greater(t, top.Entities[0].Rate/top.Entities[1].Rate, 1.5, "3 by the calls, and about that by the sample")
 	require.Equal(t, "client web", top.Callers[0].From)
-	require.InDelta(t, top.Methods[0].Rate, top.Entities[0].Rate+top.Entities[1].Rate, 1)
+	require.Positive(t, top.Entities[1].Busy)
 	require.Len(t, top.Types, 1)
 	require.InDelta(t, top.Methods[0].Rate, top.Types[0].Rate, 1e-9)
 	require.Positive(t, top.Types[0].P99)
 	require.LessOrEqual(t, top.Types[0].P99, top.Types[0].Longest*9/8+1e-7)
 	shardctl(t, env, "top -every 100ms").check(t, "top", exitOK, "client web", "")
-	shardctl(t, env, "top -every 15s").check(t, "top", exitUsage, "", "less than 15s")
+	shardctl(t, env, "top -every -1s").check(t, "top", exitUsage, "", "more than 0")
 }
 
 // TestCompletion: the scripts name the commands.

@@ -42,7 +42,7 @@ func TestTablesFit80Columns(t *testing.T) {
 		top.Methods = append(top.Methods, clusterview.MethodRate{Type: "Auction", Method: "ReconcileEverythingThatWasEverSold", Rate: 1e6, Failed: 1e6, Mean: 0.1, Longest: 12})
 		top.Entities = append(top.Entities, clusterview.EntityRate{Type: "Auction", ID: id, Node: a.Name, Rate: 1e6, Busy: 1})
 		top.Callers = append(top.Callers, clusterview.CallerRate{From: "client " + a.Name, Type: "Auction", ID: id, Rate: 1e6})
-		top.Running = append(top.Running, clusterview.RunningTurn{Type: "Auction", ID: id, Method: "Bid", From: "entity User/" + id, Seconds: 90, Earlier: true})
+		top.Running = append(top.Running, clusterview.RunningTurn{Type: "Auction", ID: id, Method: "Bid", From: "entity User/" + id, Seconds: 90})
 	}
 	v.Leader = v.Members[0].Address
 	for name, print := range map[string]func(io.Writer, *options) error{

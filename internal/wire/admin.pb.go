@@ -1629,15 +1629,15 @@ func (x *AdminMove) GetNanos() uint64 {
 	return 0
 }
 
-// AdminTurns are the most frequent turns of a member.
+// AdminTurns are the turns of a member.
 type AdminTurns struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Nanos         uint64                 `protobuf:"varint,1,opt,name=nanos,proto3" json:"nanos,omitempty"` // for which they were counted
-	Methods       []*AdminMethod         `protobuf:"bytes,2,rep,name=methods,proto3" json:"methods,omitempty"`
+	Nanos         uint64                 `protobuf:"varint,1,opt,name=nanos,proto3" json:"nanos,omitempty"`    // since it began
+	Methods       []*AdminMethod         `protobuf:"bytes,2,rep,name=methods,proto3" json:"methods,omitempty"` // the most frequent ones
 	Entities      []*AdminBusy           `protobuf:"bytes,3,rep,name=entities,proto3" json:"entities,omitempty"`
 	Callers       []*AdminCaller         `protobuf:"bytes,4,rep,name=callers,proto3" json:"callers,omitempty"`
 	Running       []*AdminRunning        `protobuf:"bytes,5,rep,name=running,proto3" json:"running,omitempty"`
-	Types         []*AdminLatency        `protobuf:"bytes,6,rep,name=types,proto3" json:"types,omitempty"`
+	Window        uint64                 `protobuf:"varint,6,opt,name=window,proto3" json:"window,omitempty"` // nanoseconds in which entities and callers were counted
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1707,89 +1707,28 @@ func (x *AdminTurns) GetRunning() []*AdminRunning {
 	return nil
 }
 
-func (x *AdminTurns) GetTypes() []*AdminLatency {
+func (x *AdminTurns) GetWindow() uint64 {
 	if x != nil {
-		return x.Types
+		return x.Window
 	}
-	return nil
+	return 0
 }
 
-// AdminLatency is a histogram of the turns of a type that have ended.
-type AdminLatency struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	Buckets       []uint32               `protobuf:"varint,2,rep,packed,name=buckets,proto3" json:"buckets,omitempty"` // numbers of those that are not empty, as internal/ops/operator has them
-	Turns         []uint64               `protobuf:"varint,3,rep,packed,name=turns,proto3" json:"turns,omitempty"`     // in each of these
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *AdminLatency) Reset() {
-	*x = AdminLatency{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[18]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *AdminLatency) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*AdminLatency) ProtoMessage() {}
-
-func (x *AdminLatency) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[18]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AdminLatency.ProtoReflect.Descriptor instead.
-func (*AdminLatency) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{18}
-}
-
-func (x *AdminLatency) GetKind() string {
-	if x != nil {
-		return x.Kind
-	}
-	return ""
-}
-
-func (x *AdminLatency) GetBuckets() []uint32 {
-	if x != nil {
-		return x.Buckets
-	}
-	return nil
-}
-
-func (x *AdminLatency) GetTurns() []uint64 {
-	if x != nil {
-		return x.Turns
-	}
-	return nil
-}
-
+// AdminMethod has the turns of a method that have ended.
 type AdminMethod struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	Method        string                 `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
-	Turns         uint64                 `protobuf:"varint,3,opt,name=turns,proto3" json:"turns,omitempty"`
-	Failed        uint64                 `protobuf:"varint,4,opt,name=failed,proto3" json:"failed,omitempty"`
-	Busy          uint64                 `protobuf:"varint,5,opt,name=busy,proto3" json:"busy,omitempty"`       // nanoseconds of all turns that have ended
-	Longest       uint64                 `protobuf:"varint,6,opt,name=longest,proto3" json:"longest,omitempty"` // nanoseconds of the longest turn
+	Failed        uint64                 `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`
+	Buckets       []uint32               `protobuf:"varint,4,rep,packed,name=buckets,proto3" json:"buckets,omitempty"` // numbers of those that are not empty, as internal/util/histogram has them
+	Turns         []uint64               `protobuf:"varint,5,rep,packed,name=turns,proto3" json:"turns,omitempty"`     // in each of these
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AdminMethod) Reset() {
 	*x = AdminMethod{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[19]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1801,7 +1740,7 @@ func (x *AdminMethod) String() string {
 func (*AdminMethod) ProtoMessage() {}
 
 func (x *AdminMethod) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[19]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1814,7 +1753,7 @@ func (x *AdminMethod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminMethod.ProtoReflect.Descriptor instead.
 func (*AdminMethod) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{19}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AdminMethod) GetKind() string {
@@ -1831,13 +1770,6 @@ func (x *AdminMethod) GetMethod() string {
 	return ""
 }
 
-func (x *AdminMethod) GetTurns() uint64 {
-	if x != nil {
-		return x.Turns
-	}
-	return 0
-}
-
 func (x *AdminMethod) GetFailed() uint64 {
 	if x != nil {
 		return x.Failed
@@ -1845,18 +1777,18 @@ func (x *AdminMethod) GetFailed() uint64 {
 	return 0
 }
 
-func (x *AdminMethod) GetBusy() uint64 {
+func (x *AdminMethod) GetBuckets() []uint32 {
 	if x != nil {
-		return x.Busy
+		return x.Buckets
 	}
-	return 0
+	return nil
 }
 
-func (x *AdminMethod) GetLongest() uint64 {
+func (x *AdminMethod) GetTurns() []uint64 {
 	if x != nil {
-		return x.Longest
+		return x.Turns
 	}
-	return 0
+	return nil
 }
 
 type AdminBusy struct {
@@ -1872,7 +1804,7 @@ type AdminBusy struct {
 
 func (x *AdminBusy) Reset() {
 	*x = AdminBusy{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[20]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1884,7 +1816,7 @@ func (x *AdminBusy) String() string {
 func (*AdminBusy) ProtoMessage() {}
 
 func (x *AdminBusy) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[20]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1897,7 +1829,7 @@ func (x *AdminBusy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminBusy.ProtoReflect.Descriptor instead.
 func (*AdminBusy) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{20}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AdminBusy) GetKind() string {
@@ -1948,7 +1880,7 @@ type AdminCaller struct {
 
 func (x *AdminCaller) Reset() {
 	*x = AdminCaller{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[21]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1960,7 +1892,7 @@ func (x *AdminCaller) String() string {
 func (*AdminCaller) ProtoMessage() {}
 
 func (x *AdminCaller) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[21]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1973,7 +1905,7 @@ func (x *AdminCaller) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminCaller.ProtoReflect.Descriptor instead.
 func (*AdminCaller) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{21}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AdminCaller) GetFrom() string {
@@ -2018,15 +1950,14 @@ type AdminRunning struct {
 	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
 	Method        string                 `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
 	From          string                 `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
-	Nanos         uint64                 `protobuf:"varint,5,opt,name=nanos,proto3" json:"nanos,omitempty"`
-	Earlier       bool                   `protobuf:"varint,6,opt,name=earlier,proto3" json:"earlier,omitempty"` // it began before anybody looked, so it runs for longer
+	Nanos         uint64                 `protobuf:"varint,5,opt,name=nanos,proto3" json:"nanos,omitempty"` // since it began
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AdminRunning) Reset() {
 	*x = AdminRunning{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[22]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2038,7 +1969,7 @@ func (x *AdminRunning) String() string {
 func (*AdminRunning) ProtoMessage() {}
 
 func (x *AdminRunning) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[22]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2051,7 +1982,7 @@ func (x *AdminRunning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminRunning.ProtoReflect.Descriptor instead.
 func (*AdminRunning) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{22}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AdminRunning) GetKind() string {
@@ -2089,13 +2020,6 @@ func (x *AdminRunning) GetNanos() uint64 {
 	return 0
 }
 
-func (x *AdminRunning) GetEarlier() bool {
-	if x != nil {
-		return x.Earlier
-	}
-	return false
-}
-
 // AdminFacts are of the process of a member.
 type AdminFacts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2124,7 +2048,7 @@ type AdminFacts struct {
 
 func (x *AdminFacts) Reset() {
 	*x = AdminFacts{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[23]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2136,7 +2060,7 @@ func (x *AdminFacts) String() string {
 func (*AdminFacts) ProtoMessage() {}
 
 func (x *AdminFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[23]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2149,7 +2073,7 @@ func (x *AdminFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminFacts.ProtoReflect.Descriptor instead.
 func (*AdminFacts) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{23}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AdminFacts) GetTime() uint64 {
@@ -2298,7 +2222,7 @@ type AdminContract struct {
 
 func (x *AdminContract) Reset() {
 	*x = AdminContract{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[24]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2310,7 +2234,7 @@ func (x *AdminContract) String() string {
 func (*AdminContract) ProtoMessage() {}
 
 func (x *AdminContract) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[24]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2323,7 +2247,7 @@ func (x *AdminContract) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminContract.ProtoReflect.Descriptor instead.
 func (*AdminContract) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{24}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AdminContract) GetKind() string {
@@ -2498,26 +2422,21 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x05epoch\x18\x05 \x01(\tR\x05epoch\x12\x10\n" +
 	"\x03why\x18\x06 \x01(\tR\x03why\x12\x14\n" +
 	"\x05phase\x18\a \x01(\tR\x05phase\x12\x14\n" +
-	"\x05nanos\x18\b \x01(\x04R\x05nanos\"\xae\x02\n" +
+	"\x05nanos\x18\b \x01(\x04R\x05nanos\"\x93\x02\n" +
 	"\n" +
 	"AdminTurns\x12\x14\n" +
 	"\x05nanos\x18\x01 \x01(\x04R\x05nanos\x124\n" +
 	"\amethods\x18\x02 \x03(\v2\x1a.shardgen.wire.AdminMethodR\amethods\x124\n" +
 	"\bentities\x18\x03 \x03(\v2\x18.shardgen.wire.AdminBusyR\bentities\x124\n" +
 	"\acallers\x18\x04 \x03(\v2\x1a.shardgen.wire.AdminCallerR\acallers\x125\n" +
-	"\arunning\x18\x05 \x03(\v2\x1b.shardgen.wire.AdminRunningR\arunning\x121\n" +
-	"\x05types\x18\x06 \x03(\v2\x1b.shardgen.wire.AdminLatencyR\x05types\"R\n" +
-	"\fAdminLatency\x12\x12\n" +
-	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
-	"\abuckets\x18\x02 \x03(\rR\abuckets\x12\x14\n" +
-	"\x05turns\x18\x03 \x03(\x04R\x05turns\"\x95\x01\n" +
+	"\arunning\x18\x05 \x03(\v2\x1b.shardgen.wire.AdminRunningR\arunning\x12\x16\n" +
+	"\x06window\x18\x06 \x01(\x04R\x06window\"\x81\x01\n" +
 	"\vAdminMethod\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
-	"\x06method\x18\x02 \x01(\tR\x06method\x12\x14\n" +
-	"\x05turns\x18\x03 \x01(\x04R\x05turns\x12\x16\n" +
-	"\x06failed\x18\x04 \x01(\x04R\x06failed\x12\x12\n" +
-	"\x04busy\x18\x05 \x01(\x04R\x04busy\x12\x18\n" +
-	"\alongest\x18\x06 \x01(\x04R\alongest\"m\n" +
+	"\x06method\x18\x02 \x01(\tR\x06method\x12\x16\n" +
+	"\x06failed\x18\x03 \x01(\x04R\x06failed\x12\x18\n" +
+	"\abuckets\x18\x04 \x03(\rR\abuckets\x12\x14\n" +
+	"\x05turns\x18\x05 \x03(\x04R\x05turns\"m\n" +
 	"\tAdminBusy\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x14\n" +
@@ -2529,14 +2448,13 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x0e\n" +
 	"\x02id\x18\x03 \x01(\tR\x02id\x12\x14\n" +
 	"\x05calls\x18\x04 \x01(\x04R\x05calls\x12\x12\n" +
-	"\x04over\x18\x05 \x01(\x04R\x04over\"\x8e\x01\n" +
+	"\x04over\x18\x05 \x01(\x04R\x04over\"t\n" +
 	"\fAdminRunning\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x16\n" +
 	"\x06method\x18\x03 \x01(\tR\x06method\x12\x12\n" +
 	"\x04from\x18\x04 \x01(\tR\x04from\x12\x14\n" +
-	"\x05nanos\x18\x05 \x01(\x04R\x05nanos\x12\x18\n" +
-	"\aearlier\x18\x06 \x01(\bR\aearlier\"\x9e\x04\n" +
+	"\x05nanos\x18\x05 \x01(\x04R\x05nanos\"\x9e\x04\n" +
 	"\n" +
 	"AdminFacts\x12\x12\n" +
 	"\x04time\x18\x01 \x01(\x06R\x04time\x12\x18\n" +
@@ -2610,7 +2528,7 @@ func file_shardgen_wire_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_shardgen_wire_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_shardgen_wire_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_shardgen_wire_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_shardgen_wire_admin_proto_goTypes = []any{
 	(AdminCommand)(0),      // 0: shardgen.wire.AdminCommand
 	(*Admin)(nil),          // 1: shardgen.wire.Admin
@@ -2631,14 +2549,13 @@ var file_shardgen_wire_admin_proto_goTypes = []any{
 	(*AdminLine)(nil),      // 16: shardgen.wire.AdminLine
 	(*AdminMove)(nil),      // 17: shardgen.wire.AdminMove
 	(*AdminTurns)(nil),     // 18: shardgen.wire.AdminTurns
-	(*AdminLatency)(nil),   // 19: shardgen.wire.AdminLatency
-	(*AdminMethod)(nil),    // 20: shardgen.wire.AdminMethod
-	(*AdminBusy)(nil),      // 21: shardgen.wire.AdminBusy
-	(*AdminCaller)(nil),    // 22: shardgen.wire.AdminCaller
-	(*AdminRunning)(nil),   // 23: shardgen.wire.AdminRunning
-	(*AdminFacts)(nil),     // 24: shardgen.wire.AdminFacts
-	(*AdminContract)(nil),  // 25: shardgen.wire.AdminContract
-	nil,                    // 26: shardgen.wire.AdminAnswer.CountersEntry
+	(*AdminMethod)(nil),    // 19: shardgen.wire.AdminMethod
+	(*AdminBusy)(nil),      // 20: shardgen.wire.AdminBusy
+	(*AdminCaller)(nil),    // 21: shardgen.wire.AdminCaller
+	(*AdminRunning)(nil),   // 22: shardgen.wire.AdminRunning
+	(*AdminFacts)(nil),     // 23: shardgen.wire.AdminFacts
+	(*AdminContract)(nil),  // 24: shardgen.wire.AdminContract
+	nil,                    // 25: shardgen.wire.AdminAnswer.CountersEntry
 }
 var file_shardgen_wire_admin_proto_depIdxs = []int32{
 	2,  // 0: shardgen.wire.Admin.request:type_name -> shardgen.wire.AdminRequest
@@ -2651,11 +2568,11 @@ var file_shardgen_wire_admin_proto_depIdxs = []int32{
 	9,  // 7: shardgen.wire.AdminAnswer.entities:type_name -> shardgen.wire.AdminEntity
 	13, // 8: shardgen.wire.AdminAnswer.types:type_name -> shardgen.wire.AdminType
 	15, // 9: shardgen.wire.AdminAnswer.place:type_name -> shardgen.wire.AdminPlace
-	26, // 10: shardgen.wire.AdminAnswer.counters:type_name -> shardgen.wire.AdminAnswer.CountersEntry
+	25, // 10: shardgen.wire.AdminAnswer.counters:type_name -> shardgen.wire.AdminAnswer.CountersEntry
 	16, // 11: shardgen.wire.AdminAnswer.lines:type_name -> shardgen.wire.AdminLine
 	17, // 12: shardgen.wire.AdminAnswer.moves:type_name -> shardgen.wire.AdminMove
 	18, // 13: shardgen.wire.AdminAnswer.turns:type_name -> shardgen.wire.AdminTurns
-	24, // 14: shardgen.wire.AdminAnswer.facts:type_name -> shardgen.wire.AdminFacts
+	23, // 14: shardgen.wire.AdminAnswer.facts:type_name -> shardgen.wire.AdminFacts
 	5,  // 15: shardgen.wire.AdminView.self:type_name -> shardgen.wire.AdminNode
 	5,  // 16: shardgen.wire.AdminView.founder:type_name -> shardgen.wire.AdminNode
 	5,  // 17: shardgen.wire.AdminView.leader:type_name -> shardgen.wire.AdminNode
@@ -2666,24 +2583,23 @@ var file_shardgen_wire_admin_proto_depIdxs = []int32{
 	5,  // 22: shardgen.wire.AdminSingleton.node:type_name -> shardgen.wire.AdminNode
 	5,  // 23: shardgen.wire.AdminSingleton.hosts:type_name -> shardgen.wire.AdminNode
 	5,  // 24: shardgen.wire.AdminEntity.node:type_name -> shardgen.wire.AdminNode
-	23, // 25: shardgen.wire.AdminEntity.turn:type_name -> shardgen.wire.AdminRunning
+	22, // 25: shardgen.wire.AdminEntity.turn:type_name -> shardgen.wire.AdminRunning
 	10, // 26: shardgen.wire.AdminEntity.errors:type_name -> shardgen.wire.AdminError
 	5,  // 27: shardgen.wire.AdminMember.node:type_name -> shardgen.wire.AdminNode
 	12, // 28: shardgen.wire.AdminMember.suspicions:type_name -> shardgen.wire.AdminSuspicion
 	14, // 29: shardgen.wire.AdminType.held:type_name -> shardgen.wire.AdminShard
 	5,  // 30: shardgen.wire.AdminMove.from:type_name -> shardgen.wire.AdminNode
 	5,  // 31: shardgen.wire.AdminMove.to:type_name -> shardgen.wire.AdminNode
-	20, // 32: shardgen.wire.AdminTurns.methods:type_name -> shardgen.wire.AdminMethod
-	21, // 33: shardgen.wire.AdminTurns.entities:type_name -> shardgen.wire.AdminBusy
-	22, // 34: shardgen.wire.AdminTurns.callers:type_name -> shardgen.wire.AdminCaller
-	23, // 35: shardgen.wire.AdminTurns.running:type_name -> shardgen.wire.AdminRunning
-	19, // 36: shardgen.wire.AdminTurns.types:type_name -> shardgen.wire.AdminLatency
-	25, // 37: shardgen.wire.AdminFacts.contracts:type_name -> shardgen.wire.AdminContract
-	38, // [38:38] is the sub-list for method output_type
-	38, // [38:38] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	19, // 32: shardgen.wire.AdminTurns.methods:type_name -> shardgen.wire.AdminMethod
+	20, // 33: shardgen.wire.AdminTurns.entities:type_name -> shardgen.wire.AdminBusy
+	21, // 34: shardgen.wire.AdminTurns.callers:type_name -> shardgen.wire.AdminCaller
+	22, // 35: shardgen.wire.AdminTurns.running:type_name -> shardgen.wire.AdminRunning
+	24, // 36: shardgen.wire.AdminFacts.contracts:type_name -> shardgen.wire.AdminContract
+	37, // [37:37] is the sub-list for method output_type
+	37, // [37:37] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_admin_proto_init() }
@@ -2698,7 +2614,7 @@ func file_shardgen_wire_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_admin_proto_rawDesc), len(file_shardgen_wire_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   26,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -244,17 +244,15 @@ func (c *Client) Where(ctx context.Context, kind, id string) (Place, error) {
 // NodeTurns are the most frequent turns of one member, by method, entity and caller.
 type NodeTurns struct {
 	Node transport.Address
-	// Turns counts turns since the question that started the counting. The counting stops 15s after
-	// the last question; the next one starts it at 0.
+	// Turns counts the turns of the member since it started.
 	Turns Turns
 	// Err is the reason why the member did not answer, or nil if it did.
 	Err error
 }
 
 // Turns asks every member for its most frequent turns, by method, entity and caller, and for the
-// turns that run. The first call of Turns starts the counting, which costs the member about a
-// microsecond for each turn. The results are in order of the members' names. It fails if no member
-// answers which members there are.
+// turns that run. The results are in order of the members' names. It fails if no member answers
+// which members there are.
 func (c *Client) Turns(ctx context.Context) ([]NodeTurns, error) {
 	answers, err := c.each(ctx, operator.Request{Command: operator.Turns})
 	var all []NodeTurns

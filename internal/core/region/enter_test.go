@@ -127,7 +127,7 @@ func TestJoin(t *testing.T) {
 	join := func(n int) func(*Shard, *Entity) {
 		return func(_ *Shard, e *Entity) {
 			for range n {
-				e.Join(n)
+				e.Join(n, 1)
 			}
 		}
 	}
@@ -150,11 +150,11 @@ func TestJoin(t *testing.T) {
 		}, 2, Refused, 3},
 		{"a turn of a call", func(_ *Shard, e *Entity) { e.Enter(1, 0) }, 2, Refused, 0},
 		{"a turn under the lock", func(s *Shard, _ *Entity) { s.Begin("x", 1) }, 2, Refused, 0},
-		{"a call waits", func(s *Shard, e *Entity) { e.Join(2); s.Deliver(local(), 1, at) }, 2, Refused, 1},
-		{"turns were counted", func(s *Shard, e *Entity) { e.Join(2); s.WatchRunning() }, 2, Refused, 1},
-		{"the shard drains", func(s *Shard, e *Entity) { e.Join(2); s.BeginMove(node("b"), 11) }, 2, Refused, 1},
-		{"the shard was lost", func(s *Shard, e *Entity) { e.Join(2); s.Place(node("b"), 11, false, 1, at) }, 2, Refused, 1},
-		{"calls are not direct", func(s *Shard, e *Entity) { e.Join(2); s.Direct(false) }, 2, Refused, 1},
+		{"a call waits", func(s *Shard, e *Entity) { e.Join(2, 1); s.Deliver(local(), 1, at) }, 2, Refused, 1},
+		{"turns were counted", func(s *Shard, e *Entity) { e.Join(2, 1); s.WatchRunning() }, 2, Refused, 1},
+		{"the shard drains", func(s *Shard, e *Entity) { e.Join(2, 1); s.BeginMove(node("b"), 11) }, 2, Refused, 1},
+		{"the shard was lost", func(s *Shard, e *Entity) { e.Join(2, 1); s.Place(node("b"), 11, false, 1, at) }, 2, Refused, 1},
+		{"calls are not direct", func(s *Shard, e *Entity) { e.Join(2, 1); s.Direct(false) }, 2, Refused, 1},
 		{"an earlier tell has ended", func(s *Shard, e *Entity) { join(2)(s, e); e.Leave(1) }, 2, Entered, 2},
 		{"all have ended", func(s *Shard, e *Entity) { join(2)(s, e); e.Leave(1); e.Leave(1) }, 2, Entered, 1},
 		{"an earlier tell has ended without a value", func(s *Shard, e *Entity) {
@@ -167,7 +167,7 @@ func TestJoin(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s, e := opened(Limits{Mailbox: 2, Waiting: 2})
 			tt.do(s, e)
-			if got := e.Join(tt.most); got != tt.want {
+			if got := e.Join(tt.most, 1); got != tt.want {
 				t.Errorf("Join = %v, want %v (flags %b)", got, tt.want, e.word.Load()&flags)
 			}
 			if got := tells(e.word.Load()); got != tt.tells {
@@ -207,7 +207,7 @@ func TestJoinLooksTwice(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s, e := opened(Limits{Mailbox: 2, Waiting: 2})
 			for range tt.before {
-				e.Join(1)
+				e.Join(1, 1)
 			}
 			e.word.Store((e.word.Load() + oneTell) | busy | told) // the first half of Join
 			tt.do(s)
@@ -230,7 +230,7 @@ func TestTellsCountInTheMailbox(t *testing.T) {
 	}
 	s, e := opened(Limits{Mailbox: 3, Waiting: 2})
 	for range 3 { // one runs, two wait
-		e.Join(2)
+		e.Join(2, 1)
 	}
 	if v, _ := deliver(s, 1); v != Queued || e.Mailbox() != 3 || s.Queued() != 3 {
 		t.Errorf("the third that waits: %v, %d in the mailbox, %d queued", v, e.Mailbox(), s.Queued())
@@ -240,7 +240,7 @@ func TestTellsCountInTheMailbox(t *testing.T) {
 	}
 	s, e = opened(Limits{Mailbox: 9, Waiting: 2, MailboxBytes: 3 * TellBytes})
 	for range 3 {
-		e.Join(2)
+		e.Join(2, 1)
 	}
 	if v, full := deliver(s, TellBytes+1); v != Overloaded || full != MailboxBytes {
 		t.Errorf("more bytes than are left: %v, %v", v, full)

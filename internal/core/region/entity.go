@@ -268,7 +268,7 @@ func (e *Entity) entered(w, next uint64) Entry {
 }
 
 // SetNote sets the note of the present turn, and now as the time at which it began. Only the
-// turn's holder may call it.
+// turn's holder may call it, or who has the shard's lock while the turn's holder has not run.
 func (e *Entity) SetNote(now, note uint32) {
 	for {
 		w := e.word.Load()
@@ -278,20 +278,22 @@ func (e *Entity) SetNote(now, note uint32) {
 	}
 }
 
-// Note returns the note of the present turn, and when the turn began; 0 means that it has none, or
-// is of tells.
+// Note returns the note of the present turn, and when the turn began. The note is 0 if the turn has
+// none or is of tells. since is when the entity was last used if it has no turn; of a turn of tells
+// it is when the running tell began.
 func (e *Entity) Note() (note, since uint32) {
 	w := e.word.Load()
-	if w&told != 0 || w&busy == 0 {
-		return 0, 0
+	if w&told == 0 {
+		note = uint32(w) >> noteAt
 	}
-	return uint32(w) >> noteAt, lastUsed(w)
+	return note, lastUsed(w)
 }
 
 // Join is Enter for a tell of this process. If a turn of tells is under way, the tell joins it: the
 // turn goes on until all tells that have joined it are over, and ends once. So a busy entity takes
 // tells without the shard's lock. most is the number of tells that may wait for the running one;
-// Full means this many wait. With 0 the tell joins no turn, but begins one that others may join.
+// Full means this many wait. With 0 the tell joins no turn, but begins one that others may join. now
+// is when a turn begins, if it does.
 //
 // The driver runs the tells of an entity one after another in the order in which they joined, if
 // one sender's tells and calls are to stay in order. What Enter's comment says holds here too:
@@ -300,13 +302,13 @@ func (e *Entity) Note() (note, since uint32) {
 //     the mailbox, or in a closing shard, which counts its turns.
 //   - Join reads barred after that, as Enter does, and takes the tell back if barred is set.
 //   - The turn ends by the compare-and-swap that takes the number of tells from one to none.
-func (e *Entity) Join(most int) Entry {
+func (e *Entity) Join(most int, now uint32) Entry {
 	for {
 		w := e.word.Load()
 		next := w + oneTell
 		switch w & flags {
 		case live:
-			next |= busy | told
+			next = uint64(now)<<usedAt | uint64(uint32(next)) | busy | told
 		case busy | live | told:
 			if most == 0 {
 				return Refused
@@ -366,8 +368,8 @@ func (e *Entity) Leave(now uint32) (left, more bool) {
 	for gone := e.Value == nil; ; w = e.word.Load() {
 		switch {
 		case tells(w) > 1:
-			next := w - oneTell
-			if gone { // the turn has to end under the lock, whoever ends it
+			next := uint64(now)<<usedAt | uint64(uint32(w-oneTell)) // the next tell begins
+			if gone {                                               // the turn has to end under the lock, whoever ends it
 				next |= wanted
 			}
 			if e.word.CompareAndSwap(w, next) {

@@ -81,7 +81,7 @@ func (g *rig) tell(id string, ran func()) {
 	e := g.s.Look(Hash(id), id)
 	entry := Refused
 	if e != nil {
-		entry = e.Join(3)
+		entry = e.Join(3, 1)
 	}
 	switch entry {
 	case Entered:

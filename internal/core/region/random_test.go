@@ -168,7 +168,7 @@ func (d *dice) tell(e *Entity) {
 		return
 	}
 	most := d.r.IntN(d.s.limits.Mailbox + 1)
-	how := e.Join(most)
+	how := e.Join(most, 1)
 	d.log = append(d.log, fmt.Sprintf("tell %s, most %d: %v", e.ID, most, how))
 	waiting := d.told[e] - 1
 	switch {

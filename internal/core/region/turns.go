@@ -184,6 +184,7 @@ func (s *Shard) End(e *Entity, now uint32) (next *Call, drained bool) {
 		next = mailbox.pop()
 		s.name(e, next)
 		s.release(next)
+		e.SetNote(now, 0)
 		return next, false
 	}
 	s.Detach(e)

@@ -2,6 +2,7 @@ package counting
 
 import (
 	"cmp"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -26,17 +27,25 @@ const (
 // stripes is the number of parts of a type's words; each shard has one of them.
 const stripes = 64
 
-// every is the number of quick calls of one method in one stripe of which one is timed.
+// every is the average number of quick calls of one method in one stripe of which one is timed.
 const every = 64
 
 // Words are the counts of quick calls in one stripe. Each word has the bucket of the last timed
-// call above bucketAt, and below it the number of calls since then.
+// call above bucketAt, the number of calls until the next one above dueAt, and below it the number
+// of calls since then. The calls between two timed ones are a random number: if it were fixed, callers
+// that take turns might time always the same one.
 type Words []atomic.Uint64
 
-const bucketAt = 48
+const (
+	bucketAt = 48
+	dueAt    = 40
+)
 
 // Due reports whether the next call should be timed.
-func (w Words) Due(number int, q Quick) bool { return w[number*int(quicks)+int(q)].Load()%every == 0 }
+func (w Words) Due(number int, q Quick) bool {
+	v := w[number*int(quicks)+int(q)].Load()
+	return v&(1<<dueAt-1) >= v>>dueAt&0xff
+}
 
 // Add counts a call that was not timed.
 func (w Words) Add(number int, q Quick) { w[number*int(quicks)+int(q)].Add(1) }
@@ -87,16 +96,19 @@ func (t *Type) Words(shard uint32) Words {
 	return t.words[from : from+t.stride : from+t.stride]
 }
 
-// Timed counts a quick call of a stripe whose duration is known.
-func (t *Type) Timed(w Words, number int, q Quick, took time.Duration) {
+// Timed counts a quick call of a stripe whose duration is known. It returns the number of calls
+// since the last timed one, for which it may stand.
+func (t *Type) Timed(w Words, number int, q Quick, took time.Duration) (n uint64) {
 	i := number*int(quicks) + int(q)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	was := w[i].Swap(uint64(histogram.Of(took))<<bucketAt | 1)
+	next := 1 + rand.Uint64N(2*every-1)
+	was := w[i].Swap(uint64(histogram.Of(took))<<bucketAt | next<<dueAt | 1)
 	if t.quick[i] == nil {
 		t.quick[i] = new(sum)
 	}
 	t.quick[i].word(was)
+	return max(1, was&(1<<dueAt-1))
 }
 
 // Side counts calls by method, and by how they ended.
@@ -140,7 +152,7 @@ func (d *Durations) add(stripe uint32, took time.Duration) {
 // A sum adds up histograms.
 type sum [histogram.Buckets]uint64
 
-func (s *sum) word(w uint64) { s[w>>bucketAt] += w & (1<<bucketAt - 1) }
+func (s *sum) word(w uint64) { s[w>>bucketAt] += w & (1<<dueAt - 1) }
 
 func (s *sum) add(d *Durations) {
 	for i := range d.parts {

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/core/region"
 	"github.com/shardgen/shardgen/internal/driver/calls"
 	"github.com/shardgen/shardgen/internal/driver/counting"
+	"github.com/shardgen/shardgen/internal/ops/operator"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/measure"
@@ -45,8 +47,11 @@ func (t *turn) count(number int, cause string, result error, ran bool) {
 	case result == nil && m == nil:
 		s.words.Add(number, counting.Ask)
 	case result == nil && m.since == 0:
-		c.Timed(s.words, number, counting.Ask, took)
+		t.noteSome(c.Timed(s.words, number, counting.Ask, took), took)
 	default:
+		if m != nil && ran {
+			t.noteSome(1, took)
+		}
 		k := counting.Key{Number: number, Cause: cause}
 		if ran {
 			c.Turns.Add(s.ID.Shard, k, took)
@@ -79,17 +84,21 @@ func (p invoker) made(r *codegen.Ref, method string, tell bool, began int64, err
 }
 
 // ran counts the turn of an encoded call. Calls of the runtime itself are not counted.
-func (c *InCall) ran(s *HostedShard, m *hostedMethod, a answer) {
+func (c *InCall) ran(s *HostedShard, e *region.Entity, m *hostedMethod, a answer) {
 	if m == nil || m.number == 0 {
 		return
 	}
 	t, drv := s.Host.Kind.Counts, s.driver()
 	key := counting.Key{Number: m.number, Tell: c.ID == 0, Cause: a.cause(s, c.failed)}
 	if c.began == 0 { // a tell of this process, without a clock
-		s.countTold(m.number, key.Cause, c.timed)
+		s.countTold(e, m.number, key.Cause, c.timed)
 		return
 	}
-	t.Turns.Add(s.ID.Shard, key, drv.since(c.began))
+	took := drv.since(c.began)
+	t.Turns.Add(s.ID.Shard, key, took)
+	if n := drv.due(1); n > 0 {
+		drv.noteTurn(c.described(e).turn.described(), n, took)
+	}
 	if c.here == nil && !c.told && !c.arrived.IsZero() {
 		key.Cause = ""
 		t.Waits.Add(s.ID.Shard, key, time.Duration(c.began)-c.arrived.Sub(drv.Lease.Base()))
@@ -97,7 +106,7 @@ func (c *InCall) ran(s *HostedShard, m *hostedMethod, a answer) {
 }
 
 // countTold counts a tell of this process that has run. began is 0 if it was not timed.
-func (s *HostedShard) countTold(number int, cause string, began int64) {
+func (s *HostedShard) countTold(e *region.Entity, number int, cause string, began int64) {
 	c, took := s.Host.Kind.Counts, s.words.Usual(number, counting.Tell)
 	if began != 0 {
 		took = s.driver().since(began)
@@ -106,7 +115,9 @@ func (s *HostedShard) countTold(number int, cause string, began int64) {
 	case cause != "":
 		c.Turns.Add(s.ID.Shard, counting.Key{Number: number, Tell: true, Cause: cause}, took)
 	case began != 0:
-		c.Timed(s.words, number, counting.Tell, took)
+		if n := s.driver().due(c.Timed(s.words, number, counting.Tell, took)); n > 0 {
+			s.driver().noteTurn(s.described(e, s.Host.Kind.Counts.Name(number)), n, took)
+		}
 	default:
 		s.words.Add(number, counting.Tell)
 	}
@@ -118,6 +129,29 @@ func (s *HostedShard) dueTold(number int) int64 {
 		return s.driver().Lease.Now()
 	}
 	return 0
+}
+
+// due reports whether to note a turn that has just ended for operators, and for how many turns it
+// stands then.
+func (drv *Driver) due(n uint64) uint64 { return drv.Turns.Due(n, drv.Lease.Now()) }
+
+func (drv *Driver) noteTurn(t operator.Turn, n uint64, took time.Duration) {
+	drv.Turns.Note(t, n, took, time.Now())
+}
+
+// noteSome notes the turn for operators, as one of n, if that is due.
+func (t *turn) noteSome(n uint64, took time.Duration) {
+	drv := t.shard().driver()
+	if n = drv.due(n); n > 0 {
+		drv.noteTurn(t.described(), n, took)
+	}
+}
+
+// described describes a turn of this process of which only the method is known.
+func (s *HostedShard) described(e *region.Entity, method string) operator.Turn {
+	self := s.driver().Local
+	from := Caller{Class: classMember, Name: self.Name, Incarnation: self.Incarnation}
+	return operator.Turn{EntityID: operator.EntityID{Kind: s.ID.Kind, ID: strings.Clone(e.ID)}, Method: method, From: from.String()}
 }
 
 // cause returns why a turn failed; "" means that it did not.
@@ -171,6 +205,13 @@ func (drv *Driver) Calls() (c measure.Calls) {
 		kinds[name].Counts.Read(&c)
 	}
 	return c
+}
+
+// ReportTurns returns the turns of this process for operators, with those that run.
+func (drv *Driver) ReportTurns(running []operator.RunningTurn) operator.TurnReport {
+	r := drv.Turns.Report(time.Now(), drv.Calls().Turns, running)
+	r.Lasted = drv.since(0)
+	return r
 }
 
 // committed counts the wait of an answer for the log.

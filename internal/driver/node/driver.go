@@ -65,9 +65,9 @@ type Driver struct {
 	held     atomic.Int64   // calls held in routes
 	Budget   *region.Budget // bytes of calls that wait, in routes and hosted shards
 	Clock    atomic.Uint32
-	Turns    atomic.Pointer[operator.TurnWatch] // nil: no operator looks
-	Failures operator.FailureLog                // failed calls of this process's entities, for operators
-	swept    atomic.Int64                       // when Pending was last swept, in nanoseconds after the lease's base
+	Turns    *operator.TurnLog   // the busiest entities
+	Failures operator.FailureLog // failed calls of this process's entities, for operators
+	swept    atomic.Int64        // when Pending was last swept, in nanoseconds after the lease's base
 
 	commands durablehost.Source   // numbers this process's calls to durable types
 	outboxes []outbox             // send the tells of durable entities; a shard has one of them
@@ -240,7 +240,7 @@ func (drv *Driver) Callable(c codegen.Kind) *Kind {
 	if k.Desc.Package == c.Package {
 		return k
 	}
-	return &Kind{Driver: drv, Desc: c, name: k.name, Err: fmt.Errorf("%w: type %s is declared in packages %s and %s (set name= in the directive of one of them)",
+	return &Kind{Driver: drv, Desc: c, name: k.name, Counts: k.Counts, Err: fmt.Errorf("%w: type %s is declared in packages %s and %s (set name= in the directive of one of them)",
 		ErrMismatch, c.Name, k.Desc.Package, c.Package)}
 }
 
@@ -498,7 +498,7 @@ func (s Signal) Notify() {
 // NewDriver returns the driver of a process that is not connected yet.
 func NewDriver(cfg Config, self transport.Peer, ctl ControlPlane) *Driver {
 	drv := &Driver{
-		looks:  make(chan struct{}, maxLooks),
+		looks: make(chan struct{}, maxLooks), Turns: operator.NewTurnLog(time.Now()),
 		Config: cfg, Local: self, Logger: cfg.Logger, Control: ctl, ChecksTurns: checksTurns(),
 	}
 	drv.Group.Init()

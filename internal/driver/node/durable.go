@@ -246,7 +246,7 @@ func (d *DurableShard) runHere(e *region.Entity, h *hereCall, exits func()) {
 		if returned {
 			return
 		}
-		h.ran(s, s.Host.methods[string(h.Method)], exited)
+		h.ran(s, e, s.Host.methods[string(h.Method)], exited)
 		s.endTurnOf(e, h.after(), s.Host.panicFailure(e.ID, string(h.Method), "runtime.Goexit"))
 		exits()
 	}()

@@ -194,9 +194,6 @@ func (s *HostedShard) enter(r *codegen.Ref, note uint32) *region.Entity {
 
 // FinishTurn ends the entity's turn. If a call waits, the next turn begins.
 func (s *HostedShard) FinishTurn(e *region.Entity) {
-	if w := s.driver().Turns.Load(); w != nil {
-		w.End(e, false, time.Now())
-	}
 	now := s.driver().Clock.Load()
 	if e.OfTells() {
 		if r := s.runner(); r.HasAside() {
@@ -218,15 +215,13 @@ func (s *HostedShard) lostToken(e *region.Entity) {
 // begin begins a local caller's turn, whose note is the method's number. since is when the caller
 // began to wait for the turn, in nanoseconds after the driver's base; 0 means it did not wait.
 func (s *HostedShard) begin(ctx context.Context, up *turn, e *region.Entity, method string, note uint32, since int64, noContext bool) (codegen.Turn, error) {
-	ready, w := e.Value != nil && s.mayRunInline(), s.driver().Turns.Load()
+	ready := e.Value != nil && s.mayRunInline()
 	timed := since != 0 || s.words.Due(int(note), counting.Ask)
-	if noContext && ready && w == nil && since == 0 {
+	if noContext && ready && since == 0 {
 		if !timed {
 			return codegen.Turn{Entity: e.Value, Context: unseenTurn{e}}, nil
 		}
-		t := timedTurns.Get().(*timedUnseenTurn)
-		t.entity, t.began = e, s.driver().Lease.Now()
-		return codegen.Turn{Entity: e.Value, Context: t}, nil
+		return codegen.Turn{Entity: e.Value, Context: &timedUnseenTurn{unseenTurn{e}, ctx, s.driver().Lease.Now()}}, nil
 	}
 	t := &turn{parent: ctx, entity: e, method: method}
 	if up != nil {
@@ -235,9 +230,6 @@ func (s *HostedShard) begin(ctx context.Context, up *turn, e *region.Entity, met
 	if timed || !ready {
 		t.parent = &timing{Context: ctx, since: since, began: s.driver().Lease.Now()}
 		t.flags.Or(timedTurn)
-	}
-	if w != nil {
-		t.watched(w)
 	}
 	if !ready {
 		if err := s.beginSlowly(t, method); err != nil {
@@ -511,9 +503,6 @@ func (e *noRoom) Error() string {
 // endTurnOf ends a turn as Passivate, Forget or the supervisor decided. after holds the turn's
 // flags; a nil failed means no failure.
 func (s *HostedShard) endTurnOf(e *region.Entity, after uint32, failed *failure) {
-	if w := s.driver().Turns.Load(); w != nil {
-		w.End(e, failed != nil, time.Now())
-	}
 	if failed != nil {
 		s.driver().Failures.Note(operator.EntityID{Kind: s.ID.Kind, ID: e.ID}, failed.method, failed.outcome(s.driver().Config.ReadCallError), time.Now())
 	}

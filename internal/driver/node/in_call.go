@@ -48,9 +48,6 @@ func (c *InCall) newTurn(e *region.Entity) *encodedTurn {
 	r := c.described(e)
 	r.run = c.run
 	c.Encoded.Store(r)
-	if w := hostedOf(e).driver().Turns.Load(); w != nil {
-		r.turn.watched(w)
-	}
 	return r
 }
 
@@ -234,7 +231,7 @@ func (c *InCall) guarded(s *HostedShard, e *region.Entity) (a answer) {
 		s.Host.died("runtime.Goexit in " + string(c.Method))
 		c.failed = s.Host.panicFailure(e.ID, string(c.Method), "runtime.Goexit")
 		a = exited
-		c.ran(s, s.Host.methods[string(c.Method)], a)
+		c.ran(s, e, s.Host.methods[string(c.Method)], a)
 		c.finish(s, e, a, nil)
 	}()
 	a = c.execute(s, e)
@@ -254,7 +251,7 @@ func (c *InCall) execute(s *HostedShard, e *region.Entity) (a answer) {
 		leased = s.mayRunAt(now)
 	}
 	var r *encodedTurn // nil: nobody can see the turn
-	if method == nil || !method.unseen || !leased || e.Value == nil || drv.Turns.Load() != nil {
+	if method == nil || !method.unseen || !leased || e.Value == nil {
 		hidden := method != nil && method.hidden
 		if c.here != nil {
 			c.here.hidden = hidden && leased
@@ -297,7 +294,7 @@ func (c *InCall) execute(s *HostedShard, e *region.Entity) (a answer) {
 	} else {
 		a = c.perform(s, r, e, run)
 	}
-	c.ran(s, method, a)
+	c.ran(s, e, method, a)
 	return a
 }
 

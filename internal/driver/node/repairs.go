@@ -20,13 +20,13 @@ const (
 
 // BusyWith describes the turn of an entity that is not idle. The caller has the shard's lock.
 func BusyWith(s *HostedShard, at *operator.Entity) {
-	at.Turn = &operator.RunningTurn{Turn: operator.Turn{EntityID: operator.EntityID{Kind: at.Kind, ID: at.ID}, Method: "?", From: "this member"}, Earlier: true}
+	at.Turn = &operator.RunningTurn{Turn: operator.Turn{EntityID: operator.EntityID{Kind: at.Kind, ID: at.ID}, Method: "?", From: "this member"}}
 	e := s.Core.Look(region.Hash(at.ID), at.ID)
 	if e == nil {
 		return
 	}
 	at.Active, at.Mailbox = true, uint32(e.Mailbox())
-	at.Turn.Turn = turnOfEntity(s, e)
+	*at.Turn = runningTurn(s, e)
 }
 
 // ShowState sets the state of an entity in to. The caller has the entity's turn.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -86,13 +85,12 @@ func (t unseenTurn) End(method string, recovered any, err error) error {
 	return nil
 }
 
-// timedUnseenTurn is an unseenTurn that is timed. It is reused.
+// timedUnseenTurn is an unseenTurn that is timed.
 type timedUnseenTurn struct {
 	unseenTurn
-	began int64
+	caller context.Context
+	began  int64
 }
-
-var timedTurns = sync.Pool{New: func() any { return new(timedUnseenTurn) }}
 
 // End counts the turn and ends it.
 func (t *timedUnseenTurn) End(method string, recovered any, err error) error {
@@ -101,9 +99,12 @@ func (t *timedUnseenTurn) End(method string, recovered any, err error) error {
 	}
 	s := hostedOf(t.entity)
 	note, _ := t.entity.Note()
-	s.Host.Kind.Counts.Timed(s.words, int(note), counting.Ask, s.driver().since(t.began))
+	took := s.driver().since(t.began)
+	n := s.Host.Kind.Counts.Timed(s.words, int(note), counting.Ask, took)
+	if n = s.driver().due(n); n > 0 {
+		s.driver().noteTurn((&turn{parent: t.caller, entity: t.entity, method: method}).described(), n, took)
+	}
 	s.FinishTurn(t.entity)
-	timedTurns.Put(t)
 	return nil
 }
 
@@ -307,9 +308,6 @@ func (t *turn) End(method string, recovered any, err error) error {
 
 // finishAsk counts and ends a local caller's turn that was not timed and has succeeded.
 func (s *HostedShard) finishAsk(e *region.Entity) {
-	if w := s.driver().Turns.Load(); w != nil {
-		w.End(e, false, time.Now())
-	}
 	note, left := e.LeaveNoted(s.driver().Clock.Load())
 	s.words.Add(int(note), counting.Ask)
 	if !left {
@@ -422,12 +420,6 @@ func (t *turn) info() CallInfo {
 		i.From.Class, i.From.Name, i.From.Incarnation = classGateway, said.Gateway, 0
 	}
 	return i
-}
-
-func (t *turn) watched(w *operator.TurnWatch) {
-	if t.method != "" { // else it has no call
-		w.Begin(t.entity, t.described(), time.Now())
-	}
 }
 
 func (t *turn) described() operator.Turn {

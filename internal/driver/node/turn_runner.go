@@ -156,13 +156,10 @@ func (t *toldCalls) collect(shrink bool) {
 // token.
 func runTell(s *HostedShard, m *hostedMethod, e *region.Entity, name string, args []byte, b *runner.Token) bool {
 	var t *encodedTurn
-	w, run := s.driver().Turns.Load(), b.Enter()
-	if !m.unseen || w != nil {
+	run := b.Enter()
+	if !m.unseen {
 		t = &encodedTurn{run: run, era: s.driver().Turning.now.Load().era}
 		t.turn.parent, t.turn.entity, t.turn.method = t, e, name
-	}
-	if w != nil {
-		t.turn.watched(w)
 	}
 	failed := invokeTold(t, m, e, name, args, run, s.dueTold(m.number))
 	after, kept := t.finish(), run.Leave()
@@ -180,7 +177,7 @@ func invokeTold(t *encodedTurn, m *hostedMethod, e *region.Entity, name string, 
 		if returned {
 			return
 		}
-		s.countTold(m.number, s.driver().causeOf(ErrPanic), began)
+		s.countTold(e, m.number, s.driver().causeOf(ErrPanic), began)
 		if r := recover(); r != nil {
 			s.Host.notePanic(e.ID, name, r)
 			failed = s.Host.panicFailure(e.ID, name, fmt.Sprint(r))
@@ -196,9 +193,9 @@ func invokeTold(t *encodedTurn, m *hostedMethod, e *region.Entity, name string, 
 	_, err := m.run(t.seen(e), e.Value, args, nil)
 	returned = true
 	if err != nil {
-		s.countTold(m.number, s.driver().causeOf(err), began)
+		s.countTold(e, m.number, s.driver().causeOf(err), began)
 		return s.Host.failureOf(e.ID, name, err)
 	}
-	s.countTold(m.number, "", began)
+	s.countTold(e, m.number, "", began)
 	return nil
 }

@@ -4,27 +4,34 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/core/region"
 	"github.com/shardgen/shardgen/internal/ops/operator"
 )
 
-// TurnsUnderWay lists a node's running turns for an operator who begins to watch. It is needed
-// because turns are recorded only while somebody watches.
+// TurnsUnderWay lists a node's running turns.
 type TurnsUnderWay []*Host
 
-// UnderWay calls found for each entity that has a turn, in the shards held here.
-func (u TurnsUnderWay) UnderWay(found func(key any, t operator.Turn)) {
+// Running returns the turns in the shards held here, in no order. It examines every entity.
+func (u TurnsUnderWay) Running() (all []operator.RunningTurn) {
 	for s := range u.shards() {
 		if _, held := s.Held(); !held {
 			continue
 		}
 		s.Mu.Lock()
 		for e := range s.Core.UnderWay() {
-			found(e, turnOfEntity(s, e))
+			all = append(all, runningTurn(s, e))
 		}
 		s.Mu.Unlock()
 	}
+	return all
+}
+
+// runningTurn describes the turn of an entity. The caller has the shard's lock.
+func runningTurn(s *HostedShard, e *region.Entity) operator.RunningTurn {
+	_, since := e.Note()
+	return operator.RunningTurn{Turn: turnOfEntity(s, e), For: time.Duration(int32(s.driver().Clock.Load()-since)) * ClockTick}
 }
 
 func (u TurnsUnderWay) shards() iter.Seq[*HostedShard] {
@@ -72,8 +79,9 @@ func turnOfEntity(s *HostedShard, e *region.Entity) operator.Turn {
 	if c := e.Turn(); c != nil && !c.Local { // else it is a local call's, or began without the lock
 		return Inbound(c).described(e).turn.described()
 	}
-	return operator.Turn{EntityID: operator.EntityID{Kind: s.ID.Kind, ID: strings.Clone(e.ID)}, Method: "?", From: "this member"}
+	method := "?" // a tell, or work of the runtime itself
+	if note, _ := e.Note(); note != 0 {
+		method = s.Host.Kind.Counts.Name(int(note))
+	}
+	return s.described(e, method)
 }
-
-// Has reports whether the entity has a turn.
-func (TurnsUnderWay) Has(key any) bool { return key.(*region.Entity).Busy() }

@@ -41,7 +41,7 @@ func TestAsides(t *testing.T) {
 			var a asides
 			e, other := anEntity(), anEntity()
 			for range 4 {
-				require.Equal(t, region.Entered, e.Join(9))
+				require.Equal(t, region.Entered, e.Join(9, 1))
 			}
 			require.False(t, a.add(tell(e, "early"), nil), "its turn has the run token")
 			begin(&a, e)
@@ -77,12 +77,12 @@ func TestAsides(t *testing.T) {
 func TestLostOnce(t *testing.T) {
 	var a asides
 	e := anEntity()
-	e.Join(9)
+	e.Join(9, 1)
 	a.Lost(e)
 	a.leave(e, 1)
 	a.resumed(e)
 	require.False(t, a.some(), "nobody would take what is put aside")
-	e.Join(9)
+	e.Join(9, 1)
 	a.resumed(e) // of its next tell, which runs still
 	require.True(t, a.add(&Turn{Entity: e}, nil))
 }
@@ -92,8 +92,8 @@ func TestAsidesAreBounded(t *testing.T) {
 	r, group := newRunner(&script{run: func(*Turn, []byte) bool { return true }})
 	r.SetMost(100)
 	e := anEntity()
-	e.Join(9)
-	e.Join(9)
+	e.Join(9, 1)
+	e.Join(9, 1)
 	r.SetAside(e)
 	require.True(t, r.Offer(Turn{Entity: e}, make([]byte, 100)))
 	require.Eventually(t, func() bool { return r.asides.bytes.Load() == int64(100+turnBytes) }, time.Minute, time.Millisecond)

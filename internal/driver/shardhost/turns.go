@@ -89,7 +89,7 @@ func (s *Shard) Enter(hash uint64, id string, note uint32) *region.Entity {
 // Join begins the turn of a tell of this process without the lock, or adds the tell to the running
 // turn of tells: see region.Entity.Join.
 func (s *Shard) Join(e *region.Entity, most int) region.Entry {
-	how := e.Join(most)
+	how := e.Join(most, s.cfg.Clock.Load())
 	if how == region.Withdrawn {
 		s.EndTurn(e)
 	}

@@ -3,14 +3,14 @@ package clusterview
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"github.com/shardgen/shardgen/internal/ops/operator"
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
 // Rates are the turns of a cluster over an interval, in the JSON that operators read: versions add
-// fields and never change one. All rates are per second.
+// fields and never change one. All rates are per second. Those of entities and callers are of the
+// last 5 to 10 s, from a sample.
 type (
 	Rates struct {
 		Cluster  string            `json:"cluster"`
@@ -60,8 +60,7 @@ type (
 		Method  string  `json:"method"`
 		From    string  `json:"from"`
 		Node    string  `json:"node"`
-		Seconds float64 `json:"seconds"`
-		Earlier bool    `json:"earlier"` // it began before anybody looked, so it runs for longer
+		Seconds float64 `json:"seconds"` // for which it has run
 	}
 	NodeRate struct {
 		Node string  `json:"node"`
@@ -70,32 +69,20 @@ type (
 	}
 )
 
-type counts struct {
-	lasted   time.Duration
-	methods  map[[2]string]admin.MethodTurns
-	entities map[[2]string]admin.BusyEntity
-	callers  map[[3]string]admin.BusyCaller
-	types    map[string]map[uint32]uint64 // turns by type and bucket
-}
-
-func countsOf(t admin.Turns) counts {
-	c := counts{t.Lasted, map[[2]string]admin.MethodTurns{}, map[[2]string]admin.BusyEntity{}, map[[3]string]admin.BusyCaller{}, map[string]map[uint32]uint64{}}
-	for _, l := range t.Types {
-		c.types[l.Kind] = map[uint32]uint64{}
-		for _, b := range l.Buckets {
-			c.types[l.Kind][b.Number] = b.Turns
-		}
+// newTurns returns what the turns of a method now have beside those of an earlier answer.
+func newTurns(now, was admin.MethodTurns) admin.MethodTurns {
+	before := map[uint32]uint64{}
+	for _, b := range was.Took {
+		before[b.Number] = b.Turns
 	}
-	for _, m := range t.Methods {
-		c.methods[[2]string{m.Kind, m.Method}] = m
+	now.Failed -= min(now.Failed, was.Failed)
+	now.Took = slices.Clone(now.Took)
+	for i := range now.Took {
+		b := &now.Took[i]
+		b.Turns -= min(b.Turns, before[b.Number])
 	}
-	for _, e := range t.Entities {
-		c.entities[[2]string{e.Kind, e.ID}] = e
-	}
-	for _, f := range t.Callers {
-		c.callers[[3]string{f.From, f.To.Kind, f.To.ID}] = f
-	}
-	return c
+	now.Took = slices.DeleteFunc(now.Took, func(b operator.Bucket) bool { return b.Turns == 0 })
+	return now
 }
 
 // RatesBetween returns the rates between two answers of each member, before and after.
@@ -111,22 +98,16 @@ func RatesBetween(cluster string, before, after []admin.NodeTurns) Rates {
 			top.Silent[n.Node.String()] = n.Err.Error()
 			continue
 		}
-		was := countsOf(admin.Turns{})
+		var was admin.Turns
 		if i := slices.IndexFunc(before, func(b admin.NodeTurns) bool { return b.Node == n.Node }); i >= 0 && before[i].Turns.Lasted < n.Turns.Lasted {
-			was = countsOf(before[i].Turns)
+			was = before[i].Turns
 		}
-		seconds := (n.Turns.Lasted - was.lasted).Seconds()
+		seconds := (n.Turns.Lasted - was.Lasted).Seconds()
 		if seconds <= 0 {
 			continue
 		}
 		top.Seconds = max(top.Seconds, seconds)
-		top.add(methods, n, was, seconds)
-		for _, l := range n.Turns.Types {
-			for _, b := range l.Buckets {
-				b.Turns -= min(b.Turns, was.types[l.Kind][b.Number])
-				latencies[l.Kind] = append(latencies[l.Kind], b)
-			}
-		}
+		top.add(methods, latencies, n, was, seconds)
 	}
 	for _, m := range methods { //arch:order-free they are sorted
 		if m.turns > 0 {
@@ -166,13 +147,16 @@ func (t *Rates) sumTypes(latencies map[string][]operator.Bucket) {
 	slices.SortFunc(t.Types, func(a, b TypeRate) int { return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(a.Type, b.Type)) })
 }
 
-func (t *Rates) add(methods map[[2]string]*MethodRate, n admin.NodeTurns, was counts, seconds float64) {
+func (t *Rates) add(methods map[[2]string]*MethodRate, latencies map[string][]operator.Bucket, n admin.NodeTurns, was admin.Turns, seconds float64) {
 	node := NodeRate{Node: n.Node.Name}
+	earlier := map[[2]string]admin.MethodTurns{}
+	for _, m := range was.Methods {
+		earlier[[2]string{m.Kind, m.Method}] = m
+	}
 	for _, m := range n.Turns.Methods {
 		key := [2]string{m.Kind, m.Method}
-		earlier := was.methods[key]
-		turns, failed, busy := m.Turns-earlier.Turns, m.Failed-earlier.Failed, m.Busy-earlier.Busy
-		if turns == 0 && failed == 0 {
+		m = newTurns(m, earlier[key])
+		if len(m.Took) == 0 {
 			continue
 		}
 		r := methods[key]
@@ -180,28 +164,26 @@ func (t *Rates) add(methods map[[2]string]*MethodRate, n admin.NodeTurns, was co
 			r = &MethodRate{Type: m.Kind, Method: m.Method}
 			methods[key] = r
 		}
-		r.Rate += float64(turns) / seconds
-		r.Failed += float64(failed) / seconds
-		r.Mean += busy.Seconds()
-		r.turns += float64(turns)
-		r.Longest = max(r.Longest, m.Longest.Seconds())
-		node.Rate += float64(turns) / seconds
-		node.Busy += busy.Seconds() / seconds
+		turns, busy := float64(m.Turns()), operator.Sum(m.Took).Seconds()
+		r.Rate += turns / seconds
+		r.Failed += float64(m.Failed) / seconds
+		r.Mean += busy
+		r.turns += turns
+		r.Longest = max(r.Longest, operator.Quantile(m.Took, 1).Seconds())
+		latencies[m.Kind] = append(latencies[m.Kind], m.Took...)
+		node.Rate += turns / seconds
+		node.Busy += busy / seconds
 	}
 	t.Nodes = append(t.Nodes, node)
-	for _, e := range n.Turns.Entities {
-		earlier := was.entities[[2]string{e.Kind, e.ID}]
-		if e.Turns > earlier.Turns {
-			busy := max(0, e.Busy-earlier.Busy)
-			t.Entities = append(t.Entities, EntityRate{e.Kind, e.ID, n.Node.Name, float64(e.Turns-earlier.Turns) / seconds, busy.Seconds() / seconds})
+	if window := n.Turns.Window.Seconds(); window > 0 {
+		for _, e := range n.Turns.Entities {
+			t.Entities = append(t.Entities, EntityRate{e.Kind, e.ID, n.Node.Name, float64(e.Turns) / window, e.Busy.Seconds() / window})
 		}
-	}
-	for _, f := range n.Turns.Callers {
-		if earlier := was.callers[[3]string{f.From, f.To.Kind, f.To.ID}]; f.Calls > earlier.Calls {
-			t.Callers = append(t.Callers, CallerRate{f.From, f.To.Kind, f.To.ID, float64(f.Calls-earlier.Calls) / seconds})
+		for _, f := range n.Turns.Callers {
+			t.Callers = append(t.Callers, CallerRate{f.From, f.To.Kind, f.To.ID, float64(f.Calls) / window})
 		}
 	}
 	for _, r := range n.Turns.Running {
-		t.Running = append(t.Running, RunningTurn{r.Kind, r.ID, r.Method, r.From, n.Node.Name, r.For.Seconds(), r.Earlier})
+		t.Running = append(t.Running, RunningTurn{r.Kind, r.ID, r.Method, r.From, n.Node.Name, r.For.Seconds()})
 	}
 }

@@ -22,15 +22,14 @@ func FuzzDecode(f *testing.F) {
 		{a: &Answer{Types: []Type{{Kind: "stock", Shards: 4, Homeless: []uint32{5}, Held: []Shard{{4, "active", 2, 1, 0}}}}, Where: Home{Node: "a", Since: time.Unix(7, 8)}, Counters: map[string]uint64{"x": 1}}},
 		{r: &Request{Command: PauseRebalancing}},
 		{r: &Request{Command: Inspect, Entity: Entity{Kind: "stock", ID: "tea"}}},
-		{a: &Answer{Entities: []Entity{{Kind: "stock", ID: "tea", Node: node, Bytes: 4, Mailbox: 3, Stored: true, Errors: []Failure{{"Take", "panicked", 9}}, Turn: &RunningTurn{Turn: Turn{EntityID: tea, Method: "Take", From: "b"}, For: 5, Earlier: true}}}}},
+		{a: &Answer{Entities: []Entity{{Kind: "stock", ID: "tea", Node: node, Bytes: 4, Mailbox: 3, Stored: true, Errors: []Failure{{"Take", "panicked", 9}}, Turn: &RunningTurn{Turn: Turn{EntityID: tea, Method: "Take", From: "b"}, For: 5}}}}},
 		{a: &Answer{Result: "rebalancing is paused", View: View{Pause: Pause{"ann", time.Unix(5, 6)}}}},
 		{r: &Request{Command: Place, Entity: Entity{Kind: "stock", ID: "tea"}, After: 9, Home: "a"}},
 		{a: &Answer{Lines: []Line{{Seq: 3, Time: time.Unix(1, 2), Level: 4, Text: "up", Attrs: "a=b"}}, Last: 9, Moves: []Move{{"stock", 5, node, node, "1.1", "leaves", "moving", time.Second}}}},
 		{a: &Answer{Turns: &TurnReport{
-			Lasted: 9, Methods: []MethodTurns{{Kind: "stock", Method: "Take", Turns: 2, Failed: 1, Busy: 7, Longest: 8}},
+			Lasted: 9, Window: 4, Methods: []MethodTurns{{Kind: "stock", Method: "Take", Failed: 1, Took: []Bucket{{Number: 3, Turns: 2}, {Number: 90, Turns: 1}}}},
 			Entities: []BusyEntity{{EntityID: tea, Turns: 2, Over: 1, Busy: 7}}, Callers: []BusyCaller{{From: "client a", To: tea, Calls: 3, Over: 1}},
 			Running: []RunningTurn{{Turn: Turn{EntityID: tea, Method: "Take", From: "b"}, For: 5}},
-			Types:   []TypeLatency{{Kind: "stock", Buckets: []Bucket{{Number: 3, Turns: 2}, {Number: 90, Turns: 1}}}},
 		}}},
 		{a: &Answer{Facts: &Fact{
 			time.Unix(1, 2), time.Unix(3, 4), "v1", "p", "go1", 5, "s", true, []string{"r"}, []Contract{{"stock", 4, []string{"Take"}, "ab12"}}, 6, 7, 8, 9, 2, true, true, "shop", 3,

@@ -2,7 +2,9 @@ package operator
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"time"
 )
 
 // heavy finds a stream's most frequent keys by Space-Saving (Metwally, Agrawal and El Abbadi,
@@ -18,15 +20,15 @@ type slot[K comparable] struct {
 	key   K
 	at    int // in order
 	count uint64
-	over  uint64 // the part of count that may belong to other keys
-	busy  int64  // nanoseconds, since it has the slot
+	over  uint64        // the part of count that may belong to other keys
+	busy  time.Duration // since it has the slot
 }
 
 func newHeavy[K comparable](size int) *heavy[K] {
 	return &heavy[K]{size: size, slots: make(map[K]*slot[K], size)}
 }
 
-func (h *heavy[K]) add(k K) {
+func (h *heavy[K]) add(k K, n uint64, busy time.Duration) {
 	s := h.slots[k]
 	switch {
 	case s != nil:
@@ -41,22 +43,21 @@ func (h *heavy[K]) add(k K) {
 		s.key, s.over, s.busy = k, s.count, 0
 		h.slots[k] = s
 	}
-	s.count++
+	s.count, s.busy = s.count+n, s.busy+busy
 	h.down(s.at)
 }
 
-func (h *heavy[K]) spend(k K, nanos int64) {
-	if s := h.slots[k]; s != nil {
-		s.busy += nanos
+// top returns the n most frequent keys of all heavies together. A key that one of them does not have
+// may be a little more frequent than that.
+func top[K comparable](n int, before func(a, b K) int, of ...*heavy[K]) []slot[K] {
+	sums := map[K]slot[K]{}
+	for _, h := range of {
+		for _, s := range h.order {
+			sum := sums[s.key]
+			sums[s.key] = slot[K]{key: s.key, count: sum.count + s.count, over: sum.over + s.over, busy: sum.busy + s.busy}
+		}
 	}
-}
-
-func (h *heavy[K]) top(n int, before func(a, b K) int) []slot[K] {
-	all := make([]slot[K], 0, len(h.order))
-	for _, s := range h.order {
-		all = append(all, *s)
-	}
-	slices.SortFunc(all, func(a, b slot[K]) int { return cmp.Or(cmp.Compare(b.count, a.count), before(a.key, b.key)) })
+	all := slices.SortedFunc(maps.Values(sums), func(a, b slot[K]) int { return cmp.Or(cmp.Compare(b.count, a.count), before(a.key, b.key)) })
 	return all[:min(n, len(all))]
 }
 

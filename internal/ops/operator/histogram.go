@@ -1,50 +1,52 @@
 package operator
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
-	loglinear "github.com/shardgen/shardgen/internal/util/histogram"
+	"github.com/shardgen/shardgen/internal/util/histogram"
 )
 
-// A histogram counts turns by duration.
-type histogram [loglinear.Buckets]uint64
-
-func (h *histogram) add(took time.Duration) { h[loglinear.Of(took)]++ }
-
-func (h *histogram) buckets() (found []Bucket) {
-	for i, n := range h {
-		if n > 0 {
-			found = append(found, Bucket{uint32(i), n})
-		}
-	}
-	return found
-}
-
-// A Bucket is the number of turns whose times fall into one bucket of a histogram.
+// A Bucket is the number of turns whose times fall into one bucket of package histogram.
 type Bucket struct {
 	Number uint32
 	Turns  uint64
 }
 
-// A TypeLatency is the histogram of the times of a type's turns.
-type TypeLatency struct {
-	Kind    string
-	Buckets []Bucket // those that are not empty, in order of their numbers
+// addBuckets sorts buckets, and adds up those with equal numbers.
+func addBuckets(all []Bucket) (sums []Bucket) {
+	slices.SortFunc(all, func(a, b Bucket) int { return cmp.Compare(a.Number, b.Number) })
+	for _, b := range all {
+		if n := len(sums); n > 0 && sums[n-1].Number == b.Number {
+			sums[n-1].Turns += b.Turns
+		} else {
+			sums = append(sums, b)
+		}
+	}
+	return sums
 }
 
-// Quantile returns the time within which the given share of the turns ended, at most an eighth too
-// high; 0 if there are no turns. buckets may be of several histograms, in any order.
+// Quantile returns the time that a share of the turns took at most, and an eighth less at least.
+// Without turns it returns 0. Buckets may be in any order, and several may have the same number.
 func Quantile(buckets []Bucket, share float64) time.Duration {
-	sorted := slices.SortedFunc(slices.Values(buckets), func(a, b Bucket) int { return int(a.Number) - int(b.Number) })
-	var total, sum uint64
+	total, sum := uint64(0), uint64(0)
+	sorted := addBuckets(slices.Clone(buckets))
 	for _, b := range sorted {
 		total += b.Turns
 	}
 	for _, b := range sorted {
 		if sum += b.Turns; sum > 0 && float64(sum) >= share*float64(total) {
-			return loglinear.UpTo(int(b.Number))
+			return histogram.UpTo(int(b.Number))
 		}
 	}
 	return 0
+}
+
+// Sum returns the time that the turns took together. It is at most 6 % wrong.
+func Sum(buckets []Bucket) (sum time.Duration) {
+	for _, b := range buckets {
+		sum += time.Duration(b.Turns) * (histogram.From(int(b.Number)) + histogram.UpTo(int(b.Number))) / 2
+	}
+	return sum
 }

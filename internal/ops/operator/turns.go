@@ -10,24 +10,19 @@ func turnsToWire(r *TurnReport) *wire.AdminTurns {
 	if r == nil {
 		return nil
 	}
-	w := &wire.AdminTurns{Nanos: uint64(r.Lasted)}
+	w := &wire.AdminTurns{Nanos: uint64(r.Lasted), Window: uint64(r.Window)}
 	for _, m := range r.Methods {
-		w.Methods = append(w.Methods, &wire.AdminMethod{
-			Kind: m.Kind, Method: m.Method, Turns: m.Turns, Failed: m.Failed, Busy: uint64(m.Busy), Longest: uint64(m.Longest),
-		})
+		sent := &wire.AdminMethod{Kind: m.Kind, Method: m.Method, Failed: m.Failed}
+		for _, b := range m.Took {
+			sent.Buckets, sent.Turns = append(sent.Buckets, b.Number), append(sent.Turns, b.Turns)
+		}
+		w.Methods = append(w.Methods, sent)
 	}
 	for _, e := range r.Entities {
 		w.Entities = append(w.Entities, &wire.AdminBusy{Kind: e.Kind, Id: e.ID, Turns: e.Turns, Over: e.Over, Busy: uint64(e.Busy)})
 	}
 	for _, c := range r.Callers {
 		w.Callers = append(w.Callers, &wire.AdminCaller{From: c.From, Kind: c.To.Kind, Id: c.To.ID, Calls: c.Calls, Over: c.Over})
-	}
-	for _, l := range r.Types {
-		t := &wire.AdminLatency{Kind: l.Kind}
-		for _, b := range l.Buckets {
-			t.Buckets, t.Turns = append(t.Buckets, b.Number), append(t.Turns, b.Turns)
-		}
-		w.Types = append(w.Types, t)
 	}
 	for _, t := range r.Running {
 		w.Running = append(w.Running, turnToWire(t))
@@ -39,12 +34,13 @@ func turnsFromWire(w *wire.AdminTurns) *TurnReport {
 	if w == nil {
 		return nil
 	}
-	r := &TurnReport{Lasted: time.Duration(w.GetNanos())}
+	r := &TurnReport{Lasted: time.Duration(w.GetNanos()), Window: time.Duration(w.GetWindow())}
 	for _, m := range w.GetMethods() {
-		r.Methods = append(r.Methods, MethodTurns{
-			Kind: m.GetKind(), Method: m.GetMethod(), Turns: m.GetTurns(), Failed: m.GetFailed(),
-			Busy: time.Duration(m.GetBusy()), Longest: time.Duration(m.GetLongest()),
-		})
+		method := MethodTurns{Kind: m.GetKind(), Method: m.GetMethod(), Failed: m.GetFailed()}
+		for i := range min(len(m.GetBuckets()), len(m.GetTurns())) {
+			method.Took = append(method.Took, Bucket{Number: m.GetBuckets()[i], Turns: m.GetTurns()[i]})
+		}
+		r.Methods = append(r.Methods, method)
 	}
 	for _, e := range w.GetEntities() {
 		r.Entities = append(r.Entities, BusyEntity{
@@ -56,13 +52,6 @@ func turnsFromWire(w *wire.AdminTurns) *TurnReport {
 			From: c.GetFrom(), To: EntityID{Kind: c.GetKind(), ID: c.GetId()}, Calls: c.GetCalls(), Over: c.GetOver(),
 		})
 	}
-	for _, t := range w.GetTypes() {
-		l := TypeLatency{Kind: t.GetKind()}
-		for i := range min(len(t.GetBuckets()), len(t.GetTurns())) {
-			l.Buckets = append(l.Buckets, Bucket{Number: t.GetBuckets()[i], Turns: t.GetTurns()[i]})
-		}
-		r.Types = append(r.Types, l)
-	}
 	for _, t := range w.GetRunning() {
 		r.Running = append(r.Running, turnFromWire(t))
 	}
@@ -70,10 +59,10 @@ func turnsFromWire(w *wire.AdminTurns) *TurnReport {
 }
 
 func turnToWire(t RunningTurn) *wire.AdminRunning {
-	return &wire.AdminRunning{Kind: t.Kind, Id: t.ID, Method: t.Method, From: t.From, Nanos: uint64(t.For), Earlier: t.Earlier}
+	return &wire.AdminRunning{Kind: t.Kind, Id: t.ID, Method: t.Method, From: t.From, Nanos: uint64(t.For)}
 }
 
 func turnFromWire(w *wire.AdminRunning) RunningTurn {
 	turn := Turn{EntityID: EntityID{Kind: w.GetKind(), ID: w.GetId()}, Method: w.GetMethod(), From: w.GetFrom()}
-	return RunningTurn{Turn: turn, For: time.Duration(w.GetNanos()), Earlier: w.GetEarlier()}
+	return RunningTurn{Turn: turn, For: time.Duration(w.GetNanos())}
 }

@@ -84,7 +84,7 @@ func (f *fake) Inspect(_ context.Context, kind, id string) (admin.Entity, error)
 	e := admin.Entity{Kind: kind, ID: id, Node: n1, Active: true, Bytes: 12}
 	if id == "hung" {
 		turn := operator.Turn{EntityID: operator.EntityID{Kind: kind, ID: id}, Method: "Add", From: "client web"}
-		e.Bytes, e.Mailbox, e.Turn = 0, 7, &admin.RunningTurn{Turn: turn, For: 3 * time.Second, Earlier: true}
+		e.Bytes, e.Mailbox, e.Turn = 0, 7, &admin.RunningTurn{Turn: turn, For: 3 * time.Second}
 	}
 	return e, nil
 }
@@ -207,7 +207,7 @@ func TestEntity(t *testing.T) {
 		require.NotContains(t, w.Body.String(), "Total", "bob may not see state")
 		require.Empty(t, lines.String())
 		story = get[entityStory](t, with, "/api/entity?type=Cart&id=hung")
-		require.Equal(t, &clusterview.RunningTurn{Type: "Cart", ID: "hung", Method: "Add", From: "client web", Node: "n1", Seconds: 3, Earlier: true}, story.Runs)
+		require.Equal(t, &clusterview.RunningTurn{Type: "Cart", ID: "hung", Method: "Add", From: "client web", Node: "n1", Seconds: 3}, story.Runs)
 		require.Equal(t, []any{uint32(7), "", "it is shown when no turn is under way"}, []any{story.Mailbox, story.State, story.NoState})
 		require.Empty(t, lines.String(), "no state was shown")
 		require.Contains(t, get[entityStory](t, with, "/api/entity?type=Boat&id=ann").Error, "no member hosts Boat")

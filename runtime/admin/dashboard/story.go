@@ -42,7 +42,7 @@ func (s *entityStory) describe(e admin.Entity, err error) {
 		s.NoState = err.Error()
 	case e.Turn != nil:
 		s.Runs = &clusterview.RunningTurn{
-			Type: s.Type, ID: s.ID, Method: e.Turn.Method, From: e.Turn.From, Node: e.Node.Name, Seconds: e.Turn.For.Seconds(), Earlier: e.Turn.Earlier,
+			Type: s.Type, ID: s.ID, Method: e.Turn.Method, From: e.Turn.From, Node: e.Node.Name, Seconds: e.Turn.For.Seconds(),
 		}
 		s.NoState = "it is shown when no turn is under way"
 	case e.Why != "":
