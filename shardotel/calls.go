@@ -2,12 +2,10 @@ package shardotel
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
 	shard "github.com/shardgen/shardgen/runtime"
@@ -26,17 +24,15 @@ const (
 )
 
 // Caller returns the interceptor of callers (shard.Config.Interceptors). It opens a span of kind
-// client, or producer for a tell, and records rpc.client.call.duration, with the outcome of the
-// call ("executed", "not executed" or "unknown") as rpc.response.status_code. The span of a tell
-// ends when the tell is sent. The parent of a span is in the context or, for calls from the
-// gateway, in the call's headers.
+// client, or producer for a tell, with the outcome of the call ("executed", "not executed" or
+// "unknown") as rpc.response.status_code. The span of a tell ends when the tell is sent. The parent
+// of a span is in the context or, for calls from the gateway, in the call's headers.
 func (t *Telemetry) Caller() shard.Interceptor {
 	return func(ctx context.Context, call shard.Info, next func(context.Context) error) error {
 		kind := trace.SpanKindClient
 		if call.Tell {
 			kind = trace.SpanKindProducer
 		}
-		begin := time.Now()
 		if !trace.SpanContextFromContext(ctx).IsValid() {
 			ctx = t.propagator.Extract(ctx, headersOf(call)) // of a caller of the gateway
 		}
@@ -48,7 +44,7 @@ func (t *Telemetry) Caller() shard.Interceptor {
 			span.AddEvent("the trace is not passed on", trace.WithAttributes(attribute.String("reason", lost.Error())))
 		}
 		err := next(ctx)
-		t.record(ctx, t.caller, span, call, time.Since(begin), err, shard.OutcomeOf(err).String())
+		note(span, call, err, shard.OutcomeOf(err).String())
 		span.End()
 		return err
 	}
@@ -60,38 +56,31 @@ func (t *Telemetry) Caller() shard.Interceptor {
 // names the caller. The span's children are the spans "queue" (the wait for its turn), "turn" (with
 // the calls of the method as children), and for a durable type "commit" (the answer's wait for the
 // store).
-//
-// It records rpc.server.call.duration of the turn, shardgen.call.queue.duration and
-// shardgen.call.commit.duration.
 func (t *Telemetry) Host() shard.Interceptor {
 	return func(ctx context.Context, call shard.Info, next func(context.Context) error) error {
 		begin := time.Now()
 		v := t.visit(t.propagator.Extract(ctx, headersOf(call)), call, begin)
 		err := next(v.within)
-		v.ended(begin, err)
+		v.ended(err)
 		return err
 	}
 }
 
-// record records how a call ended and how long it took. An error that does not come from the
-// runtime counts as an error of the entity. status is the outcome that the caller knows; hosts
-// leave it empty.
-func (t *Telemetry) record(ctx context.Context, durations metric.Float64Histogram, span trace.Span, call shard.Info, took time.Duration, err error, status string) {
+// note notes in a span how the call ended. An error that does not come from the runtime counts as an
+// error of the entity. status is the outcome that the caller knows; hosts leave it empty.
+func note(span trace.Span, call shard.Info, err error, status string) {
+	if !span.IsRecording() {
+		return
+	}
 	e := ending{kind: call.Kind, method: call.Method, status: status, tell: call.Tell}
 	if err != nil {
-		e.problem = typeOf(err)
+		e.problem = shard.CauseOf(err)
 		span.SetStatus(codes.Error, err.Error())
 	}
-	if errors.Is(err, shard.ErrNoMethod) {
-		e.method = otherMethod // the name may be any text
-	}
-	durations.Record(ctx, took.Seconds(), t.labels(e))
-	if span.IsRecording() {
-		span.SetAttributes(e.attributes()...)
-	}
+	span.SetAttributes(e.attributes()...)
 }
 
-// An ending has the values from which the labels of a call's metrics are made.
+// An ending has the values from which the labels of a call are made.
 type ending struct {
 	kind, method    string
 	status, problem string // "": none
@@ -107,17 +96,6 @@ func (e ending) attributes() []attribute.KeyValue {
 		all = append(all, keyError.String(e.problem))
 	}
 	return all
-}
-
-// labels returns the labels of a call's metrics. It caches them, because calls have only few
-// different combinations of labels.
-func (t *Telemetry) labels(e ending) metric.MeasurementOption {
-	if known, ok := t.known.Load(e); ok {
-		return known.(metric.MeasurementOption)
-	}
-	labels := metric.WithAttributeSet(attribute.NewSet(e.attributes()...))
-	t.known.Store(e, labels)
-	return labels
 }
 
 // ofCall returns the attributes of a call for metrics.

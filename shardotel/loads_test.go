@@ -77,7 +77,7 @@ func (s *scene) read(name string, labels ...string) (all point) {
 // observe observes a node until the test ends.
 func (s *scene) observe(node string) {
 	s.t.Helper()
-	stop, err := s.telemetry.Observe(s.Node(node))
+	stop, err := s.telemetry.Observe(s.Node(node), s.meters)
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { require.NoError(s.t, stop()) })
 }
@@ -136,7 +136,7 @@ func TestAppends(t *testing.T) {
 		require.NoError(s.t, users.Ref("ann").Deposit(s.t.Context(), 1))
 		s.Move("User", "ann", "n1")
 		require.NoError(s.t, users.Ref("ann").Deposit(s.t.Context(), 1))
-		stop, err := s.telemetry.Observe(s.Node("n1"))
+		stop, err := s.telemetry.Observe(s.Node("n1"), s.meters)
 		require.NoError(s.t, err)
 		before := s.read("shardgen.store.append.duration", "shardgen.type=User")
 		const calls = 20

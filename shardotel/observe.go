@@ -5,15 +5,18 @@ import (
 	"errors"
 	"fmt"
 
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
 	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/measure"
 )
 
 // A Process is a *shard.Node or a *shard.Conn.
 type Process interface {
 	Counters() map[string]uint64
+	Calls() measure.Calls
 	Health() shard.Health
 }
 
@@ -31,7 +34,8 @@ const (
 	keyDirection   = attribute.Key("network.io.direction")
 )
 
-// Observe reports the state of a process at each collection of metrics, until stop:
+// Observe reports the calls of a process, as [Telemetry.Count] does, and its state at each collection
+// of metrics, until stop:
 //
 //   - shardgen.process.live and shardgen.process.ready, each 1 or 0: [shard.Health]
 //   - shardgen.events by shardgen.reason: the process's Counters, such as "buffered", "forwarded",
@@ -41,10 +45,14 @@ const (
 //     appends to the store and of the pauses of moves, and the sizes of batches
 //
 // docs/guide/metrics.md has all names and labels. A collection visits each entity of the process,
-// which takes some milliseconds for 100,000 entities. Observe fails if the meter refuses an
-// instrument.
-func (t *Telemetry) Observe(p Process) (stop func() error, err error) {
-	m := &maker{meter: t.meter}
+// which takes some milliseconds for 100,000 entities. meters is the provider of the instruments; nil
+// means OpenTelemetry's global one. Observe fails if it refuses an instrument. Of several processes
+// with one provider, observe one and count the others.
+func (t *Telemetry) Observe(p Process, meters metric.MeterProvider) (stop func() error, err error) {
+	if meters == nil {
+		meters = otel.GetMeterProvider()
+	}
+	m := &maker{meter: meters.Meter(name)}
 	o := &observer{process: p}
 	o.node, _ = p.(*shard.Node)
 	o.live = m.gauge("shardgen.process.live", "", "1 while the process may go on.")
@@ -59,20 +67,22 @@ func (t *Telemetry) Observe(p Process) (stop func() error, err error) {
 	if m.err != nil {
 		return nil, m.err
 	}
-	registration, err := t.meter.RegisterCallback(o.observe, m.all...)
+	registration, err := m.meter.RegisterCallback(o.observe, m.all...)
 	if err != nil {
 		return nil, fmt.Errorf("shardotel: %w", err)
 	}
-	if o.node == nil {
-		return registration.Unregister, nil
+	end := func() {}
+	if o.node != nil {
+		measured, err := newMeasures(m.meter)
+		if err != nil {
+			return nil, errors.Join(err, registration.Unregister())
+		}
+		end = o.node.Measure(measured.meter())
 	}
-	measured, err := newMeasures(t.meter)
-	if err != nil {
-		return nil, errors.Join(err, registration.Unregister())
-	}
-	end := o.node.Measure(measured.meter())
+	uncount := t.Count(p)
 	return func() error {
 		end()
+		uncount()
 		return registration.Unregister()
 	}, nil
 }

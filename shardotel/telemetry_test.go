@@ -28,6 +28,7 @@ type scene struct {
 	telemetry *shardotel.Telemetry
 	spans     *tracetest.SpanRecorder
 	reader    *sdkmetric.ManualReader
+	meters    *sdkmetric.MeterProvider
 }
 
 // latency is that of the cluster's network, and appending that of its store.
@@ -45,14 +46,13 @@ func perform(t *testing.T, test func(s *scene)) {
 // performWith is perform with nodes that host something else.
 func performWith(t *testing.T, test func(s *scene), host func(n *shard.Node, o shard.HostOption) error) {
 	t.Helper()
-	s := &scene{t: t, spans: tracetest.NewSpanRecorder(), reader: sdkmetric.NewManualReader()}
-	telemetry, err := shardotel.New(shardotel.Options{
+	s := &scene{t: t, spans: tracetest.NewSpanRecorder()}
+	telemetry := shardotel.New(shardotel.Options{
 		Tracers:    sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(s.spans)),
-		Meters:     sdkmetric.NewMeterProvider(sdkmetric.WithReader(s.reader)),
 		Propagator: propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}),
 	})
-	require.NoError(t, err)
-	s.telemetry = telemetry
+	s.telemetry, s.reader = telemetry, sdkmetric.NewManualReader(sdkmetric.WithProducer(telemetry))
+	s.meters = sdkmetric.NewMeterProvider(sdkmetric.WithReader(s.reader))
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		s.t, s.Cluster = t, c
 		c.Store().Fault(func(op memorystore.Op) (f memorystore.Fault) {
@@ -100,11 +100,17 @@ func (s *scene) metrics() map[string]metricdata.Metrics {
 func TestMetricsOfCalls(t *testing.T) {
 	perform(t, func(s *scene) {
 		ctx := s.t.Context()
+		stop := s.telemetry.Count(s.Client())
+		for _, name := range s.Running() {
+			s.telemetry.Count(s.Node(name))
+		}
 		for i := range 20 {
 			require.NoError(s.t, auction.NewUserClient(s.Client()).Ref(fmt.Sprint("user-", i)).Deposit(ctx, 100))
 		}
 		err := auction.NewUserClient(s.Client()).Ref("user-0").Bid(ctx, "lot", 1000)
 		require.Error(s.t, err, "it has too little")
+		stop() // its counts stay
+		stop()
 		metrics := s.metrics()
 		for _, name := range []string{"rpc.client.call.duration", "rpc.server.call.duration"} {
 			points := metrics[name].Data.(metricdata.Histogram[float64]).DataPoints
@@ -141,7 +147,7 @@ func TestObserve(t *testing.T) {
 		for i := range 30 {
 			require.NoError(s.t, auction.NewUserClient(s.Client()).Ref(fmt.Sprint(i)).Deposit(s.t.Context(), 1))
 		}
-		stop, err := s.telemetry.Observe(s.Node("n1"))
+		stop, err := s.telemetry.Observe(s.Node("n1"), s.meters)
 		require.NoError(s.t, err)
 		metrics := s.metrics()
 		gauge := func(name string) (sum int64) {
@@ -173,7 +179,7 @@ func TestObserve(t *testing.T) {
 		require.NoError(s.t, stop())
 		require.NotContains(s.t, s.metrics(), "shardgen.members")
 
-		stop, err = s.telemetry.Observe(s.Client())
+		stop, err = s.telemetry.Observe(s.Client(), s.meters)
 		require.NoError(s.t, err)
 		require.NotContains(s.t, s.metrics(), "shardgen.members")
 		require.NoError(s.t, stop())

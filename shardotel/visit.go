@@ -33,7 +33,6 @@ func (t *Telemetry) visit(ctx context.Context, call shard.Info, begin time.Time)
 	v.ctx, v.whole = t.tracer.Start(ctx, call.Kind+"/"+call.Method, trace.WithSpanKind(kind), trace.WithTimestamp(call.Arrived),
 		trace.WithAttributes(append(ofSpan(call), keyCaller.String(call.From.String()))...))
 	v.within = v.ctx
-	t.queued.Record(v.ctx, begin.Sub(call.Arrived).Seconds(), t.labels(ending{kind: call.Kind, method: call.Method, tell: call.Tell}))
 	if v.whole.IsRecording() {
 		_, queue := t.tracer.Start(v.ctx, "queue", trace.WithTimestamp(call.Arrived))
 		queue.End(trace.WithTimestamp(begin))
@@ -42,14 +41,14 @@ func (t *Telemetry) visit(ctx context.Context, call shard.Info, begin time.Time)
 	return v
 }
 
-// ended ends the span of the turn that began at begin. The call's span ends later, when the store
+// ended ends the span of the turn. The call's span ends later, when the store
 // has the turn's changes.
-func (v *visit) ended(begin time.Time, err error) {
+func (v *visit) ended(err error) {
 	now := time.Now()
 	if v.turn != nil {
 		v.turn.End(trace.WithTimestamp(now))
 	}
-	v.t.record(v.ctx, v.t.host, v.whole, v.call, now.Sub(begin), err, "")
+	note(v.whole, v.call, err, "")
 	if !shard.AfterCommit(v.ctx, func(failed error) { v.committed(now, failed) }) {
 		v.whole.End(trace.WithTimestamp(now))
 	}
@@ -59,8 +58,6 @@ func (v *visit) ended(begin time.Time, err error) {
 // not nil if the store may not have the turn's changes.
 func (v *visit) committed(since time.Time, failed error) {
 	now := time.Now()
-	e := ending{kind: v.call.Kind, method: v.call.Method, tell: v.call.Tell}
-	v.t.commit.Record(v.ctx, now.Sub(since).Seconds(), v.t.labels(e))
 	if v.turn != nil {
 		_, span := v.t.tracer.Start(v.ctx, "commit", trace.WithTimestamp(since))
 		if failed != nil {

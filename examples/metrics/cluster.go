@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"os"
 
+	"go.opentelemetry.io/otel/metric"
+
 	"github.com/shardgen/shardgen/examples/auction/auction"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardotel"
@@ -15,6 +17,7 @@ import (
 
 type cluster struct {
 	telemetry *shardotel.Telemetry
+	meters    metric.MeterProvider
 	conn      *shard.Conn
 	nodes     []*shard.Node
 	ends      []func() // in the order in which they were begun
@@ -49,7 +52,7 @@ func (c *cluster) start(ctx context.Context, o options) error {
 		nodes = nil
 	}
 	config := shard.Config{
-		Cluster: "metrics", Transport: natstransport.New(url), Interceptors: []shard.Interceptor{c.telemetry.Caller()},
+		Cluster: "metrics", Transport: natstransport.New(url),
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	if len(nodes) > 0 {
@@ -75,25 +78,28 @@ func (c *cluster) start(ctx context.Context, o options) error {
 		return err
 	}
 	c.conn = conn
+	c.telemetry.Count(conn)
 	c.ends = append(c.ends, func() { _ = conn.Close() })
 	return nil
 }
 
-// node starts a node that hosts auctions and users. Only the first node's state is observed,
-// because a program usually has one node.
+// node starts a node that hosts auctions and users. The calls of each node are counted, and the state
+// of the first one is observed, because a program usually has one node.
 func (c *cluster) node(ctx context.Context, config shard.Config) error {
 	n := shard.New(config)
 	c.nodes = append(c.nodes, n)
 	c.ends = append(c.ends, func() { _ = n.Close() })
-	if err := auction.HostWith(n, shard.Intercept(c.telemetry.Host())); err != nil {
+	if err := auction.HostWith(n); err != nil {
 		return err
 	}
-	if len(c.nodes) == 1 {
-		stop, err := c.telemetry.Observe(n)
-		if err != nil {
-			return err
-		}
-		c.ends = append(c.ends, func() { _ = stop() })
+	if len(c.nodes) > 1 {
+		c.telemetry.Count(n)
+		return n.Start(ctx)
 	}
+	stop, err := c.telemetry.Observe(n, c.meters)
+	if err != nil {
+		return err
+	}
+	c.ends = append(c.ends, func() { _ = stop() })
 	return n.Start(ctx)
 }

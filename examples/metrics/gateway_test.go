@@ -7,7 +7,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"go.opentelemetry.io/otel/propagation"
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
@@ -28,13 +27,9 @@ func TestTraceOfGateway(t *testing.T) {
 	}
 	t.Cleanup(server.Shutdown)
 	spans := tracetest.NewSpanRecorder()
-	telemetry, err := shardotel.New(shardotel.Options{
-		Tracers: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)),
-		Meters:  sdkmetric.NewMeterProvider(), Propagator: propagation.TraceContext{},
+	telemetry := shardotel.New(shardotel.Options{
+		Tracers: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)), Propagator: propagation.TraceContext{},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, name := range []string{"n1", "n2"} { // either takes the request, and either has the folder
 		node := shard.New(shard.Config{
 			Cluster: "demo", Name: name, Transport: natstransport.New(server.ClientURL()), Gateway: true,

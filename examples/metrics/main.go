@@ -33,7 +33,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
-	"go.opentelemetry.io/otel/propagation"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/shardgen/shardgen/examples/auction/auction"
@@ -79,16 +78,12 @@ type options struct {
 
 func run(ctx context.Context, o options, out io.Writer) error {
 	registry := prometheus.NewRegistry()
-	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry))
+	telemetry := shardotel.New(shardotel.Options{})
+	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithProducer(telemetry))
 	if err != nil {
 		return err
 	}
-	telemetry, err := shardotel.New(shardotel.Options{
-		Meters: sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter)), Propagator: propagation.TraceContext{},
-	})
-	if err != nil {
-		return err
-	}
+	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))
 	listener, err := net.Listen("tcp", o.listen)
 	if err != nil {
 		return err
@@ -98,7 +93,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	go func() { _ = (&http.Server{Handler: mux, ReadHeaderTimeout: time.Second}).Serve(listener) }()
 
-	c := cluster{telemetry: telemetry}
+	c := cluster{telemetry: telemetry, meters: meters}
 	defer c.close()
 	if err := c.start(ctx, o); err != nil {
 		return err

@@ -15,7 +15,6 @@ import (
 	"go.opentelemetry.io/collector/receiver/receivertest"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/propagation"
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/shardgen/shardgen/examples/auction/auction"
@@ -49,10 +48,7 @@ func TestTracesArrive(t *testing.T) {
 	exporter, err := otlptracegrpc.New(t.Context(), otlptracegrpc.WithEndpoint(address), otlptracegrpc.WithInsecure())
 	require.NoError(t, err)
 	tracers := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter, sdktrace.WithMaxQueueSize(1<<16)))
-	telemetry, err := shardotel.New(shardotel.Options{
-		Tracers: tracers, Meters: sdkmetric.NewMeterProvider(), Propagator: propagation.TraceContext{},
-	})
-	require.NoError(t, err)
+	telemetry := shardotel.New(shardotel.Options{Tracers: tracers, Propagator: propagation.TraceContext{}})
 	cluster := shardtest.New(t, shardtest.Config(func(c *shard.Config) {
 		c.Interceptors = []shard.Interceptor{telemetry.Caller()}
 	}), shardtest.Host(func(n *shard.Node) error {

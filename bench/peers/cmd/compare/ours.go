@@ -11,7 +11,7 @@ import (
 	"time"
 
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/shardgen/shardgen/bench/process"
 	"github.com/shardgen/shardgen/internal/test/fixture"
@@ -105,11 +105,7 @@ func hostAccounts(ctx context.Context, s setup, _ int) (string, io.Closer, error
 }
 
 func dialAccounts(ctx context.Context, s setup, n int) (entities, error) {
-	return dialWith(ctx, process.Config(s.url, s.address, "caller"), n)
-}
-
-func dialWith(ctx context.Context, cfg shard.Config, n int) (*accounts, error) {
-	conn, err := shard.Dial(ctx, cfg)
+	conn, err := shard.Dial(ctx, process.Config(s.url, s.address, "caller"))
 	if err != nil {
 		return nil, err
 	}
@@ -188,30 +184,30 @@ func idleReferences(ctx context.Context, s setup) (func(int) error, io.Closer, e
 	}, a, nil
 }
 
-// measured adds metrics of calls. The caller observes the node with the Telemetry after Start.
-func measured(cfg shard.Config) (shard.Config, *shardotel.Telemetry, error) {
-	t, err := shardotel.New(shardotel.Options{
-		Tracers: sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample())),
-		Meters:  sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())),
-	})
-	if err != nil {
-		return cfg, nil, err
-	}
-	cfg.Interceptors = []shard.Interceptor{t.Caller()}
-	return cfg, t, nil
+// observe reports metrics of a process, and collects them each second until ctx ends.
+func observe(ctx context.Context, p shardotel.Process) error {
+	t := shardotel.New(shardotel.Options{})
+	reader := sdkmetric.NewManualReader(sdkmetric.WithProducer(t))
+	_, err := t.Observe(p, sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))
+	go func() {
+		for ctx.Err() == nil {
+			var all metricdata.ResourceMetrics
+			_ = reader.Collect(ctx, &all)
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return err
 }
 
 func startMeasured(ctx context.Context, cfg shard.Config) (*shard.Node, error) {
-	cfg, t, err := measured(cfg)
+	node, err := process.Member(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	node, err := process.Member(ctx, cfg, shard.Intercept(t.Host()))
-	if err != nil {
-		return nil, err
-	}
-	_, err = t.Observe(node)
-	return node, err
+	return node, observe(ctx, node)
 }
 
 func localMeasured(ctx context.Context, s setup, n int) (entities, error) {
@@ -228,11 +224,14 @@ func hostMeasured(ctx context.Context, s setup, _ int) (string, io.Closer, error
 }
 
 func dialMeasured(ctx context.Context, s setup, n int) (entities, error) {
-	cfg, _, err := measured(process.Config(s.url, s.address, "caller"))
+	conn, err := shard.Dial(ctx, process.Config(s.url, s.address, "caller"))
 	if err != nil {
 		return nil, err
 	}
-	return dialWith(ctx, cfg, n)
+	if err := observe(ctx, conn); err != nil {
+		return nil, err
+	}
+	return newAccounts(ctx, conn, n, conn)
 }
 
 type accountMember struct {
