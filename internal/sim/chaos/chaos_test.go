@@ -19,7 +19,7 @@ func TestRandomRuns(t *testing.T) {
 	}
 	totals := Sweep{Seeds: seeds, Twice: 1, Cheap: true, Done: func(r Result) {
 		if r.Err != nil {
-			t.Errorf("seed %d: %v\n%s", r.Seed, r.Err, Replay(r.Seed))
+			t.Errorf("seed %d: %v\n%s", r.Seed, r.Err, Replay(r.Seed, false))
 		}
 	}}.Run(context.Background())
 	c := totals.Counts
@@ -52,7 +52,7 @@ func TestFoundSeeds(t *testing.T) {
 		{7005129, "one side did not count a member that it alone knew to be Exiting, and the other did"},
 	} {
 		if r := Run(Options{Seed: c.seed}); r.Err != nil {
-			t.Errorf("seed %d (%s): %v\n%s", c.seed, c.was, r.Err, Replay(c.seed))
+			t.Errorf("seed %d (%s): %v\n%s", c.seed, c.was, r.Err, Replay(c.seed, false))
 		}
 	}
 }

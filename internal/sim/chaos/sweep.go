@@ -11,6 +11,7 @@ import (
 type Sweep struct {
 	First uint64
 	Seeds int
+	Table bool // as in Options
 	// Twice is every how many seeds one is run twice, which must come to the same
 	// hash. 0: none.
 	Twice int
@@ -32,7 +33,7 @@ func (s Sweep) Run(ctx context.Context) (totals Totals) {
 	sim.Sweep[Result]{
 		First: s.First, Seeds: s.Seeds, Twice: s.Twice,
 		Skip:    func(seed uint64) bool { return s.Cheap && !cheap(seed) },
-		Run:     func(seed uint64) Result { return Run(Options{Seed: seed}) },
+		Run:     func(seed uint64) Result { return Run(Options{Seed: seed, Table: s.Table}) },
 		Outcome: func(r Result) (uint64, error) { return r.Hash, r.Err },
 		Done: func(_ uint64, r Result, twice bool, err error) {
 			r.Err = err
@@ -58,7 +59,11 @@ func (t *Totals) add(r Result, twice bool) {
 	}
 }
 
-// Replay returns the command that replays a seed.
-func Replay(seed uint64) string {
-	return fmt.Sprintf("go run ./internal/sim/cmd/simulate -scenario random -seed %d -trace", seed)
+// Replay returns the command that replays a seed, with the members agreeing by a table or by gossip.
+func Replay(seed uint64, table bool) string {
+	by := ""
+	if table {
+		by = " -membership table"
+	}
+	return fmt.Sprintf("go run ./internal/sim/cmd/simulate -scenario random%s -seed %d -trace", by, seed)
 }

@@ -73,15 +73,21 @@ func (f *flags) run() (err error) {
 	}
 	// Worlds are small and make much garbage.
 	debug.SetGCPercent(400)
+	if f.membership != "gossip" && f.membership != "table" {
+		return fmt.Errorf("simulate: membership %q: want gossip or table", f.membership)
+	}
+	byTable := f.membership == "table"
 	switch {
 	case f.scenario == random && f.seeds > 1:
-		return many(os.Stdout, f.seed, f.seeds, f.twice, f.within)
+		return many(os.Stdout, chaos.Sweep{First: f.seed, Seeds: f.seeds, Table: byTable, Twice: f.twice}, f.within)
 	case f.scenario == random:
-		return one(os.Stdout, f.seed, f.tell())
+		return one(os.Stdout, chaos.Options{Seed: f.seed, Table: byTable, Trace: f.tell()})
+	case f.scenario == everything && byTable:
+		return errors.New("simulate: the table of all scenarios is of gossip (name a scenario)")
 	case f.scenario == everything:
 		return table(f.seed, f.nodes)
 	}
-	return f.simulate()
+	return f.simulate(byTable)
 }
 
 func (f *flags) tell() func(string) {
@@ -107,7 +113,7 @@ func detectionOf(name string) (membership.Detection, error) {
 	return 0, fmt.Errorf("simulate: detection %q: want %q or %q", name, membership.DetectionManyEdges, membership.DetectionSingleObserver)
 }
 
-func (f *flags) simulate() error {
+func (f *flags) simulate(byTable bool) error {
 	s, err := scenario.Find(f.scenario)
 	if err != nil {
 		return err
@@ -117,10 +123,6 @@ func (f *flags) simulate() error {
 		return err
 	}
 	began := time.Now()
-	if f.membership != "gossip" && f.membership != "table" {
-		return fmt.Errorf("simulate: membership %q: want gossip or table", f.membership)
-	}
-	byTable := f.membership == "table"
 	r := s.Run(scenario.Options{Nodes: f.nodes, Seed: f.seed, Detection: detection, Table: byTable, Trace: f.tell()})
 	if err := scenario.Print(os.Stdout, []scenario.Result{r}); err != nil {
 		return err
@@ -168,15 +170,15 @@ func table(seed uint64, largest int) error {
 
 const maxFailures = 10
 
-func one(w io.Writer, seed uint64, trace func(string)) error {
+func one(w io.Writer, o chaos.Options) error {
 	began := time.Now()
-	r := chaos.Run(chaos.Options{Seed: seed, Trace: trace})
+	r := chaos.Run(o)
 	fmt.Fprintf(w, "seed %d: %d processes, %v of virtual time in %v, %d steps, one view after %v, trace %016x\n",
-		seed, r.Nodes, r.Virtual.Round(time.Millisecond), time.Since(began).Round(time.Millisecond), r.Steps, r.Settled.Round(time.Millisecond), r.Hash)
+		o.Seed, r.Nodes, r.Virtual.Round(time.Millisecond), time.Since(began).Round(time.Millisecond), r.Steps, r.Settled.Round(time.Millisecond), r.Hash)
 	return r.Err
 }
 
-func many(w io.Writer, first uint64, seeds, twice int, within time.Duration) error {
+func many(w io.Writer, sweep chaos.Sweep, within time.Duration) error {
 	began := time.Now()
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -185,21 +187,19 @@ func many(w io.Writer, first uint64, seeds, twice int, within time.Duration) err
 	}
 	failed := 0
 	slowest := chaos.Result{}
-	totals := chaos.Sweep{
-		First: first, Seeds: seeds, Twice: twice,
-		Done: func(r chaos.Result) {
-			if r.Err == nil && r.Settled > slowest.Settled {
-				slowest = r
-			}
-			if r.Err == nil {
-				return
-			}
-			fmt.Fprintf(w, "seed %d: %v\n  %s\n", r.Seed, r.Err, chaos.Replay(r.Seed))
-			if failed++; failed == maxFailures {
-				stop()
-			}
-		},
-	}.Run(ctx)
+	sweep.Done = func(r chaos.Result) {
+		if r.Err == nil && r.Settled > slowest.Settled {
+			slowest = r
+		}
+		if r.Err == nil {
+			return
+		}
+		fmt.Fprintf(w, "seed %d: %v\n  %s\n", r.Seed, r.Err, chaos.Replay(r.Seed, sweep.Table))
+		if failed++; failed == maxFailures {
+			stop()
+		}
+	}
+	totals := sweep.Run(ctx)
 	c := totals.Counts
 	fmt.Fprintf(w, "%d runs in %v, %d of them twice: %d failed\n", totals.Runs, time.Since(began).Round(time.Second), totals.Twice, totals.Failed)
 	fmt.Fprintf(w, "%d processes, %d steps; seen by members: %d up, %d unreachable, %d downed, %d fenced, %d removed, %d leaving\n",
