@@ -70,6 +70,7 @@ type peer struct {
 	absent      time.Time // since when the broker says that nobody listens; zero means it does not
 	absentLast  time.Time
 	absentAgain bool // it has said so twice
+	unbounced   int  // touches since it last said so
 
 	probe probe
 }
@@ -166,7 +167,7 @@ func (m *Machine) paused(late time.Duration) {
 func (m *Machine) forgive() {
 	//arch:order-free each peer is treated alike
 	for _, p := range m.peers {
-		p.absent, p.absentLast, p.absentAgain = time.Time{}, time.Time{}, false
+		p.listens()
 		p.probe = probe{forced: p.probe.forced, quarantine: p.probe.quarantine} // those have other causes
 		p.silent = false
 	}
@@ -406,7 +407,7 @@ func (m *Machine) heard(from transport.Address) {
 		m.stale = true
 	}
 	p.heard, p.left, p.silent = m.Now, false, false
-	p.absent, p.absentLast, p.absentAgain = time.Time{}, time.Time{}, false
+	p.listens()
 }
 
 // onRemoval handles another node's message that this incarnation is dead. This node believes only

@@ -278,6 +278,13 @@ func (m *Machine) onIndirectAck(from transport.Address, msg message.IndirectAck)
 // their brokers have lost it too.
 const suspectReach = 8
 
+// absentTouches is how many touches the broker must pass on for this node to believe that somebody
+// listens again. A member that does not watch this node may never send it anything.
+const absentTouches = 10
+
+// listens forgets that the broker said that nobody listens for the peer.
+func (p *peer) listens() { p.absent, p.absentLast, p.absentAgain = time.Time{}, time.Time{}, false }
+
 // runTouches sends touches to members; if a member is not connected, the broker answers that nobody
 // listens. It touches successors, and the next member at the same server, whose loss that server
 // knows at once. A guide also touches members that have fallen silent.
@@ -292,6 +299,10 @@ func (m *Machine) runTouches() {
 			}
 		}
 		if m.Due(&p.touch, interval) {
+			if p.unbounced++; !p.absent.IsZero() && p.unbounced > absentTouches && m.echo.EchoAlive() {
+				p.listens()
+				m.stale = true
+			}
 			m.Send(r.Address, message.Touch{Target: message.TargetOf(r.Address)})
 		}
 	}
@@ -339,7 +350,7 @@ func (m *Machine) onUnreachable(in core.Unreachable) {
 	if p.absent.IsZero() {
 		p.absent = m.Now
 	}
-	p.absentLast = m.Now
+	p.absentLast, p.unbounced = m.Now, 0
 	m.note(in.Peer)
 	m.stale = true
 	if m.ownServer(r) {

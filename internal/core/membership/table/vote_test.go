@@ -90,6 +90,22 @@ func TestBrokersWordAcrossAPause(t *testing.T) {
 	}
 }
 
+// TestBrokerPassesTouchesOn: a member is not gone any more when the broker passes touches on to it,
+// although it may never send this node anything, because it watches others.
+func TestBrokerPassesTouchesOn(t *testing.T) {
+	b := newBench(t, "a")
+	b.pass(time.Second)
+	nobody, row := core.Unreachable{Peer: addr("d"), Server: "s1/1"}, b.m.Table().Row(addr("d"))
+	b.step(nobody)
+	for range 20 {
+		b.pass(200 * time.Millisecond)
+		b.step(nobody)
+	}
+	require.True(t, b.m.gone(row))
+	b.pass(10 * time.Second)
+	require.False(t, b.m.gone(row))
+}
+
 // TestVoteIsWithdrawn: a member withdraws its vote against another that it has heard since, unless the
 // broker reports the other gone or the other is quarantined.
 func TestVoteIsWithdrawn(t *testing.T) {
