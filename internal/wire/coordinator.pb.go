@@ -79,7 +79,7 @@ func (x SingletonMessage_Type) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SingletonMessage_Type.Descriptor instead.
 func (SingletonMessage_Type) EnumDescriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{26, 0}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{27, 0}
 }
 
 // CoordinatorMessage is one message to or from the shard coordinator.
@@ -1050,6 +1050,7 @@ type CoordinatorPins struct {
 	Nodes         []string               `protobuf:"bytes,3,rep,name=nodes,proto3" json:"nodes,omitempty"` // names
 	Shards        []int32                `protobuf:"zigzag32,4,rep,packed,name=shards,proto3" json:"shards,omitempty"`
 	Homes         []uint32               `protobuf:"varint,5,rep,packed,name=homes,proto3" json:"homes,omitempty"` // place in nodes, from 1; 0: anywhere
+	Count         uint32                 `protobuf:"varint,6,opt,name=count,proto3" json:"count,omitempty"`        // of a pool: instances that operators ask for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1119,10 +1120,18 @@ func (x *CoordinatorPins) GetHomes() []uint32 {
 	return nil
 }
 
+func (x *CoordinatorPins) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 type CoordinatorSetPins struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
 	Pins          *CoordinatorPins       `protobuf:"bytes,2,opt,name=pins,proto3" json:"pins,omitempty"`
+	Count         *uint32                `protobuf:"varint,3,opt,name=count,proto3,oneof" json:"count,omitempty"` // of a pool: instances to ask for from now on
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1169,6 +1178,13 @@ func (x *CoordinatorSetPins) GetPins() *CoordinatorPins {
 		return x.Pins
 	}
 	return nil
+}
+
+func (x *CoordinatorSetPins) GetCount() uint32 {
+	if x != nil && x.Count != nil {
+		return *x.Count
+	}
+	return 0
 }
 
 type CoordinatorPinsSet struct {
@@ -1498,6 +1514,7 @@ type CoordinatorKind struct {
 	Allocation    string                 `protobuf:"bytes,6,opt,name=allocation,proto3" json:"allocation,omitempty"` // name of a strategy
 	MaxMoves      uint32                 `protobuf:"varint,7,opt,name=max_moves,json=maxMoves,proto3" json:"max_moves,omitempty"`
 	MinHosts      uint32                 `protobuf:"varint,8,opt,name=min_hosts,json=minHosts,proto3" json:"min_hosts,omitempty"`
+	Pool          *CoordinatorPool       `protobuf:"bytes,9,opt,name=pool,proto3" json:"pool,omitempty"` // of a pool alone
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1588,6 +1605,82 @@ func (x *CoordinatorKind) GetMinHosts() uint32 {
 	return 0
 }
 
+func (x *CoordinatorKind) GetPool() *CoordinatorPool {
+	if x != nil {
+		return x.Pool
+	}
+	return nil
+}
+
+// CoordinatorPool is the settings of a pool.
+type CoordinatorPool struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Min           uint32                 `protobuf:"varint,1,opt,name=min,proto3" json:"min,omitempty"`
+	Max           uint32                 `protobuf:"varint,2,opt,name=max,proto3" json:"max,omitempty"`
+	PerNode       uint32                 `protobuf:"varint,3,opt,name=per_node,json=perNode,proto3" json:"per_node,omitempty"`
+	Survive       string                 `protobuf:"bytes,4,opt,name=survive,proto3" json:"survive,omitempty"` // "1:0 5:1": from 5 members on, 1 may fail
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CoordinatorPool) Reset() {
+	*x = CoordinatorPool{}
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CoordinatorPool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CoordinatorPool) ProtoMessage() {}
+
+func (x *CoordinatorPool) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CoordinatorPool.ProtoReflect.Descriptor instead.
+func (*CoordinatorPool) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *CoordinatorPool) GetMin() uint32 {
+	if x != nil {
+		return x.Min
+	}
+	return 0
+}
+
+func (x *CoordinatorPool) GetMax() uint32 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
+func (x *CoordinatorPool) GetPerNode() uint32 {
+	if x != nil {
+		return x.PerNode
+	}
+	return 0
+}
+
+func (x *CoordinatorPool) GetSurvive() string {
+	if x != nil {
+		return x.Survive
+	}
+	return ""
+}
+
 // CoordinatorHeldShards is the shards of one kind, in one state and with one peer.
 // The columns are parallel; each epoch stands as the difference to the one
 // before it, and so does each shard.
@@ -1605,7 +1698,7 @@ type CoordinatorHeldShards struct {
 
 func (x *CoordinatorHeldShards) Reset() {
 	*x = CoordinatorHeldShards{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[17]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1617,7 +1710,7 @@ func (x *CoordinatorHeldShards) String() string {
 func (*CoordinatorHeldShards) ProtoMessage() {}
 
 func (x *CoordinatorHeldShards) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[17]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1630,7 +1723,7 @@ func (x *CoordinatorHeldShards) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorHeldShards.ProtoReflect.Descriptor instead.
 func (*CoordinatorHeldShards) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{17}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CoordinatorHeldShards) GetKind() string {
@@ -1685,7 +1778,7 @@ type CoordinatorRegistered struct {
 
 func (x *CoordinatorRegistered) Reset() {
 	*x = CoordinatorRegistered{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[18]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1697,7 +1790,7 @@ func (x *CoordinatorRegistered) String() string {
 func (*CoordinatorRegistered) ProtoMessage() {}
 
 func (x *CoordinatorRegistered) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[18]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1710,7 +1803,7 @@ func (x *CoordinatorRegistered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorRegistered.ProtoReflect.Descriptor instead.
 func (*CoordinatorRegistered) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{18}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CoordinatorRegistered) GetTerm() *PlacementTerm {
@@ -1736,7 +1829,7 @@ type CoordinatorTableStatus struct {
 
 func (x *CoordinatorTableStatus) Reset() {
 	*x = CoordinatorTableStatus{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[19]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1748,7 +1841,7 @@ func (x *CoordinatorTableStatus) String() string {
 func (*CoordinatorTableStatus) ProtoMessage() {}
 
 func (x *CoordinatorTableStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[19]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1761,7 +1854,7 @@ func (x *CoordinatorTableStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorTableStatus.ProtoReflect.Descriptor instead.
 func (*CoordinatorTableStatus) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{19}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CoordinatorTableStatus) GetVersion() *PlacementVersion {
@@ -1780,7 +1873,7 @@ type CoordinatorTableRequest struct {
 
 func (x *CoordinatorTableRequest) Reset() {
 	*x = CoordinatorTableRequest{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[20]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1792,7 +1885,7 @@ func (x *CoordinatorTableRequest) String() string {
 func (*CoordinatorTableRequest) ProtoMessage() {}
 
 func (x *CoordinatorTableRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[20]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1805,7 +1898,7 @@ func (x *CoordinatorTableRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorTableRequest.ProtoReflect.Descriptor instead.
 func (*CoordinatorTableRequest) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{20}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CoordinatorTableRequest) GetHave() *PlacementVersion {
@@ -1832,7 +1925,7 @@ type CoordinatorTable struct {
 
 func (x *CoordinatorTable) Reset() {
 	*x = CoordinatorTable{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[21]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1844,7 +1937,7 @@ func (x *CoordinatorTable) String() string {
 func (*CoordinatorTable) ProtoMessage() {}
 
 func (x *CoordinatorTable) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[21]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1857,7 +1950,7 @@ func (x *CoordinatorTable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorTable.ProtoReflect.Descriptor instead.
 func (*CoordinatorTable) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{21}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CoordinatorTable) GetFrom() *PlacementVersion {
@@ -1931,7 +2024,7 @@ type CoordinatorRuns struct {
 
 func (x *CoordinatorRuns) Reset() {
 	*x = CoordinatorRuns{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[22]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1943,7 +2036,7 @@ func (x *CoordinatorRuns) String() string {
 func (*CoordinatorRuns) ProtoMessage() {}
 
 func (x *CoordinatorRuns) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[22]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1956,7 +2049,7 @@ func (x *CoordinatorRuns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorRuns.ProtoReflect.Descriptor instead.
 func (*CoordinatorRuns) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{22}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CoordinatorRuns) GetKind() string {
@@ -2004,7 +2097,7 @@ type CoordinatorAsk struct {
 
 func (x *CoordinatorAsk) Reset() {
 	*x = CoordinatorAsk{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[23]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2016,7 +2109,7 @@ func (x *CoordinatorAsk) String() string {
 func (*CoordinatorAsk) ProtoMessage() {}
 
 func (x *CoordinatorAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[23]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2029,7 +2122,7 @@ func (x *CoordinatorAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorAsk.ProtoReflect.Descriptor instead.
 func (*CoordinatorAsk) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{23}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CoordinatorAsk) GetKind() string {
@@ -2057,7 +2150,7 @@ type CoordinatorNoHome struct {
 
 func (x *CoordinatorNoHome) Reset() {
 	*x = CoordinatorNoHome{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[24]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2069,7 +2162,7 @@ func (x *CoordinatorNoHome) String() string {
 func (*CoordinatorNoHome) ProtoMessage() {}
 
 func (x *CoordinatorNoHome) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[24]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2082,7 +2175,7 @@ func (x *CoordinatorNoHome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorNoHome.ProtoReflect.Descriptor instead.
 func (*CoordinatorNoHome) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{24}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CoordinatorNoHome) GetTerm() *PlacementTerm {
@@ -2114,7 +2207,7 @@ type CoordinatorMove struct {
 	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	Shard         uint32                 `protobuf:"varint,3,opt,name=shard,proto3" json:"shard,omitempty"`
 	Epoch         uint64                 `protobuf:"fixed64,4,opt,name=epoch,proto3" json:"epoch,omitempty"` // of the move
-	To            *PlacementAddress      `protobuf:"bytes,5,opt,name=to,proto3" json:"to,omitempty"`         // begin
+	To            *PlacementAddress      `protobuf:"bytes,5,opt,name=to,proto3" json:"to,omitempty"`         // begin; none: the shard shall end
 	From          uint64                 `protobuf:"fixed64,6,opt,name=from,proto3" json:"from,omitempty"`   // begin: the epoch of the old home
 	State         uint32                 `protobuf:"varint,7,opt,name=state,proto3" json:"state,omitempty"`  // status
 	Reason        string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"` // aborted
@@ -2124,7 +2217,7 @@ type CoordinatorMove struct {
 
 func (x *CoordinatorMove) Reset() {
 	*x = CoordinatorMove{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[25]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2136,7 +2229,7 @@ func (x *CoordinatorMove) String() string {
 func (*CoordinatorMove) ProtoMessage() {}
 
 func (x *CoordinatorMove) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[25]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2149,7 +2242,7 @@ func (x *CoordinatorMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorMove.ProtoReflect.Descriptor instead.
 func (*CoordinatorMove) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{25}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CoordinatorMove) GetTerm() *PlacementTerm {
@@ -2226,7 +2319,7 @@ type SingletonMessage struct {
 
 func (x *SingletonMessage) Reset() {
 	*x = SingletonMessage{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[26]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2238,7 +2331,7 @@ func (x *SingletonMessage) String() string {
 func (*SingletonMessage) ProtoMessage() {}
 
 func (x *SingletonMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[26]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2251,7 +2344,7 @@ func (x *SingletonMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SingletonMessage.ProtoReflect.Descriptor instead.
 func (*SingletonMessage) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{26}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SingletonMessage) GetFormat() uint32 {
@@ -2390,16 +2483,19 @@ const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"\x04text\x18\x04 \x01(\tR\x04text\"|\n" +
 	"\x11CoordinatorPaused\x120\n" +
 	"\x04term\x18\x01 \x01(\v2\x1c.shardgen.wire.PlacementTermR\x04term\x125\n" +
-	"\x05pause\x18\x02 \x01(\v2\x1f.shardgen.wire.CoordinatorPauseR\x05pause\"{\n" +
+	"\x05pause\x18\x02 \x01(\v2\x1f.shardgen.wire.CoordinatorPauseR\x05pause\"\x91\x01\n" +
 	"\x0fCoordinatorPins\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x06R\x03seq\x12\x14\n" +
 	"\x05nodes\x18\x03 \x03(\tR\x05nodes\x12\x16\n" +
 	"\x06shards\x18\x04 \x03(\x11R\x06shards\x12\x14\n" +
-	"\x05homes\x18\x05 \x03(\rR\x05homes\"X\n" +
+	"\x05homes\x18\x05 \x03(\rR\x05homes\x12\x14\n" +
+	"\x05count\x18\x06 \x01(\rR\x05count\"}\n" +
 	"\x12CoordinatorSetPins\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x122\n" +
-	"\x04pins\x18\x02 \x01(\v2\x1e.shardgen.wire.CoordinatorPinsR\x04pins\"\x84\x01\n" +
+	"\x04pins\x18\x02 \x01(\v2\x1e.shardgen.wire.CoordinatorPinsR\x04pins\x12\x19\n" +
+	"\x05count\x18\x03 \x01(\rH\x00R\x05count\x88\x01\x01B\b\n" +
+	"\x06_count\"\x84\x01\n" +
 	"\x12CoordinatorPinsSet\x120\n" +
 	"\x04term\x18\x01 \x01(\v2\x1c.shardgen.wire.PlacementTermR\x04term\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x06R\x02id\x12\x16\n" +
@@ -2421,7 +2517,7 @@ const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"\awaiting\x18\x06 \x03(\rR\awaiting\"{\n" +
 	"\x13CoordinatorKeepPins\x120\n" +
 	"\x04term\x18\x01 \x01(\v2\x1c.shardgen.wire.PlacementTermR\x04term\x122\n" +
-	"\x04pins\x18\x02 \x01(\v2\x1e.shardgen.wire.CoordinatorPinsR\x04pins\"\xe4\x01\n" +
+	"\x04pins\x18\x02 \x01(\v2\x1e.shardgen.wire.CoordinatorPinsR\x04pins\"\x98\x02\n" +
 	"\x0fCoordinatorKind\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\apackage\x18\x02 \x01(\tR\apackage\x12\x16\n" +
@@ -2432,7 +2528,13 @@ const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"allocation\x18\x06 \x01(\tR\n" +
 	"allocation\x12\x1b\n" +
 	"\tmax_moves\x18\a \x01(\rR\bmaxMoves\x12\x1b\n" +
-	"\tmin_hosts\x18\b \x01(\rR\bminHosts\"\xbc\x01\n" +
+	"\tmin_hosts\x18\b \x01(\rR\bminHosts\x122\n" +
+	"\x04pool\x18\t \x01(\v2\x1e.shardgen.wire.CoordinatorPoolR\x04pool\"j\n" +
+	"\x0fCoordinatorPool\x12\x10\n" +
+	"\x03min\x18\x01 \x01(\rR\x03min\x12\x10\n" +
+	"\x03max\x18\x02 \x01(\rR\x03max\x12\x19\n" +
+	"\bper_node\x18\x03 \x01(\rR\aperNode\x12\x18\n" +
+	"\asurvive\x18\x04 \x01(\tR\asurvive\"\xbc\x01\n" +
 	"\x15CoordinatorHeldShards\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\rR\x05state\x123\n" +
@@ -2510,7 +2612,7 @@ func file_shardgen_wire_coordinator_proto_rawDescGZIP() []byte {
 }
 
 var file_shardgen_wire_coordinator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_shardgen_wire_coordinator_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_shardgen_wire_coordinator_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_shardgen_wire_coordinator_proto_goTypes = []any{
 	(SingletonMessage_Type)(0),      // 0: shardgen.wire.SingletonMessage.Type
 	(*CoordinatorMessage)(nil),      // 1: shardgen.wire.CoordinatorMessage
@@ -2530,31 +2632,32 @@ var file_shardgen_wire_coordinator_proto_goTypes = []any{
 	(*CoordinatorHeld)(nil),         // 15: shardgen.wire.CoordinatorHeld
 	(*CoordinatorKeepPins)(nil),     // 16: shardgen.wire.CoordinatorKeepPins
 	(*CoordinatorKind)(nil),         // 17: shardgen.wire.CoordinatorKind
-	(*CoordinatorHeldShards)(nil),   // 18: shardgen.wire.CoordinatorHeldShards
-	(*CoordinatorRegistered)(nil),   // 19: shardgen.wire.CoordinatorRegistered
-	(*CoordinatorTableStatus)(nil),  // 20: shardgen.wire.CoordinatorTableStatus
-	(*CoordinatorTableRequest)(nil), // 21: shardgen.wire.CoordinatorTableRequest
-	(*CoordinatorTable)(nil),        // 22: shardgen.wire.CoordinatorTable
-	(*CoordinatorRuns)(nil),         // 23: shardgen.wire.CoordinatorRuns
-	(*CoordinatorAsk)(nil),          // 24: shardgen.wire.CoordinatorAsk
-	(*CoordinatorNoHome)(nil),       // 25: shardgen.wire.CoordinatorNoHome
-	(*CoordinatorMove)(nil),         // 26: shardgen.wire.CoordinatorMove
-	(*SingletonMessage)(nil),        // 27: shardgen.wire.SingletonMessage
+	(*CoordinatorPool)(nil),         // 18: shardgen.wire.CoordinatorPool
+	(*CoordinatorHeldShards)(nil),   // 19: shardgen.wire.CoordinatorHeldShards
+	(*CoordinatorRegistered)(nil),   // 20: shardgen.wire.CoordinatorRegistered
+	(*CoordinatorTableStatus)(nil),  // 21: shardgen.wire.CoordinatorTableStatus
+	(*CoordinatorTableRequest)(nil), // 22: shardgen.wire.CoordinatorTableRequest
+	(*CoordinatorTable)(nil),        // 23: shardgen.wire.CoordinatorTable
+	(*CoordinatorRuns)(nil),         // 24: shardgen.wire.CoordinatorRuns
+	(*CoordinatorAsk)(nil),          // 25: shardgen.wire.CoordinatorAsk
+	(*CoordinatorNoHome)(nil),       // 26: shardgen.wire.CoordinatorNoHome
+	(*CoordinatorMove)(nil),         // 27: shardgen.wire.CoordinatorMove
+	(*SingletonMessage)(nil),        // 28: shardgen.wire.SingletonMessage
 }
 var file_shardgen_wire_coordinator_proto_depIdxs = []int32{
 	5,  // 0: shardgen.wire.CoordinatorMessage.register:type_name -> shardgen.wire.CoordinatorRegister
-	19, // 1: shardgen.wire.CoordinatorMessage.registered:type_name -> shardgen.wire.CoordinatorRegistered
-	20, // 2: shardgen.wire.CoordinatorMessage.table_status:type_name -> shardgen.wire.CoordinatorTableStatus
-	21, // 3: shardgen.wire.CoordinatorMessage.table_request:type_name -> shardgen.wire.CoordinatorTableRequest
-	22, // 4: shardgen.wire.CoordinatorMessage.table:type_name -> shardgen.wire.CoordinatorTable
-	24, // 5: shardgen.wire.CoordinatorMessage.ask:type_name -> shardgen.wire.CoordinatorAsk
-	25, // 6: shardgen.wire.CoordinatorMessage.no_home:type_name -> shardgen.wire.CoordinatorNoHome
-	26, // 7: shardgen.wire.CoordinatorMessage.move_begin:type_name -> shardgen.wire.CoordinatorMove
-	26, // 8: shardgen.wire.CoordinatorMessage.move_status:type_name -> shardgen.wire.CoordinatorMove
-	26, // 9: shardgen.wire.CoordinatorMessage.move_done:type_name -> shardgen.wire.CoordinatorMove
-	26, // 10: shardgen.wire.CoordinatorMessage.move_aborted:type_name -> shardgen.wire.CoordinatorMove
-	26, // 11: shardgen.wire.CoordinatorMessage.move_cancel:type_name -> shardgen.wire.CoordinatorMove
-	26, // 12: shardgen.wire.CoordinatorMessage.move_cancelled:type_name -> shardgen.wire.CoordinatorMove
+	20, // 1: shardgen.wire.CoordinatorMessage.registered:type_name -> shardgen.wire.CoordinatorRegistered
+	21, // 2: shardgen.wire.CoordinatorMessage.table_status:type_name -> shardgen.wire.CoordinatorTableStatus
+	22, // 3: shardgen.wire.CoordinatorMessage.table_request:type_name -> shardgen.wire.CoordinatorTableRequest
+	23, // 4: shardgen.wire.CoordinatorMessage.table:type_name -> shardgen.wire.CoordinatorTable
+	25, // 5: shardgen.wire.CoordinatorMessage.ask:type_name -> shardgen.wire.CoordinatorAsk
+	26, // 6: shardgen.wire.CoordinatorMessage.no_home:type_name -> shardgen.wire.CoordinatorNoHome
+	27, // 7: shardgen.wire.CoordinatorMessage.move_begin:type_name -> shardgen.wire.CoordinatorMove
+	27, // 8: shardgen.wire.CoordinatorMessage.move_status:type_name -> shardgen.wire.CoordinatorMove
+	27, // 9: shardgen.wire.CoordinatorMessage.move_done:type_name -> shardgen.wire.CoordinatorMove
+	27, // 10: shardgen.wire.CoordinatorMessage.move_aborted:type_name -> shardgen.wire.CoordinatorMove
+	27, // 11: shardgen.wire.CoordinatorMessage.move_cancel:type_name -> shardgen.wire.CoordinatorMove
+	27, // 12: shardgen.wire.CoordinatorMessage.move_cancelled:type_name -> shardgen.wire.CoordinatorMove
 	11, // 13: shardgen.wire.CoordinatorMessage.set_pins:type_name -> shardgen.wire.CoordinatorSetPins
 	12, // 14: shardgen.wire.CoordinatorMessage.pins_set:type_name -> shardgen.wire.CoordinatorPinsSet
 	16, // 15: shardgen.wire.CoordinatorMessage.keep_pins:type_name -> shardgen.wire.CoordinatorKeepPins
@@ -2571,7 +2674,7 @@ var file_shardgen_wire_coordinator_proto_depIdxs = []int32{
 	3,  // 26: shardgen.wire.CoordinatorRegister.term:type_name -> shardgen.wire.PlacementTerm
 	2,  // 27: shardgen.wire.CoordinatorRegister.node:type_name -> shardgen.wire.PlacementAddress
 	17, // 28: shardgen.wire.CoordinatorRegister.kinds:type_name -> shardgen.wire.CoordinatorKind
-	18, // 29: shardgen.wire.CoordinatorRegister.shards:type_name -> shardgen.wire.CoordinatorHeldShards
+	19, // 29: shardgen.wire.CoordinatorRegister.shards:type_name -> shardgen.wire.CoordinatorHeldShards
 	10, // 30: shardgen.wire.CoordinatorRegister.pins:type_name -> shardgen.wire.CoordinatorPins
 	6,  // 31: shardgen.wire.CoordinatorRegister.pause:type_name -> shardgen.wire.CoordinatorPause
 	3,  // 32: shardgen.wire.CoordinatorBalanced.term:type_name -> shardgen.wire.PlacementTerm
@@ -2582,25 +2685,26 @@ var file_shardgen_wire_coordinator_proto_depIdxs = []int32{
 	15, // 37: shardgen.wire.CoordinatorInspected.kinds:type_name -> shardgen.wire.CoordinatorHeld
 	3,  // 38: shardgen.wire.CoordinatorKeepPins.term:type_name -> shardgen.wire.PlacementTerm
 	10, // 39: shardgen.wire.CoordinatorKeepPins.pins:type_name -> shardgen.wire.CoordinatorPins
-	2,  // 40: shardgen.wire.CoordinatorHeldShards.peer:type_name -> shardgen.wire.PlacementAddress
-	3,  // 41: shardgen.wire.CoordinatorRegistered.term:type_name -> shardgen.wire.PlacementTerm
-	4,  // 42: shardgen.wire.CoordinatorTableStatus.version:type_name -> shardgen.wire.PlacementVersion
-	4,  // 43: shardgen.wire.CoordinatorTableRequest.have:type_name -> shardgen.wire.PlacementVersion
-	4,  // 44: shardgen.wire.CoordinatorTable.from:type_name -> shardgen.wire.PlacementVersion
-	4,  // 45: shardgen.wire.CoordinatorTable.to:type_name -> shardgen.wire.PlacementVersion
-	2,  // 46: shardgen.wire.CoordinatorTable.homes:type_name -> shardgen.wire.PlacementAddress
-	23, // 47: shardgen.wire.CoordinatorTable.kinds:type_name -> shardgen.wire.CoordinatorRuns
-	2,  // 48: shardgen.wire.CoordinatorTable.gone:type_name -> shardgen.wire.PlacementAddress
-	4,  // 49: shardgen.wire.CoordinatorAsk.have:type_name -> shardgen.wire.PlacementVersion
-	3,  // 50: shardgen.wire.CoordinatorNoHome.term:type_name -> shardgen.wire.PlacementTerm
-	3,  // 51: shardgen.wire.CoordinatorMove.term:type_name -> shardgen.wire.PlacementTerm
-	2,  // 52: shardgen.wire.CoordinatorMove.to:type_name -> shardgen.wire.PlacementAddress
-	0,  // 53: shardgen.wire.SingletonMessage.type:type_name -> shardgen.wire.SingletonMessage.Type
-	54, // [54:54] is the sub-list for method output_type
-	54, // [54:54] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	18, // 40: shardgen.wire.CoordinatorKind.pool:type_name -> shardgen.wire.CoordinatorPool
+	2,  // 41: shardgen.wire.CoordinatorHeldShards.peer:type_name -> shardgen.wire.PlacementAddress
+	3,  // 42: shardgen.wire.CoordinatorRegistered.term:type_name -> shardgen.wire.PlacementTerm
+	4,  // 43: shardgen.wire.CoordinatorTableStatus.version:type_name -> shardgen.wire.PlacementVersion
+	4,  // 44: shardgen.wire.CoordinatorTableRequest.have:type_name -> shardgen.wire.PlacementVersion
+	4,  // 45: shardgen.wire.CoordinatorTable.from:type_name -> shardgen.wire.PlacementVersion
+	4,  // 46: shardgen.wire.CoordinatorTable.to:type_name -> shardgen.wire.PlacementVersion
+	2,  // 47: shardgen.wire.CoordinatorTable.homes:type_name -> shardgen.wire.PlacementAddress
+	24, // 48: shardgen.wire.CoordinatorTable.kinds:type_name -> shardgen.wire.CoordinatorRuns
+	2,  // 49: shardgen.wire.CoordinatorTable.gone:type_name -> shardgen.wire.PlacementAddress
+	4,  // 50: shardgen.wire.CoordinatorAsk.have:type_name -> shardgen.wire.PlacementVersion
+	3,  // 51: shardgen.wire.CoordinatorNoHome.term:type_name -> shardgen.wire.PlacementTerm
+	3,  // 52: shardgen.wire.CoordinatorMove.term:type_name -> shardgen.wire.PlacementTerm
+	2,  // 53: shardgen.wire.CoordinatorMove.to:type_name -> shardgen.wire.PlacementAddress
+	0,  // 54: shardgen.wire.SingletonMessage.type:type_name -> shardgen.wire.SingletonMessage.Type
+	55, // [55:55] is the sub-list for method output_type
+	55, // [55:55] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_coordinator_proto_init() }
@@ -2635,13 +2739,14 @@ func file_shardgen_wire_coordinator_proto_init() {
 		(*CoordinatorMessage_Paused)(nil),
 		(*CoordinatorMessage_PauseKept)(nil),
 	}
+	file_shardgen_wire_coordinator_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_coordinator_proto_rawDesc), len(file_shardgen_wire_coordinator_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

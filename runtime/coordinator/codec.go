@@ -37,7 +37,9 @@ func Encode(m Message) ([]byte, error) {
 		w.Body = &wire.CoordinatorMessage_NoHome{NoHome: &wire.CoordinatorNoHome{Term: termToWire(m.Term), Kind: m.Type, Reason: m.Reason}}
 	case MoveBegin:
 		b := moveToWire(m.Term, m.ShardID, m.Epoch)
-		b.To, b.From = addressToWire(m.To), uint64(m.From)
+		if b.From = uint64(m.From); !m.To.IsZero() {
+			b.To = addressToWire(m.To)
+		}
 		w.Body = &wire.CoordinatorMessage_MoveBegin{MoveBegin: b}
 	case MoveStatus:
 		b := moveToWire(m.Term, m.ShardID, m.Epoch)
@@ -62,7 +64,7 @@ func Encode(m Message) ([]byte, error) {
 	case Inspected:
 		w.Body = &wire.CoordinatorMessage_Inspected{Inspected: inspectedToWire(m)}
 	case SetPins:
-		w.Body = &wire.CoordinatorMessage_SetPins{SetPins: &wire.CoordinatorSetPins{Id: m.ID, Pins: pinsToWire(Pins{Type: m.Type, Pins: m.Pins})}}
+		w.Body = &wire.CoordinatorMessage_SetPins{SetPins: &wire.CoordinatorSetPins{Id: m.ID, Pins: pinsToWire(Pins{Type: m.Type, Pins: m.Pins}), Count: m.Count}}
 	case PinsSet:
 		w.Body = &wire.CoordinatorMessage_PinsSet{PinsSet: &wire.CoordinatorPinsSet{Term: termToWire(m.Term), Id: m.ID, Reason: m.Reason}}
 	case KeepPins:
@@ -126,7 +128,11 @@ func fromWire(w *wire.CoordinatorMessage) (Message, error) {
 		m = NoHome{r.term(b.NoHome.GetTerm()), r.kind(b.NoHome.GetKind()), b.NoHome.GetReason()}
 	case *wire.CoordinatorMessage_MoveBegin:
 		t, s, e := r.move(b.MoveBegin)
-		m = MoveBegin{t, s, r.address(b.MoveBegin.GetTo()), placement.Epoch(b.MoveBegin.GetFrom()), e}
+		begin := MoveBegin{Term: t, ShardID: s, From: placement.Epoch(b.MoveBegin.GetFrom()), Epoch: e}
+		if to := b.MoveBegin.GetTo(); to != nil {
+			begin.To = r.address(to)
+		}
+		m = begin
 	case *wire.CoordinatorMessage_MoveStatus:
 		t, s, e := r.move(b.MoveStatus)
 		m = MoveStatus{t, s, e, r.state(b.MoveStatus.GetState())}
@@ -152,7 +158,7 @@ func fromWire(w *wire.CoordinatorMessage) (Message, error) {
 		m = r.inspected(b.Inspected)
 	case *wire.CoordinatorMessage_SetPins:
 		p := r.pins(b.SetPins.GetPins())
-		m = SetPins{b.SetPins.GetId(), p.Type, p.Pins}
+		m = SetPins{b.SetPins.GetId(), p.Type, p.Pins, b.SetPins.Count}
 	case *wire.CoordinatorMessage_PinsSet:
 		m = PinsSet{r.term(b.PinsSet.GetTerm()), b.PinsSet.GetId(), b.PinsSet.GetReason()}
 	case *wire.CoordinatorMessage_KeepPins:
@@ -266,7 +272,7 @@ func timeOf(nanos uint64) time.Time {
 }
 
 func (r *reader) pins(w *wire.CoordinatorPins) Pins {
-	p := Pins{Type: r.kind(w.GetKind()), Seq: placement.Epoch(w.GetSeq())}
+	p := Pins{Type: r.kind(w.GetKind()), Seq: placement.Epoch(w.GetSeq()), Count: w.GetCount()}
 	if len(w.GetShards()) != len(w.GetHomes()) {
 		r.fail("pins of %q: columns of different lengths", w.GetKind())
 		return p
@@ -293,6 +299,25 @@ func (r *reader) pins(w *wire.CoordinatorPins) Pins {
 		p.Pins, last = append(p.Pins, pin), id.Shard
 	}
 	return p
+}
+
+// pool checks the bounds by which the coordinator computes.
+func (r *reader) pool(w *wire.CoordinatorPool) Pool {
+	if w == nil {
+		return Pool{}
+	}
+	p := Pool{Min: w.GetMin(), Max: w.GetMax(), PerNode: w.GetPerNode(), Survive: w.GetSurvive()}
+	if p.Min == 0 || p.Max < p.Min || p.Max > placement.MaxShards || p.PerNode > placement.MaxShards {
+		r.fail("a pool of %d to %d instances, %d at a node", p.Min, p.Max, p.PerNode)
+	}
+	return p
+}
+
+func poolToWire(p Pool) *wire.CoordinatorPool {
+	if p == (Pool{}) {
+		return nil
+	}
+	return &wire.CoordinatorPool{Min: p.Min, Max: p.Max, PerNode: p.PerNode, Survive: p.Survive}
 }
 
 func (r *reader) pause(w *wire.CoordinatorPause) Pause {
@@ -344,7 +369,7 @@ func (r *reader) register(w *wire.CoordinatorRegister) Register {
 	for _, k := range w.GetKinds() {
 		m.Types = append(m.Types, TypeInfo{
 			Name: r.kind(k.GetName()), Package: k.GetPackage(), Shards: k.GetShards(), HashName: k.GetHashName(), Hosts: k.GetHosts(),
-			Tuning: Tuning{Allocation: k.GetAllocation(), MaxMoves: k.GetMaxMoves(), MinHosts: k.GetMinHosts()},
+			Tuning: Tuning{Allocation: k.GetAllocation(), MaxMoves: k.GetMaxMoves(), MinHosts: k.GetMinHosts(), Pool: r.pool(k.GetPool())},
 		})
 	}
 	for _, p := range w.GetPins() {
@@ -444,7 +469,7 @@ func registerToWire(m Register) *wire.CoordinatorRegister {
 	for _, k := range m.Types {
 		w.Kinds = append(w.Kinds, &wire.CoordinatorKind{
 			Name: k.Name, Package: k.Package, Shards: k.Shards, HashName: k.HashName, Hosts: k.Hosts,
-			Allocation: k.Allocation, MaxMoves: k.MaxMoves, MinHosts: k.MinHosts,
+			Allocation: k.Allocation, MaxMoves: k.MaxMoves, MinHosts: k.MinHosts, Pool: poolToWire(k.Pool),
 		})
 	}
 	for _, p := range m.Pins {
@@ -514,7 +539,7 @@ func tableToWire(t Table) *wire.CoordinatorTable {
 
 // pinsToWire writes each node's name once, so a pin takes about three bytes.
 func pinsToWire(p Pins) *wire.CoordinatorPins {
-	w := &wire.CoordinatorPins{Kind: p.Type, Seq: uint64(p.Seq)}
+	w := &wire.CoordinatorPins{Kind: p.Type, Seq: uint64(p.Seq), Count: p.Count}
 	places := map[string]uint32{"": 0}
 	last := uint32(0)
 	for _, pin := range p.Pins {

@@ -23,10 +23,11 @@ func samples() []Message {
 		Register{
 			Term: term, Node: a, Seq: 2,
 			Types: []TypeInfo{
-				{"Cart", "p/q", 256, "xxh64", true, Tuning{"least-shards(2)", 7, 3}},
+				{"Cart", "p/q", 256, "xxh64", true, Tuning{"least-shards(2)", 7, 3, Pool{}}},
+				{"Resizer", "p/q", 64, "pool", true, Tuning{Pool: Pool{2, 40, 1, "1:0 5:1"}}},
 				{"Stock", "p/q", 1, "p/q.Hash", false, Tuning{}},
 			},
-			Pins: []Pins{{"Cart", e, []Pin{{256, "a"}, {300, "b"}}}},
+			Pins: []Pins{{"Cart", e, []Pin{{256, "a"}, {300, "b"}}, 0}},
 			Shards: []HeldShard{
 				{ShardID: id, State: Active, Epoch: e},
 				{ShardID: placement.ShardID{Kind: "Cart", Shard: 257}, State: Active, Epoch: e - 1},
@@ -61,9 +62,12 @@ func samples() []Message {
 		Inspect{19, "Cart"},
 		Inspect{20, ""},
 		Inspected{19, []InspectedShard{{id, Active, 7, 5, 1}, {placement.ShardID{Kind: "Stock", Shard: 1}, Prepared, 0, 0, 0}}},
-		SetPins{17, "Cart", []Pin{{300, "b"}, {301, ""}}},
+		SetPins{17, "Cart", []Pin{{300, "b"}, {301, ""}}, nil},
+		SetPins{18, "Resizer", nil, new(uint32(0))},
+		MoveBegin{term, id, transport.Address{}, e, e + 1},
 		PinsSet{term, 17, "why not"},
-		KeepPins{term, Pins{"Cart", e, []Pin{{300, "b"}, {256, "a"}}}},
+		KeepPins{term, Pins{"Cart", e, []Pin{{300, "b"}, {256, "a"}}, 0}},
+		KeepPins{term, Pins{"Resizer", e, nil, 8}},
 		PinsKept{term, "Cart", e},
 		Balance{21, WantNow, "ann"},
 		Balance{22, WantPause, ""},

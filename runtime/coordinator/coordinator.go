@@ -191,6 +191,7 @@ type Coordinator struct {
 	planAt  time.Time                 // when the first resting shard may move again; zero means none rests
 	totals  map[transport.Address]int // each node's shards, while a plan is made
 	refused string                    // why balance was refused last, to say it once
+	last    transport.Address         // the member that got an instance of a pool last
 }
 
 // checkedPerStep bounds the cost of assertions: with n shards, Step calls Check every
@@ -282,10 +283,12 @@ func (c *Coordinator) settle() {
 	}
 	if c.plan {
 		c.plan = false
+		c.sizePools()
 		c.countTotals()
 		c.allocate()
 		c.emptyLeaving()
 		c.rebalance()
+		c.retire()
 		c.planAt = c.nextRest()
 	}
 }
@@ -385,7 +388,7 @@ func (c *Coordinator) refuse(from transport.Address, m Message, reason string) {
 //  3. a home lives, from recovery on;
 //  4. a move is of a shard with a home, between two nodes, away from the home, under
 //     an epoch above the home's and not above the highest assigned; the old
-//     home lives, and so does the new home unless the old one is being asked;
+//     home lives, and so does the new home unless the old one is being asked or there is none;
 //  5. every move is in its shard and in the list, and will be checked again
 //     within the resend interval;
 //  6. before recovery there is no table, no move and no home.
@@ -420,7 +423,7 @@ func (c *Coordinator) Check() error {
 	for _, m := range c.moves {
 		s := m.shard
 		if s.home != m.from || m.to == m.from || m.epoch <= s.epoch || m.epoch > s.last ||
-			!c.alive(m.from) || !c.alive(m.to) && m.phase != askingOld {
+			!c.alive(m.from) || !c.alive(m.to) && m.phase != askingOld && m.cause != retiring {
 			fail(4, "%v at %v: move %v→%v at %v, %v", s.id, s.epoch, m.from, m.to, m.epoch, m.phase)
 		}
 		if s.move != m || m.phase == ended || m.resendAt.After(c.now.Add(c.config.ResendInterval)) {

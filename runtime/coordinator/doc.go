@@ -63,6 +63,18 @@
 // register with it. During a pause shards without a home get one, and move by pins and away from
 // members that leave.
 //
+// # Pools
+//
+// A type with a [Pool] has one instance a shard. The coordinator keeps their number n: what failures
+// need, or operators ask for with their pins, within the pool's bounds and the room of its members.
+// Shards from n on have no home. Instances are placed round the members, from behind the last one
+// given, at the member with the fewest. A join moves none, except to spread them as far as failures
+// need; a loss gives only the lost ones new homes.
+//
+// An instance above n ends by a move to no home: N1 gets MoveBegin without a node, ends its turns and
+// the instance, and answers MoveDone. Then the table shows no home at m. If N1 gives up, it resumes
+// above m, and ends the instance later. Such moves begin when the other instances have their homes.
+//
 // # Moves
 //
 // N1 is the home of a shard under e, and it moves to N2 under m, the next epoch:

@@ -35,6 +35,7 @@ const (
 	RebalancePaused                       // an operator paused rebalancing (Reason)
 	RebalanceResumed                      // an operator ended the pause (Reason)
 	RebalanceAsked                        // an operator asked to rebalance now (Reason)
+	PoolSized                             // a pool has another number of instances (Reason)
 )
 
 var eventNames = [...]string{
@@ -44,6 +45,7 @@ var eventNames = [...]string{
 	ClaimLost: "claim lost", RebalanceRefused: "rebalancing refused", StrategyRefused: "strategy refused",
 	TypeRefused: "type refused", TypeTuned: "type tuned", Pinned: "pinned", Refused: "refused", Superseded: "superseded",
 	RebalancePaused: "rebalancing paused", RebalanceResumed: "rebalancing resumed", RebalanceAsked: "rebalancing asked for",
+	PoolSized: "pool sized",
 }
 
 // String returns the name of the kind.
@@ -104,6 +106,9 @@ func (e Event) Subject() string {
 
 func chosenBy(k *entityType, s *shard, to transport.Address) string {
 	by := k.place.String()
+	if k.isPool() {
+		by = circle{}.String()
+	}
 	if k.pins.at(s.id.Shard) == to.Name {
 		by = "a pin (PinShards)"
 	}
@@ -130,11 +135,17 @@ func (c *Coordinator) explain(id placement.ShardID) (text string, since time.Tim
 		fmt.Fprintf(&b, "%v lives at %s under epoch %v: %s", id, s.home.Name, s.epoch, s.why)
 	case !k.wanted:
 		fmt.Fprintf(&b, "%v has no home: nobody called the type yet", id)
+	case !k.keeps(s):
+		fmt.Fprintf(&b, "%v has no home: the pool has %d instances", id, k.count)
 	default:
 		fmt.Fprintf(&b, "%v has no home: %s", id, c.whyNot(k))
 	}
 	if m := s.move; m != nil {
-		fmt.Fprintf(&b, "; it moves to %s, %s (%s)", m.to.Name, c.causeOf(m), m.progress())
+		to := "moves to " + m.to.Name
+		if m.cause == retiring {
+			to = "ends there"
+		}
+		fmt.Fprintf(&b, "; it %s, %s (%s)", to, c.causeOf(m), m.progress())
 	}
 	if name := k.pins.at(id.Shard); name != "" && name != s.home.Name {
 		fmt.Fprintf(&b, "; it is pinned to %s", name)

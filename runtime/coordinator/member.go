@@ -17,6 +17,7 @@ type member struct {
 	present  bool      // in the last view
 	register *Register // the latest; nil until it registered
 	hosts    map[string]bool
+	pools    map[string]string          // what its pools must survive, by type
 	kept     map[string]placement.Epoch // the latest pins that it keeps, by type; "" is the pause
 }
 
@@ -24,9 +25,9 @@ func (m *member) alive() bool { return m.present && m.Status != membership.Down 
 
 func (m *member) awaited() bool { return m.alive() && m.Hosts && m.register == nil }
 
-func (m *member) home(kind string) bool {
-	return m.present && m.Status == membership.Up && !m.Unreachable && m.hosts[kind]
-}
+func (m *member) up() bool { return m.present && m.Status == membership.Up }
+
+func (m *member) home(kind string) bool { return m.up() && !m.Unreachable && m.hosts[kind] }
 
 // knows reports whether the member hosts the type or still holds shards of it.
 func (m *member) knows(kind string) bool {
@@ -112,7 +113,7 @@ func (c *Coordinator) onRegister(from transport.Address, r Register) {
 	}
 	r.Shards = slices.Clone(r.Shards)
 	r.Shards = slices.DeleteFunc(r.Shards, func(o HeldShard) bool {
-		if o.sound(from) {
+		if o.sound(from) || r.retires(o) {
 			return false
 		}
 		c.event(Event{What: Refused, Node: from, Shard: o.ShardID, Reason: fmt.Sprintf("a claim that makes no sense: %v at %v, to be %v, with %v", o.State, o.Epoch, o.Move, o.Peer)})
@@ -127,13 +128,13 @@ func (c *Coordinator) onRegister(from transport.Address, r Register) {
 	}
 	first := m.register == nil
 	m.register = &r
-	m.hosts = map[string]bool{}
+	m.hosts, m.pools = map[string]bool{}, map[string]string{}
 	for _, info := range r.Types {
 		if err := c.learn(info); err != nil {
 			c.event(Event{What: TypeRefused, Node: from, Reason: err.Error()})
 			continue
 		}
-		m.hosts[info.Name] = info.Hosts
+		m.hosts[info.Name], m.pools[info.Name] = info.Hosts, info.Pool.Survive
 	}
 	c.learnKept(m, r.Pins, r.Pause)
 	c.plan = true

@@ -42,6 +42,7 @@ type Tuning struct {
 	Allocation string // name of the strategy; "" means the coordinator's default
 	MaxMoves   uint32 // moves for balance at once; 0 means the coordinator's default
 	MinHosts   uint32 // members that host it before it is first allocated; 0 means one
+	Pool       Pool
 }
 
 // A HeldState is the stage of a move that a shard has reached at the reporting node.
@@ -162,7 +163,7 @@ type NoHome struct {
 	Reason string
 }
 
-// MoveBegin asks the old home to give a shard away. It is sent every 500 ms while the move lasts,
+// MoveBegin asks the old home to give a shard away, or to end it if To is zero. It is sent every 500 ms while the move lasts,
 // and each one is answered by [MoveStatus]. A node that is not the home under epoch From ignores
 // it, because the node does not have the table yet.
 type MoveBegin struct {
@@ -183,7 +184,8 @@ type MoveStatus struct {
 }
 
 // MoveDone says that the new home is open. The new home sends it every 500 ms until the table shows
-// the shard under this epoch or a higher one.
+// the shard under this epoch or a higher one. The old home sends it when a shard without a new home
+// has ended.
 type MoveDone struct {
 	Term placement.Term
 	placement.ShardID
@@ -236,14 +238,18 @@ type Pins struct {
 	Type string
 	Seq  placement.Epoch // of the latest change: the coordinator's term and a counter
 	Pins []Pin           // in order of shard, none for anywhere
+	// Count is the number of instances of a pool, within its bounds, as operators ask for it; 0
+	// means as few as its settings allow.
+	Count uint32
 }
 
 // SetPins is sent by any member to change pins, every 500 ms until [PinsSet] comes. ID
 // distinguishes the requests of one member.
 type SetPins struct {
-	ID   uint64
-	Type string
-	Pins []Pin
+	ID    uint64
+	Type  string
+	Pins  []Pin
+	Count *uint32 // of a pool; nil leaves it as it is
 }
 
 // PinsSet answers [SetPins]: either every member that hosts types keeps the pins, or they were

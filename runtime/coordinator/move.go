@@ -52,6 +52,7 @@ type cause uint8
 const (
 	balancing cause = iota + 1
 	leaving
+	retiring // to no node: the pool has fewer instances
 )
 
 // A move is one move of a shard from its home to another node.
@@ -144,18 +145,25 @@ func (c *Coordinator) promote(m *move) {
 func (c *Coordinator) lose(m *move, why string) {
 	c.end(m)
 	c.give(m.shard, transport.Address{})
-	m.shard.why = fmt.Sprintf("it was lost with %s", m.to.Name)
-	c.event(Event{What: HomeLost, Shard: m.shard.id, Node: m.to, Epoch: m.shard.epoch, Reason: why})
+	gone := m.to
+	if m.cause == retiring {
+		gone = m.from
+	}
+	m.shard.why = fmt.Sprintf("it was lost with %s", gone.Name)
+	c.event(Event{What: HomeLost, Shard: m.shard.id, Node: gone, Epoch: m.shard.epoch, Reason: why})
 }
 
 func (c *Coordinator) reapMoves() {
 	for _, m := range slices.Clone(c.moves) {
 		from, to := c.alive(m.from), c.alive(m.to)
 		switch {
+		case !from && m.cause == retiring:
+			c.lose(m, "its home is gone")
 		case !from && !to:
 			c.lose(m, "both homes are gone")
 		case !from:
 			c.promote(m)
+		case m.cause == retiring:
 		case !to && m.phase == askingNew:
 			c.resume(m, "the old home gave up, then the new home was lost")
 		case !to && m.phase == moving:
@@ -227,8 +235,13 @@ func (c *Coordinator) onMoveStatus(from transport.Address, r MoveStatus) {
 
 // onMoveDone commits the move in any phase, because the sender has opened the shard.
 func (c *Coordinator) onMoveDone(from transport.Address, r MoveDone) {
-	if m := c.moveOf(r.ShardID, r.Epoch); m != nil && from == m.to {
+	m := c.moveOf(r.ShardID, r.Epoch)
+	switch {
+	case m != nil && from == m.to:
 		c.commit(m)
+		return
+	case m != nil && m.cause == retiring && from == m.from:
+		c.retired(m)
 		return
 	}
 	c.send(from, TableStatus{c.version()})
@@ -241,6 +254,8 @@ func (c *Coordinator) onMoveAborted(from transport.Address, r MoveAborted) {
 	switch {
 	case m == nil || from != m.from:
 		c.send(from, TableStatus{c.version()})
+	case m.cause == retiring:
+		c.resume(m, r.Reason)
 	case m.phase == moving:
 		m.become(askingNew)
 		m.resendAt, m.reason = c.now, r.Reason
@@ -265,12 +280,14 @@ func (c *Coordinator) onMoveCancelled(from transport.Address, r MoveCancelled) {
 func (c *Coordinator) causeOf(m *move) string {
 	k := c.types[m.shard.id.Kind]
 	switch {
+	case m.cause == retiring:
+		return "for the pool became smaller"
 	case m.cause == leaving:
 		return fmt.Sprintf("for %s leaves, or does not host the type any more", m.from.Name)
 	case k.pins.at(m.shard.id.Shard) == m.to.Name:
 		return "by a pin (PinShards)"
 	}
-	return "by " + k.place.String()
+	return "by " + c.place(k).String()
 }
 
 // Owing returns the reachable members, by address and without this node, that owe this coordinator

@@ -34,6 +34,8 @@ func (c *Coordinator) onAsk(from transport.Address, a Ask) {
 		if why := c.whyNot(k); why != "" {
 			c.send(from, NoHome{c.config.Term, a.Type, why})
 		}
+	case k.isPool():
+		c.send(from, NoHome{c.config.Term, a.Type, fmt.Sprintf("the pool has %d instances, 0 to %d", k.count, k.count-1)})
 	}
 }
 
@@ -67,7 +69,7 @@ func (c *Coordinator) allocate() {
 		}
 		homes, _ := c.homes(k)
 		given := 0
-		for i := range k.shards {
+		for i := range k.kept() {
 			s := &k.shards[i]
 			if !s.home.IsZero() {
 				continue
@@ -88,13 +90,16 @@ func (c *Coordinator) choose(id placement.ShardID, homes []placement.Load) trans
 	k := c.types[id.Kind]
 	to, pinned := k.pinned(id.Shard, homes)
 	if !pinned {
-		to = k.place.Allocate(id, homes)
+		to = c.place(k).Allocate(id, homes)
 	}
 	for i := range homes {
 		if homes[i].Node == to {
 			homes[i].Shards++
 			homes[i].Total++
 			c.totals[to]++
+			if k.isPool() {
+				c.last = to
+			}
 			return to
 		}
 	}
@@ -114,7 +119,7 @@ func (c *Coordinator) emptyLeaving() {
 			if free <= 0 {
 				return
 			}
-			if !c.mustGo(s) {
+			if !c.mustGo(s) || !k.keeps(s) {
 				continue
 			}
 			if homes == nil {
@@ -156,7 +161,7 @@ func (c *Coordinator) rebalance() {
 		transfers := fulfil(moves, homes, free)
 		pinned := len(transfers)
 		if pinned < free && !c.pause.On {
-			transfers = append(transfers, k.place.Rebalance(name, homes, free-pinned)...)
+			transfers = append(transfers, c.place(k).Rebalance(name, homes, free-pinned)...)
 		}
 		if len(transfers) > 0 && !c.view.Converged {
 			refused = "view not converged" + c.unreachable()
@@ -233,7 +238,7 @@ func (c *Coordinator) homes(k *entityType) (loads []placement.Load, moves []pinM
 		return nil, nil
 	}
 	movesFrom := make([][]pinMove, len(loads))
-	for i := range k.shards {
+	for i := range k.kept() {
 		s := &k.shards[i]
 		l, ok := at[s.goesTo()]
 		if !ok {

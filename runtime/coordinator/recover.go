@@ -154,7 +154,9 @@ func (c *Coordinator) resolveMove(s *shard, old claim, prepared bool) {
 	if c.mustGo(s) {
 		m.cause = leaving
 	}
-	if !peer { // row 3
+	if old.Peer.IsZero() {
+		m.cause = retiring
+	} else if !peer { // row 3
 		m.become(askingOld)
 	} // else row 2
 	s.move = m

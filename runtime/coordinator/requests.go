@@ -75,6 +75,10 @@ func (c *Coordinator) onSetPins(from transport.Address, p SetPins) {
 		c.send(from, PinsSet{c.config.Term, p.ID, fmt.Sprintf("no member hosts %s (start one that does)", p.Type)})
 		return
 	}
+	if p.Count != nil && !k.isPool() {
+		c.send(from, PinsSet{c.config.Term, p.ID, p.Type + " is not a pool"})
+		return
+	}
 	for _, pin := range p.Pins {
 		if c.shard(placement.ShardID{Kind: p.Type, Shard: pin.Shard}) == nil {
 			c.send(from, PinsSet{c.config.Term, p.ID, fmt.Sprintf("%s has no shard %d, only %d to %d", p.Type, pin.Shard, k.info.Shards, 2*k.info.Shards-1)})
@@ -82,9 +86,14 @@ func (c *Coordinator) onSetPins(from transport.Address, p SetPins) {
 		}
 	}
 	k.pins.change(p.Type, p.Pins)
+	words := describePins(p.Pins)
+	if p.Count != nil {
+		k.pins.Count = *p.Count
+		words = strings.TrimSpace(words + fmt.Sprintf(" %d instances", *p.Count))
+	}
 	k.pins.Seq = k.pins.Seq.Next(c.config.Term.Number)
 	c.plan = true
-	c.event(Event{What: Pinned, Shard: placement.ShardID{Kind: p.Type}, Count: len(p.Pins), Reason: describePins(p.Pins) + ", as " + from.Name + " asks"})
+	c.event(Event{What: Pinned, Shard: placement.ShardID{Kind: p.Type}, Count: len(p.Pins), Reason: words + ", as " + from.Name + " asks"})
 	c.accept(&request{from: from, id: p.ID, kind: p.Type, seq: k.pins.Seq})
 }
 
@@ -165,7 +174,7 @@ func (c *Coordinator) learnKept(m *member, pins []Pins, pause Pause) {
 		if k := c.types[p.Type]; k != nil {
 			m.kept[p.Type] = p.Seq
 			if p.Seq > k.pins.Seq && slices.IsSortedFunc(p.Pins, func(a, b Pin) int { return cmp.Compare(a.Shard, b.Shard) }) {
-				k.pins = Pins{p.Type, p.Seq, slices.Clone(p.Pins)}
+				k.pins = Pins{p.Type, p.Seq, slices.Clone(p.Pins), p.Count}
 			}
 		}
 	}

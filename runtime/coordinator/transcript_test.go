@@ -120,10 +120,10 @@ func (s *script) input(command string, args []string, options map[string]string)
 	case "register":
 		r := s.register(args, max(1, s.number(options["seq"])), term)
 		for i := range r.Types {
-			r.Types[i].Tuning = Tuning{options["alloc"], uint32(s.number(options["moves"])), uint32(s.number(options["hosts"]))}
+			r.Types[i].Tuning = Tuning{Allocation: options["alloc"], MaxMoves: uint32(s.number(options["moves"])), MinHosts: uint32(s.number(options["hosts"]))}
 		}
 		if options["pins"] != "" {
-			r.Pins = []Pins{{r.Types[0].Name, s.epoch(options["pinned"]), s.pins(strings.Split(options["pins"], ","))}}
+			r.Pins = []Pins{{r.Types[0].Name, s.epoch(options["pinned"]), s.pins(strings.Split(options["pins"], ",")), 0}}
 		}
 		if options["paused"] != "" {
 			r.Pause = Pause{s.epoch(options["paused"]), true, "bob", time.Unix(900_000, 0)}
@@ -132,7 +132,7 @@ func (s *script) input(command string, args []string, options map[string]string)
 	case "explain":
 		m = Explain{1, s.shard(args[1])}
 	case "pin":
-		m = SetPins{uint64(s.number(args[1])), args[2], s.pins(args[3:])}
+		m = SetPins{uint64(s.number(args[1])), args[2], s.pins(args[3:]), nil}
 	case "balance":
 		m = Balance{uint64(s.number(args[1])), map[string]Wanted{"pause": WantPause, "resume": WantResume, "now": WantNow}[args[2]], "ann"}
 	case "pausekept":

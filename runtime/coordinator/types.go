@@ -18,6 +18,7 @@ type entityType struct {
 	shards []shard // shards[i] has number info.Shards+i
 	wanted bool    // somebody has calls for it
 	opened bool    // it was allocated before: the minimum of members no longer counts
+	count  int     // of a pool: its instances
 }
 
 type shard struct {
@@ -33,13 +34,15 @@ type shard struct {
 
 func (k *entityType) homeless() int {
 	n := 0
-	for i := range k.shards {
-		if k.shards[i].home.IsZero() {
+	for _, s := range k.kept() {
+		if s.home.IsZero() {
 			n++
 		}
 	}
 	return n
 }
+
+func (t TypeInfo) isPool() bool { return t.Pool != Pool{} }
 
 func (k *entityType) pinned(shard uint32, homes []placement.Load) (transport.Address, bool) {
 	name := k.pins.at(shard)
@@ -107,9 +110,12 @@ func (c *Coordinator) learn(info TypeInfo) error {
 		return fmt.Errorf("register type %s: %s, but the cluster has %s (both sides must run the same contract)",
 			info.Name, describe(info), describe(have))
 	}
+	if info.isPool() != k.info.isPool() {
+		return fmt.Errorf("register type %s: one version has it as a pool, the other as an entity (both sides must run the same contract)", info.Name)
+	}
 	if info.Hosts && k.info.Tuning != info.Tuning {
 		c.tune(k, info.Tuning)
-		c.event(Event{What: TypeTuned, Shard: placement.ShardID{Kind: info.Name}, Reason: fmt.Sprintf("%+v", info.Tuning)})
+		c.event(Event{What: TypeTuned, Shard: placement.ShardID{Kind: info.Name}, Reason: info.Tuning.String()})
 	}
 	return nil
 }
@@ -124,6 +130,15 @@ func (c *Coordinator) tune(k *entityType, t Tuning) {
 		})
 	}
 	k.place = place
+}
+
+// String returns the settings for people.
+func (t Tuning) String() string {
+	text := fmt.Sprintf("{Allocation:%s MaxMoves:%d MinHosts:%d}", t.Allocation, t.MaxMoves, t.MinHosts)
+	if t.Pool != (Pool{}) {
+		text += fmt.Sprintf(" %+v", t.Pool)
+	}
+	return text
 }
 
 func (c *Coordinator) nextEpoch(s *shard) placement.Epoch {

@@ -1,0 +1,222 @@
+package coordinator
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Pool has the settings of a pool, a type with one instance a shard. The zero value means that
+// the type is not a pool. Instance i is the shard of number Shards+i; of a pool with n instances,
+// the shards from n on have no home.
+type Pool struct {
+	Min, Max uint32 // bounds of the number of instances, Min from 1
+	PerNode  uint32 // instances of the pool at one member at most; 0 means any number
+	// Survive is the number of members that may fail at once, by the number of members that host
+	// the type, as [FormatSurvive] writes it. "" means none. If hosts differ, the highest counts.
+	Survive string
+}
+
+// MaxSurviveNodes is the number of members up to which a pool's hosts announce how many may fail.
+// For more members the number is that for MaxSurviveNodes.
+const MaxSurviveNodes = 256
+
+// FormatSurvive calls f, the number of members that may fail, for 1 to [MaxSurviveNodes] members.
+// The result lists the numbers of members from which on f has another value: "1:0 5:1". It returns
+// an error if f is negative for some number of members, or not below it.
+func FormatSurvive(f func(nodes int) int) (string, error) {
+	var words []string
+	last := -1
+	for n := 1; n <= MaxSurviveNodes; n++ {
+		v := f(n)
+		if v < 0 || v >= n {
+			return "", fmt.Errorf("%d of %d members may fail: want 0 to %d", v, n, n-1)
+		}
+		if v != last {
+			words = append(words, fmt.Sprintf("%d:%d", n, v))
+		}
+		last = v
+	}
+	return strings.Join(words, " "), nil
+}
+
+// survive returns how many of that number of members may fail, by a text of FormatSurvive.
+func survive(text string, nodes int) (fail int) {
+	for _, word := range strings.Fields(text) {
+		from, value, _ := strings.Cut(word, ":")
+		n, err := strconv.Atoi(from)
+		v, bad := strconv.Atoi(value)
+		if err != nil || bad != nil || n > nodes {
+			break
+		}
+		fail = max(min(v, nodes-1), 0)
+	}
+	return fail
+}
+
+func (k *entityType) isPool() bool { return k.info.isPool() }
+
+// kept returns the shards that should have a home: of a pool its instances, else all.
+func (k *entityType) kept() []shard {
+	if k.isPool() {
+		return k.shards[:min(k.count, len(k.shards))]
+	}
+	return k.shards
+}
+
+// keeps reports whether the shard should have a home.
+func (k *entityType) keeps(s *shard) bool {
+	return !k.isPool() || s.id.Shard-k.info.Shards < uint32(k.count)
+}
+
+// sizePools sets the number of instances of each pool: the larger one of what the tolerated failures
+// need and what operators ask for, within the pool's bounds and the room of its members.
+func (c *Coordinator) sizePools() {
+	for _, name := range c.names {
+		k := c.types[name]
+		nodes := len(c.hostsOf(name))
+		if !k.isPool() || nodes == 0 {
+			continue
+		}
+		p := k.info.Pool
+		n := max(c.needed(k), int(k.pins.Count))
+		n = max(min(n, int(p.Max), len(k.shards)), int(p.Min))
+		if p.PerNode > 0 {
+			n = min(n, nodes*int(p.PerNode))
+		}
+		if n = min(n, len(k.shards)); n != k.count {
+			k.count = n
+			c.event(Event{What: PoolSized, Shard: placement.ShardID{Kind: name}, Reason: fmt.Sprintf("%d instances at %d members", n, nodes)})
+		}
+	}
+}
+
+// needed returns the number of members that must have an instance, so that one is left if as many
+// members fail as the pool must survive.
+func (c *Coordinator) needed(k *entityType) int {
+	hosts := c.hostsOf(k.info.Name)
+	fail := 0
+	for _, m := range hosts {
+		fail = max(fail, survive(m.pools[k.info.Name], len(hosts)))
+	}
+	return fail + 1
+}
+
+// hostsOf returns the members that count for a pool's size: those that are Up and host the type, also
+// while they are unreachable.
+func (c *Coordinator) hostsOf(kind string) (all []*member) {
+	for _, a := range c.order {
+		if m := c.members[a]; m.up() && m.hosts[kind] {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// retire takes the instances above the number of a pool from their homes, which end them in order.
+// It begins when the others are where they belong, so that a pool never has fewer than it should.
+func (c *Coordinator) retire() {
+	for _, name := range c.names {
+		k := c.types[name]
+		if !k.isPool() || slices.ContainsFunc(k.kept(), func(s shard) bool { return s.home.IsZero() || s.move != nil }) {
+			continue
+		}
+		for i := len(k.shards) - 1; i >= k.count; i-- {
+			s := &k.shards[i]
+			m := c.members[s.home]
+			if m != nil && m.alive() && !m.Unreachable && s.move == nil && !c.now.Before(s.rest) {
+				c.begin(s, transport.Address{}, retiring)
+			}
+		}
+	}
+}
+
+// retires reports whether r claims the shard as an instance that ends, because its pool no longer has
+// it.
+func (r *Register) retires(o HeldShard) bool {
+	return o.Peer.IsZero() && o.Epoch > 0 && o.Move > o.Epoch && (o.State == Draining || o.State == Sent) &&
+		slices.ContainsFunc(r.Types, func(t TypeInfo) bool { return t.Name == o.Kind && t.isPool() })
+}
+
+// retired ends the move of a shard that has no home any more.
+func (c *Coordinator) retired(m *move) {
+	c.end(m)
+	c.set(m.shard, transport.Address{}, m.epoch)
+	m.shard.why = fmt.Sprintf("it ended at %s, for the pool became smaller", m.from.Name)
+	c.event(Event{What: MoveCommitted, Shard: m.shard.id, Node: m.from, Epoch: m.epoch, Reason: "the pool became smaller"})
+}
+
+// place returns the strategy of a type. That of a pool depends on what the coordinator gave last.
+func (c *Coordinator) place(k *entityType) placement.Strategy {
+	if !k.isPool() {
+		return k.place
+	}
+	used := map[transport.Address]int{}
+	for _, name := range c.names {
+		if k := c.types[name]; k.isPool() {
+			for i := range k.kept() {
+				used[k.shards[i].goesTo()]++
+			}
+		}
+	}
+	return circle{last: c.last, used: used, perNode: int(k.info.Pool.PerNode), apart: min(c.needed(k), k.count)}
+}
+
+// A circle places the instances of a pool round the members, in the order of their addresses, from
+// behind the last one given. It takes the member with the fewest instances of the pool, then with
+// the fewest of all pools, then the first one on the way. So pools overlap as little as possible.
+type circle struct {
+	last    transport.Address         // zero: begin with the first member
+	used    map[transport.Address]int // instances of all pools
+	perNode int                       // instances of the pool at one member at most; 0 means any number
+	apart   int                       // the number of members that must have an instance
+}
+
+var _ placement.Strategy = circle{}
+
+// String implements [placement.Strategy].
+func (circle) String() string { return "circle" }
+
+// Allocate implements [placement.Strategy].
+func (c circle) Allocate(_ placement.ShardID, homes []placement.Load) transport.Address {
+	start, found := slices.BinarySearchFunc(homes, c.last, func(l placement.Load, a transport.Address) int { return l.Node.Compare(a) })
+	if found {
+		start++
+	}
+	way := slices.Concat(homes[start:], homes[:start])
+	way = slices.DeleteFunc(way, func(l placement.Load) bool { return c.perNode > 0 && l.Shards >= c.perNode })
+	if len(way) == 0 {
+		return transport.Address{}
+	}
+	return slices.MinFunc(way, func(a, b placement.Load) int {
+		return cmp.Or(cmp.Compare(a.Shards, b.Shards), cmp.Compare(c.used[a.Node], c.used[b.Node]))
+	}).Node
+}
+
+// Rebalance implements [placement.Strategy]. It moves instances only if too few members have one for
+// the failures that the pool must survive.
+func (c circle) Rebalance(_ string, homes []placement.Load, limit int) (moves []placement.Transfer) {
+	homes = slices.Clone(homes)
+	has := 0
+	for _, h := range homes {
+		has += min(h.Shards, 1)
+	}
+	for ; has < min(c.apart, len(homes)) && len(moves) < limit; has++ {
+		from := slices.IndexFunc(homes, func(l placement.Load) bool { return l.Shards > 1 && len(l.Movable) > 0 })
+		to := c.Allocate(placement.ShardID{}, homes)
+		i := slices.IndexFunc(homes, func(l placement.Load) bool { return l.Node == to })
+		if from < 0 || i < 0 || homes[i].Shards > 0 {
+			break
+		}
+		n := len(homes[from].Movable) - 1
+		moves = append(moves, placement.Transfer{Shard: homes[from].Movable[n], To: to})
+		homes[from].Movable, homes[from].Shards = homes[from].Movable[:n], homes[from].Shards-1
+		homes[i].Shards++
+	}
+	return moves
+}
