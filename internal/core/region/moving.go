@@ -75,8 +75,8 @@ type move struct {
 // not while the shard is to move, because the move waits for turns to end.
 func (s *Shard) MayBackOff() bool { return s.state == Open && s.pending == nil }
 
-// BeginMove starts to move the shard away, under the epoch that the new home will have. It ignores
-// a repeated or late order. While a barrier is closed the move waits; otherwise the barrier's calls
+// BeginMove starts to move the shard away, under the epoch that the new home will have, or to end it
+// if to is zero: then it stays Sent until the table shows no home. It ignores a repeated or late order. While a barrier is closed the move waits; otherwise the barrier's calls
 // would have to pass through two homes.
 func (s *Shard) BeginMove(to transport.Address, epoch placement.Epoch) Effects {
 	defer s.check()
@@ -87,7 +87,7 @@ func (s *Shard) BeginMove(to transport.Address, epoch placement.Epoch) Effects {
 		s.pending = &move{to, epoch}
 		return Effects{}
 	}
-	if s.limits.Handoff.Serving {
+	if s.limits.Handoff.Serving && !to.IsZero() {
 		s.offered = &move{to, epoch}
 		s.peer, s.moveE = to, epoch
 		return Effects{Offer: true} // the driver sends an Init without state

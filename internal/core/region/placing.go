@@ -105,7 +105,7 @@ func (s *Shard) Place(home transport.Address, epoch placement.Epoch, force bool,
 		}
 		return s.placeHere(epoch, now)
 	}
-	if s.leaves() && home == s.peer && epoch == s.moveE {
+	if s.leaves() && home == s.peer && epoch == s.moveE && !home.IsZero() {
 		fx := s.orphan() // it opened without this node's word
 		fx.add(s.follow())
 		return fx

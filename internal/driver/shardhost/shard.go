@@ -135,7 +135,8 @@ func (s *Shard) Place(home transport.Address, epoch placement.Epoch, term uint32
 	})
 }
 
-// BeginMove begins to move the shard to another process, as the coordinator ordered.
+// BeginMove begins to move the shard to another process, or to end it if to is zero, as the
+// coordinator ordered.
 func (s *Shard) BeginMove(to transport.Address, epoch placement.Epoch) {
 	s.Do(func(uint32, time.Time) region.Effects { return s.Core.BeginMove(to, epoch) })
 	s.host.Release()
@@ -190,6 +191,10 @@ func (s *Shard) MayStop(e *region.Entity) bool {
 }
 
 func (s *Shard) send(to transport.Address, epoch placement.Epoch) {
+	if to.IsZero() {
+		s.ended(epoch)
+		return
+	}
 	parts := s.Parts(epoch, s.host.Carried())
 	p, ok := s.host.Session(transport.Peer{Address: to})
 	s.Do(func(now uint32, _ time.Time) region.Effects {
@@ -209,6 +214,18 @@ func (s *Shard) send(to transport.Address, epoch placement.Epoch) {
 		p.Flush()
 	}
 	s.watch(region.Sent, epoch, to.Name+" did not say within HandoffTimeout that it has the shard's state")
+	s.host.Progress()
+}
+
+// ended tells the coordinator that the shard has ended here and has no new home.
+func (s *Shard) ended(epoch placement.Epoch) {
+	s.Do(func(now uint32, _ time.Time) region.Effects {
+		fx, sent := s.Core.Stopped(epoch, now)
+		if sent {
+			s.host.MoveDone(epoch)
+		}
+		return fx
+	})
 	s.host.Progress()
 }
 
