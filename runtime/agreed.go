@@ -137,6 +137,9 @@ var optionSettings = []setting[declaredKind]{
 	{name: "Allocation"}, // of these three that of the last to join counts
 	{name: "MaxMoves"},
 	{name: "MinHosts"},
+	{name: "PoolSize"}, // of these two, too
+	{name: "PerNode"},
+	{name: "Survive"}, // the highest counts
 	{name: "MaxMailboxCalls"},
 	{name: "MaxMailboxBytes"},
 	{name: "Intercept"},

@@ -9,6 +9,7 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/control"
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
 	"github.com/shardgen/shardgen/internal/driver/node"
+	"github.com/shardgen/shardgen/internal/wire/hostmeta"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -163,10 +164,10 @@ func examine(c *controlLoop, v *vitals, now time.Time) {
 	if !noted && !view.Converged {
 		v.notes = append(v.notes, "the members do not agree: "+view.Why)
 	}
-	noteHomes(drv, v, c.member.Reasons(), now)
+	noteHomes(drv, v, c.member.Reasons(), now, func(kind string) bool { return isPool(c.node, kind) })
 }
 
-func noteHomes(drv *node.Driver, v *vitals, reasons *control.Reasons, now time.Time) {
+func noteHomes(drv *node.Driver, v *vitals, reasons *control.Reasons, now time.Time, pool func(kind string) bool) {
 	table, kinds := drv.ShardTable.Load(), *drv.Kinds.Load()
 	names := table.Types()
 	for name := range kinds {
@@ -177,7 +178,7 @@ func noteHomes(drv *node.Driver, v *vitals, reasons *control.Reasons, now time.T
 	slices.Sort(names)
 	for _, name := range names {
 		k := table.Type(name)
-		waiting, homeless := drv.HeldFor(name), homeless(k)
+		waiting, homeless := drv.HeldFor(name), len(homeless(k, pool(name)))
 		if waiting+homeless == 0 {
 			continue
 		}
@@ -196,14 +197,27 @@ func noteHomes(drv *node.Driver, v *vitals, reasons *control.Reasons, now time.T
 	}
 }
 
-func homeless(k *placement.TypeTable) int {
-	count := int(k.Shards())
-	for e := range k.All() {
-		if !e.Home.IsZero() {
-			count--
+// homeless returns the shards that should have a home and have none. Those of a pool are its instances
+// below the highest one with a home, and its first one.
+func homeless(k *placement.TypeTable, pool bool) (numbers []uint32) {
+	has := 0
+	for number := k.Shards(); number < 2*k.Shards(); number++ {
+		if e, ok := k.Lookup(number); !ok || e.Home.IsZero() {
+			numbers = append(numbers, number)
+		} else {
+			has = len(numbers)
 		}
 	}
-	return count
+	if pool {
+		return numbers[:min(max(has, 1), len(numbers))]
+	}
+	return numbers
+}
+
+// isPool reports whether the type is a pool, as this member knows.
+func isPool(n *Node, kind string) bool {
+	k := (*n.driver.Kinds.Load())[kind]
+	return k != nil && k.Desc.Pool || hostmeta.IsPool(n.control.member.View(), kind)
 }
 
 func away(drv *node.Driver, now time.Time) time.Duration {
@@ -242,6 +256,9 @@ func connHealth(c *Conn, now time.Time) Health {
 	if silent > 2*control.HelloEvery {
 		v.outside = fmt.Sprintf("no member has answered this process for %v", tenths(silent))
 	}
-	noteHomes(c.driver, &v, &c.reasons, now)
+	noteHomes(c.driver, &v, &c.reasons, now, func(kind string) bool { // a type that this process does not call may be one
+		k := (*c.driver.Kinds.Load())[kind]
+		return k == nil || k.Desc.Pool
+	})
 	return v.health()
 }

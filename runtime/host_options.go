@@ -27,6 +27,7 @@ type hostSettings struct {
 	place   Strategy // nil: the coordinator's default
 	moves   int      // 0: the coordinator's default
 	hosts   int
+	pool    poolSettings
 
 	single    singleton.Options
 	singleSet bool
@@ -188,6 +189,7 @@ func (s *hostSettings) tuning() coordinator.Tuning {
 	if s.place != nil {
 		t.Allocation = s.place.String()
 	}
+	t.Pool = s.pool.announced
 	return t
 }
 

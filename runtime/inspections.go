@@ -93,11 +93,7 @@ func (i inspections) types(kind string) []operator.Type {
 		}
 		if k := table.Type(name); k != nil {
 			t.Shards = k.Shards()
-			for number := t.Shards; number < 2*t.Shards; number++ {
-				if e, ok := k.Lookup(number); !ok || e.Home.IsZero() {
-					t.Homeless = append(t.Homeless, number)
-				}
-			}
+			t.Homeless = homeless(k, isPool(i.node, name))
 		}
 		for _, h := range i.node.inspectShards(name) {
 			t.Held = append(t.Held, operator.Shard{Shard: h.Shard, State: h.State.String(), Entities: h.Entities, Active: h.Active, Waiting: h.Waiting})

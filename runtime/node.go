@@ -134,8 +134,11 @@ func (n *Node) hostLocked(h codegen.Host, opts []HostOption) error {
 		return fmt.Errorf("host %s: the type is durable, but Config.Store is nil (set it to the result of natsstore.Open)", h.Name)
 	}
 	settings := defaultHostSettings(n.cfg)
-	if h.Singleton {
+	switch {
+	case h.Singleton:
 		settings = singletonHostSettings(n.cfg)
+	case h.Pool:
+		settings.Handoff = poolHandoff
 	}
 	for _, o := range opts {
 		o(&settings)
@@ -144,6 +147,9 @@ func (n *Node) hostLocked(h codegen.Host, opts []HostOption) error {
 		return err
 	}
 	if err := settings.validateSingleton(h.Kind, n.cfg.Store != nil); err != nil {
+		return err
+	}
+	if err := settings.validatePool(k.Desc); err != nil {
 		return err
 	}
 	if err := settings.validateRemember(h.Kind, n.cfg.Store != nil); err != nil {

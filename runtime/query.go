@@ -218,7 +218,7 @@ func (n *Node) Load() measure.Load {
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
 		t := measure.Type{Kind: name, Held: drv.HeldFor(name), Shards: map[string]int{}}
 		if k := drv.ShardTable.Load().Type(name); k != nil {
-			t.Homeless = homeless(k)
+			t.Homeless = len(homeless(k, isPool(n, name)))
 		}
 		if h := kinds[name].Host; h != nil {
 			node.LoadHosted(&t, h)

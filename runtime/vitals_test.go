@@ -105,7 +105,7 @@ func TestStoreProbe(t *testing.T) {
 // TestHomeless: shards that were given to nobody count, and those of a type that was never
 // placed do not.
 func TestHomeless(t *testing.T) {
-	require.Zero(t, homeless(nil))
+	require.Empty(t, homeless(nil, false))
 	entry := func(shard uint32, home string) placement.Entry {
 		e := placement.Entry{ShardID: placement.ShardID{Kind: "Cart", Shard: shard}, Epoch: placement.MakeEpoch(1, 1)}
 		if home != "" {
@@ -120,5 +120,6 @@ func TestHomeless(t *testing.T) {
 	require.NoError(t, err)
 	k := table.Type("Cart")
 	require.Equal(t, uint32(4), k.Shards())
-	require.Equal(t, 2, homeless(k), "one has no home, and one no entry")
+	require.Len(t, homeless(k, false), 2, "one has no home, and one no entry")
+	require.Len(t, homeless(k, true), 1, "an instance of a pool has no home; a pool of three has no fourth one")
 }

@@ -15,6 +15,8 @@ func (e clientEmitter) client(n *model.Entity) {
 	f := e.file
 	if n.Singleton {
 		e.comment("%s makes references to the %s of the cluster. It is safe for concurrent use.", n.ClientType(), n.Name)
+	} else if n.Pool {
+		e.comment("%s makes references to instances of the pool %s. It is safe for concurrent use.", n.ClientType(), n.Name)
 	} else {
 		e.comment("%s makes references to %s entities. It is safe for concurrent use.", n.ClientType(), n.Name)
 	}
@@ -27,6 +29,46 @@ func (e clientEmitter) client(n *model.Entity) {
 		)),
 	)
 
+	if n.Pool {
+		e.poolRefs(n)
+	} else {
+		e.refs(n)
+	}
+
+	which := "one"
+	if n.Singleton {
+		which = "the"
+	}
+	if n.Pool {
+		e.comment("%s is a reference to instances of %s at any nodes. It is made by the methods of [%s] and safe for concurrent use.", n.Ref(), n.Name, n.ClientType())
+	} else {
+		e.comment("%s is a reference to %s %s at any node. It is made by [%s.Ref] and safe for concurrent use.", n.Ref(), which, n.Name, n.ClientType())
+	}
+	f.Type().Id(n.Ref()).Struct(jen.Id("ref").Op("*").Add(codegen("Ref")))
+	for _, m := range n.Methods {
+		e.refMethod(n, m)
+	}
+
+	if !n.HasTell() {
+		return
+	}
+	comment := "%s is a reference to %s %s for calls without an answer. It is made by [%s.Tell] and safe for concurrent use. Its methods return an error only if the call was not sent."
+	if !n.TellAll && slices.ContainsFunc(n.Methods, func(m *model.Method) bool { return !n.Tells(m) }) {
+		comment += " It has methods with results only if the directive has tell=all."
+	}
+	e.comment(comment, n.Tell(), which, n.Name, n.ClientType())
+	f.Type().Id(n.Tell()).Struct(jen.Id("ref").Op("*").Add(codegen("Ref")))
+	for _, m := range n.Methods {
+		if n.Tells(m) {
+			e.tellMethod(n, m)
+		}
+	}
+}
+
+// refs emits the methods that make references to entities or to a singleton, and those that list
+// entities.
+func (e clientEmitter) refs(n *model.Entity) {
+	f := e.file
 	opts := jen.Id("opts").Op("...").Add(shard("CallOption"))
 	recv := jen.Id("c").Op("*").Id(n.ClientType())
 	var id, passed []jen.Code // neither of a singleton
@@ -62,31 +104,52 @@ func (e clientEmitter) client(n *model.Entity) {
 	for _, f := range n.Indexes() {
 		e.findBy(n, f)
 	}
+}
 
-	which := "one"
-	if n.Singleton {
-		which = "the"
+// poolRefs emits the methods that make references to a pool's instances.
+func (e clientEmitter) poolRefs(n *model.Entity) {
+	opts := func() *jen.Statement { return jen.Id("opts").Op("...").Add(shard("CallOption")) }
+	recv := func() *jen.Statement { return jen.Id("c").Op("*").Id(n.ClientType()) }
+	passed := jen.Id("opts").Op("...")
+	invoker := jen.Id("c").Dot("invoker")
+	choose := func(choice string, key jen.Code) *jen.Statement {
+		return codegen("NewPoolRef").Call(invoker.Clone(), codegen("Pool"+choice), key, passed.Clone())
 	}
-	e.comment("%s is a reference to %s %s at any node. It is made by [%s.Ref] and safe for concurrent use.", n.Ref(), which, n.Name, n.ClientType())
-	f.Type().Id(n.Ref()).Struct(jen.Id("ref").Op("*").Add(codegen("Ref")))
-	for _, m := range n.Methods {
-		e.refMethod(n, m)
-	}
-
-	if !n.HasTell() {
-		return
-	}
-	comment := "%s is a reference to %s %s for calls without an answer. It is made by [%s.Tell] and safe for concurrent use. Its methods return an error only if the call was not sent."
-	if !n.TellAll && slices.ContainsFunc(n.Methods, func(m *model.Method) bool { return !n.Tells(m) }) {
-		comment += " It has methods with results only if the directive has tell=all."
-	}
-	e.comment(comment, n.Tell(), which, n.Name, n.ClientType())
-	f.Type().Id(n.Tell()).Struct(jen.Id("ref").Op("*").Add(codegen("Ref")))
-	for _, m := range n.Methods {
-		if n.Tells(m) {
-			e.tellMethod(n, m)
+	one := func(name string, param, ref *jen.Statement) {
+		params := []jen.Code{opts()}
+		if param != nil {
+			params = []jen.Code{param, opts()}
 		}
+		e.file.Func().Params(recv()).Id(name).Params(params...).Id(n.Ref()).Block(
+			jen.Return(jen.Id(n.Ref()).Values(field("ref", ref))),
+		)
 	}
+	e.comment("Any returns a reference whose calls go each to an instance that is free: one at this process if it is idle, else the better one of two. A call that has not begun goes to another instance if its own is lost or overloaded.")
+	one("Any", nil, choose("Any", jen.Lit("")))
+	e.comment("Near is like Any, but prefers instances at this process also while they are busy.")
+	one("Near", nil, choose("Near", jen.Lit("")))
+	e.comment("Key returns a reference whose calls go to the same instance for the same key, as long as the number of instances stays.")
+	one("Key", jen.Id("key").String(), choose("Key", jen.Id("key")))
+	e.comment("At returns a reference to instance i, from 0. While there is no such instance, calls wait for it.")
+	one("At", jen.Id("i").Int(), codegen("NewInstanceRef").Call(invoker.Clone(), jen.Id("i"), passed.Clone()))
+	e.comment("Each yields references to all instances, in order. It yields none before the pool has its first instance.")
+	e.file.Func().Params(recv()).Id("Each").Params(opts()).Qual("iter", "Seq2").Types(jen.Int(), jen.Id(n.Ref())).Block(
+		jen.Return(jen.Func().Params(jen.Id("yield").Func().Params(jen.Int(), jen.Id(n.Ref())).Bool()).Block(
+			jen.For(jen.List(jen.Id("i"), jen.Id("ref")).Op(":=").Range().Add(codegen("PoolRefs").Call(invoker.Clone(), passed.Clone()))).Block(
+				jen.If(jen.Op("!").Id("yield").Call(jen.Id("i"), jen.Id(n.Ref()).Values(field("ref", jen.Id("ref"))))).Block(jen.Return()),
+			),
+		)),
+	)
+	if n.HasTell() {
+		e.comment("Tell is like Any, but its reference makes calls without an answer.")
+		e.file.Func().Params(recv()).Id("Tell").Params(opts()).Id(n.Tell()).Block(
+			jen.Return(jen.Id(n.Tell()).Values(field("ref", choose("Any", jen.Lit(""))))),
+		)
+	}
+	e.comment("API is like Any, but returns the interface, so that tests can pass a plain struct.")
+	e.file.Func().Params(recv()).Id("API").Params().Id(n.API()).Block(
+		jen.Return(jen.Id("c").Dot("Any").Call()),
+	)
 }
 
 // list emits the method that lists the entities.

@@ -19,7 +19,7 @@ func File(pkg *model.Package) ([]byte, error) {
 			{client, apiEmitter{e}.api},
 			{client, clientEmitter{e}.client},
 			{client, journalEmitter{e}.followers},
-			{client && !entity.Singleton, extractorEmitter{e}.extractor},
+			{client && entity.HasID(), extractorEmitter{e}.extractor},
 			{client, addressedEmitter{e}.addressed},
 			{host, hostEmitter{e}.host},
 			{client, hostEmitter{e}.kind},

@@ -17,6 +17,8 @@ type hostEmitter struct{ *emitter }
 func (e hostEmitter) host(n *model.Entity) {
 	if n.Singleton {
 		e.comment("%s lets n host the cluster's %s. It must be called before n starts. Each activation at n calls factory, which returns an instance without state.", n.Host(), n.Name)
+	} else if n.Pool {
+		e.comment("%s lets n host instances of the pool %s. It must be called before n starts. Each activation at n calls factory.", n.Host(), n.Name)
 	} else {
 		e.comment("%s lets n host %s entities. It must be called before n starts. Each activation calls factory, which returns an entity without state.", n.Host(), n.Name)
 	}
@@ -157,7 +159,13 @@ func (e hostEmitter) kind(n *model.Entity) {
 	if n.Singleton {
 		list = append(list, field("Singleton", jen.True()))
 	}
-	if n.Hash == nil {
+	if n.Pool {
+		list = append(list, field("Pool", jen.True()))
+		if again := again(n); len(again) > 0 {
+			list = append(list, field("Again", jen.Index().String().Values(again...)))
+		}
+		list = append(list, field("HashName", jen.Lit(model.PoolHash)), field("Hash", codegen("PoolHash").Call(jen.Lit(n.Shards))))
+	} else if n.Hash == nil {
 		list = append(list, field("HashName", jen.Lit("xxh64")))
 	} else {
 		list = append(list, field("HashName", jen.Lit(n.Hash.Name)), field("Hash", jen.Id(n.HashFunc())))
@@ -192,6 +200,16 @@ func (e hostEmitter) kind(n *model.Entity) {
 	if n.Hash != nil {
 		e.hash(n)
 	}
+}
+
+// again prints the names of the methods that may run twice.
+func again(n *model.Entity) (names []jen.Code) {
+	for _, m := range sortedMethods(n) {
+		if m.Read {
+			names = append(names, jen.Lit(m.Wire))
+		}
+	}
+	return names
 }
 
 func sortedMethods(n *model.Entity) []*model.Method {

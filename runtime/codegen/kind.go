@@ -16,6 +16,11 @@ type Kind struct {
 	// Singleton means that the kind has one instance in a cluster, and one shard. The singleton
 	// manager chooses its node, not the allocation of shards.
 	Singleton bool
+	// Pool means that the kind is a pool: instance i is the entity with id i, alone in the shard of
+	// number i. Its Hash is that of [PoolHash].
+	Pool bool
+	// Again has the names of a pool's methods that may run twice: those that change no state.
+	Again []string
 	// HashName names the shard function: "xxh64", or "splitmix64(package.Func)" for a user's
 	// function. Hash is that function; nil means XXH64 of the id's bytes.
 	HashName string

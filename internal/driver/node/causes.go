@@ -171,9 +171,9 @@ func (e *overload) Unwrap() error { return e.cause }
 
 var errNoLease = errors.New("the singleton's lease is over (retry: its next instance takes the call)")
 
-// errSingletonStays is the error of Passivate and Forget in a singleton. Its tasks would run beside
+// errSingletonStays is the error of Passivate and Forget in a singleton or a pool. Its tasks would run beside
 // those of the next instance.
-var errSingletonStays = errors.New("a singleton lives as long as its node may run it (return an error from a task to start it again)")
+var errSingletonStays = errors.New("an instance of a singleton or a pool lives as long as its node may run it (return an error from a task to start it again)")
 
 type failure struct {
 	method string

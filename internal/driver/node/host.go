@@ -222,6 +222,9 @@ func (h *Host) Holds() bool {
 func (h *Host) lost(e *region.Entity) {
 	if e.Value != nil {
 		h.active.Add(-1)
+		if h.Desc.Pool {
+			h.Parts.renew((*shardEnv)(hostedOf(e)).part())
+		}
 	}
 	if d := hostedOf(e).Durable; d != nil {
 		d.lost(e)
@@ -316,7 +319,7 @@ func NewHost(drv *Driver, k *Kind, desc codegen.Host, settings Settings) (*Host,
 	if desc.Durable {
 		h.methods[wire.MethodDead] = &hostedMethod{run: codegen.Run(func(any, context.Context) error { return nil }), hidden: true}
 	}
-	if !desc.Singleton {
+	if k.reminds() {
 		maps.Copy(h.methods, builtins())
 	}
 	h.Shards = make([]HostedShard, k.Shards)
@@ -325,13 +328,16 @@ func NewHost(drv *Driver, k *Kind, desc codegen.Host, settings Settings) (*Host,
 		initShard(&h.Shards[i], h, id, cfg, limits)
 		if desc.Durable {
 			h.Shards[i].Durable = newDurableShard(&h.Shards[i])
-		} else if !desc.Singleton {
+		} else if k.reminds() {
 			h.Shards[i].volatile = &volatileReminders{shard: &h.Shards[i]}
 		}
 	}
 	if desc.Singleton {
 		h.Instance = singlehost.NewInstance(&h.Shards[0].Shard, (*singletonHome)(&h.Shards[0]))
 		cfg.Keeps = h.Instance.KeepLocked
+	}
+	if desc.Pool {
+		h.Parts = NewParts(drv, len(h.Shards), h.runInstance)
 	}
 	return h, nil
 }

@@ -28,7 +28,8 @@ type Kind struct {
 	Counts *counting.Type
 	// Host is nil if the kind is only called. Host and Encodes are set before Start.
 	Host    *Host
-	Encodes bool // local calls are encoded too, because they commit or are intercepted
+	Pool    *Pool // of a pool that can be called; else nil
+	Encodes bool  // local calls are encoded too, because they commit or are intercepted
 }
 
 func newKind(drv *Driver, desc codegen.Kind) *Kind {
@@ -41,6 +42,9 @@ func newKind(drv *Driver, desc codegen.Kind) *Kind {
 	k.routes, k.shift = make([]Route, k.Shards), uint8(64-bits.TrailingZeros32(k.Shards))
 	for i := range k.routes {
 		k.routes[i].init(k, k.Shards+uint32(i))
+	}
+	if desc.Pool {
+		k.Pool = newPool(k)
 	}
 	return k
 }
@@ -81,6 +85,9 @@ func (k *Kind) adopt(old, t *placement.Table) {
 		return // invoker.giveUp reports this when a call runs out of time
 	}
 	k.Driver.Data.Follow(old, t, k.Desc.Name)
+	if k.Pool != nil {
+		k.Pool.follow(part)
+	}
 }
 
 // Found sets the home of a singleton in its route and, unless hosts is set, in its shard at this
@@ -111,6 +118,8 @@ func checkKind(k *codegen.Kind) error {
 	}
 	if k.Singleton && k.Shards != 1 {
 		errs = append(errs, fmt.Errorf("type %s: a singleton has one shard, not %d (run go generate again?)", k.Name, k.Shards))
+	} else if k.Pool && (k.Singleton || k.Durable || k.Stateful || k.Hash == nil) {
+		errs = append(errs, fmt.Errorf("type %s: incomplete description of a pool (run go generate again?)", k.Name))
 	} else if err := placement.CheckShards(k.Shards); err != nil {
 		errs = append(errs, fmt.Errorf("type %s: %w", k.Name, err))
 	}

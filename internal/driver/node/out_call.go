@@ -18,6 +18,7 @@ type outCall struct {
 	Ref     *codegen.Ref
 	Method  string
 	Command *sentCommand // of a call to a durable type; nil otherwise
+	again   bool         // of a pool: the method may run twice
 }
 
 func (c *outCall) sent() *calls.Command {
@@ -31,7 +32,7 @@ func (c *outCall) sent() *calls.Command {
 }
 
 // repeats reports whether the call does no harm if it runs twice.
-func (c *outCall) repeats() bool { return c.lists() || c.Method == wire.MethodFire }
+func (c *outCall) repeats() bool { return c.again || c.lists() || c.Method == wire.MethodFire }
 
 // lists reports whether the call asks a shard for a page of ids.
 func (c *outCall) lists() bool { return c.Ref.ID == "" }

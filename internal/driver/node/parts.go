@@ -23,6 +23,14 @@ type Parts struct {
 type partRun struct {
 	cancel context.CancelFunc
 	ended  chan struct{}
+
+	// Of an instance of a pool, guarded by Parts.mu.
+	ctx   context.Context    // that of run
+	life  context.Context    // of the tasks; nil means that none was started
+	end   context.CancelFunc // ends life
+	tasks sync.WaitGroup
+	over  bool          // no task starts any more
+	anew  chan struct{} // has an element when the instance was dropped
 }
 
 // NewParts returns n parts. The context of run ends when the shard begins to move or the process ends.
@@ -51,12 +59,16 @@ func (p *Parts) startLocked(part int) {
 		return
 	}
 	ctx, cancel := context.WithCancel(p.driver.Context)
-	r := &partRun{cancel, make(chan struct{})}
+	r := &partRun{cancel: cancel, ended: make(chan struct{}), ctx: ctx, anew: make(chan struct{}, 1)}
 	p.running[part] = r
 	p.driver.Group.Go(func() {
 		ended := false
 		defer func() { // also after runtime.Goexit
 			cancel()
+			p.mu.Lock()
+			r.over = true
+			p.mu.Unlock()
+			r.tasks.Wait()
 			close(r.ended)
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -81,6 +93,52 @@ func (p *Parts) again(part int) {
 	if p.here[part] {
 		p.startLocked(part)
 	}
+}
+
+// start starts a task of a part that runs. The task's context ends with the part, or by renew. start
+// reports false if the part ends.
+func (p *Parts) start(part int, task func(ctx context.Context)) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.running[part]
+	if r == nil || r.over || r.ctx.Err() != nil {
+		return false
+	}
+	if r.life == nil {
+		r.life, r.end = context.WithCancel(r.ctx)
+	}
+	life := r.life
+	r.tasks.Add(1)
+	p.driver.Group.Go(func() {
+		defer r.tasks.Done()
+		task(life)
+	})
+	return true
+}
+
+// renew ends the tasks of a part, whose entity has lost its value.
+func (p *Parts) renew(part int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.running[part]
+	if r == nil {
+		return
+	}
+	if r.life != nil {
+		r.end()
+		r.life = nil
+	}
+	select {
+	case r.anew <- struct{}{}:
+	default:
+	}
+}
+
+// renewed returns a channel that gets an element when the entity of a part that runs was dropped.
+func (p *Parts) renewed(part int) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.running[part].anew
 }
 
 // wait waits until a part that is not placed here does not run.

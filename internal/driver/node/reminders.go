@@ -25,7 +25,7 @@ const lookRetry = time.Second
 
 // Errors of reminders; package shard has their documentation.
 var (
-	ErrNoReminders = errors.New("reminders need the context of a turn of an entity that is no singleton (use the context of the method, before it returns)")
+	ErrNoReminders = errors.New("reminders need the context of a turn of an entity that is no singleton and no pool (use the context of the method, before it returns)")
 	ErrTryAgain    = errors.New("try again")
 )
 
@@ -97,7 +97,7 @@ func reminded(ctx context.Context) (remindedTurn, error) {
 }
 
 // reminds reports whether entities of the kind have reminders.
-func (k *Kind) reminds() bool { return !k.Desc.Singleton }
+func (k *Kind) reminds() bool { return !k.Desc.Singleton && !k.Desc.Pool }
 
 func (r *durableTurn) whose() *turn    { return &r.turn }
 func (r *durableTurn) now() int64      { return r.tenure.StoreNow() }
@@ -312,7 +312,7 @@ func (p invoker) schedule(ctx context.Context, r *codegen.Ref, delay *codegen.De
 	case odd.Err != nil:
 		err = odd.Err
 	case err == nil && !p.kind.reminds():
-		err = fmt.Errorf("type %s has no reminders, because it is a singleton", p.kind.Desc.Name)
+		err = fmt.Errorf("type %s has no reminders, because it is a singleton or a pool", p.kind.Desc.Name)
 	}
 	if err != nil {
 		return p.fail(r, method, calls.NotExecuted, err)

@@ -53,7 +53,7 @@ func endWith(ctx context.Context, what string, after uint32) error {
 	if t == nil {
 		return fmt.Errorf("%s: %w", what, errNoTurn)
 	}
-	if t.shard().Host.Instance != nil {
+	if t.shard().Host.Instance != nil || t.shard().Host.Desc.Pool {
 		return fmt.Errorf("%s %s: %w", what, t.shard().ID.Kind, errSingletonStays)
 	}
 	if after == forgetAfter && t.shard().Durable != nil {
@@ -67,8 +67,11 @@ func endWith(ctx context.Context, what string, after uint32) error {
 
 func StartTask(ctx context.Context, task func(context.Context) error) error {
 	t := turnOf(ctx)
+	if t != nil && t.shard().Host.Desc.Pool {
+		return t.shard().startTask(task)
+	}
 	if t == nil || t.shard().Host.Instance == nil {
-		return fmt.Errorf("start a task: %w (pass the context of a singleton's method or OnActivate)", ErrNotSingleton)
+		return fmt.Errorf("start a task: %w (pass the context of a singleton's or a pool's method or OnActivate)", ErrNotSingleton)
 	}
 	s := t.shard()
 	start := s.Host.Instance.Go

@@ -90,9 +90,9 @@ func (a *adoption) gone(line int, what, path, renamed, lost string) {
 }
 
 func (a *adoption) kind(old *Contract, before, k *Kind) *Kind {
-	next := &Kind{Name: k.Name, ID: k.ID, Hash: k.Hash, Shards: k.Shards, Singleton: k.Singleton, Durable: k.Durable, Version: k.Version, TTL: k.TTL}
+	next := &Kind{Name: k.Name, ID: k.ID, Hash: k.Hash, Shards: k.Shards, Singleton: k.Singleton, Pool: k.Pool, Durable: k.Durable, Version: k.Version, TTL: k.TTL}
 	if before == nil {
-		before = &Kind{Name: k.Name, ID: k.ID, Hash: k.Hash, Shards: k.Shards, Singleton: k.Singleton, Durable: k.Durable}
+		before = &Kind{Name: k.Name, ID: k.ID, Hash: k.Hash, Shards: k.Shards, Singleton: k.Singleton, Pool: k.Pool, Durable: k.Durable}
 	}
 	changed := func(what string, was, is any) {
 		if was != is {
@@ -104,7 +104,7 @@ func (a *adoption) kind(old *Contract, before, k *Kind) *Kind {
 				"kind %s: its %s was %v and is %v: %s", k.Name, what, was, is, why)
 		}
 	}
-	if before.Singleton != k.Singleton {
+	if before.Singleton != k.Singleton || before.Pool != k.Pool {
 		changed("form", form(before), form(k))
 	} else {
 		changed("id", before.ID, k.ID)
@@ -150,6 +150,8 @@ func form(k *Kind) string {
 		return "durable singleton"
 	case k.Singleton:
 		return "singleton"
+	case k.Pool:
+		return "pool"
 	case k.Durable:
 		return "durable entity"
 	}

@@ -74,7 +74,7 @@ func (b *breaks) kind(old, now *Kind) {
 			b.add("kind "+old.Name, fmt.Sprintf("%s was %v, is %v", what, was, is), who)
 		}
 	}
-	if changed("form", form(old), form(now)); old.Singleton != now.Singleton {
+	if changed("form", form(old), form(now)); old.Singleton != now.Singleton || old.Pool != now.Pool {
 		return // another generated client calls it
 	}
 	changed("id", old.ID, now.ID)

@@ -22,6 +22,7 @@ type Kind struct {
 	Hash      string // the shard function
 	Shards    int
 	Singleton bool
+	Pool      bool // its ids are numbers of instances
 	Durable   bool // its state is in the store, and outlives programs
 	Version   int  // of a durable kind's state; 0 means 1
 	TTL       int  // minutes without a commit, after which a durable entity expires; 0 means never

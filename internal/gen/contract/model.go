@@ -91,12 +91,15 @@ var idForms = map[model.IDForm]string{
 }
 
 func (o *source) kind(e *model.Entity) *Kind {
-	k := &Kind{Name: e.Kind, ID: idForms[e.ID.Form], Hash: "xxh64", Shards: e.Shards, Singleton: e.Singleton, Durable: e.Durable, Version: e.Version, TTL: int(e.TTL / time.Minute)}
+	k := &Kind{Name: e.Kind, ID: idForms[e.ID.Form], Hash: "xxh64", Shards: e.Shards, Singleton: e.Singleton, Pool: e.Pool, Durable: e.Durable, Version: e.Version, TTL: int(e.TTL / time.Minute)}
 	if e.Hash != nil {
 		k.Hash = e.Hash.Name
 	}
-	if e.Singleton {
+	if !e.HasID() {
 		k.ID = ""
+	}
+	if e.Pool {
+		k.Hash = model.PoolHash
 	}
 	for i := range e.State {
 		f := &e.State[i]

@@ -118,6 +118,9 @@ func (r *reader) kindFact(line int, name string, words []string, retired bool) b
 	case len(words) == 1 && words[0] == "singleton":
 		k.Singleton, k.Shards, k.Hash = true, 1, "xxh64"
 		return true
+	case len(words) == 1 && words[0] == "pool":
+		k.Pool, k.Hash = true, model.PoolHash
+		return true
 	case len(words) == 1 && words[0] == "durable":
 		k.Durable = true
 		return true

@@ -72,6 +72,9 @@ func formatKind(k *Kind, add func(retired bool, fields ...any)) {
 	add(k.Retired, "kind", k.Name)
 	if k.Singleton {
 		add(false, "kind", k.Name, "singleton")
+	} else if k.Pool {
+		add(false, "kind", k.Name, "pool")
+		add(false, "kind", k.Name, "shards", k.Shards)
 	} else {
 		add(false, "kind", k.Name, "id", k.ID)
 		add(false, "kind", k.Name, "shards", k.Shards)

@@ -48,7 +48,7 @@ func (s *addresses) addressed(n *model.Entity, m *marked, from *types.Package, i
 			a = &address{field: field, entity: n.Name, want: id}
 			s.byField[field] = a
 		}
-		if n.Singleton || !types.Identical(field.Type(), id) {
+		if !n.HasID() || !types.Identical(field.Type(), id) {
 			continue
 		}
 		a.used = true

@@ -17,6 +17,8 @@ type marked struct {
 
 func (m *marked) singleton() bool { return m.directive.Name == "singleton" }
 
+func (m *marked) pool() bool { return m.directive.Name == "pool" }
+
 type methodDirective struct {
 	directive ast.Directive
 	used      bool // it stands at a method of an entity
@@ -148,6 +150,8 @@ func (s *directives) fit(m *marked) bool {
 	object, spec, name, a := m.object, m.spec, m.object.Name(), "an entity"
 	if m.singleton() {
 		a = "a singleton"
+	} else if m.pool() {
+		a = "a pool"
 	}
 	_, isStruct := spec.Type.(*ast.StructType)
 	switch {
@@ -259,7 +263,7 @@ func declaresForeign(m markedError) bool {
 
 // The names of directives, without //shard:.
 var (
-	entityDirectives = []string{"entity", "singleton"}
+	entityDirectives = []string{"entity", "singleton", "pool"}
 	methodDirectives = []string{"ignore", "read", "tell"}
 	allDirectives    = slices.Concat(entityDirectives, methodDirectives, []string{"error", oneofDirective})
 )

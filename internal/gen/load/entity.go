@@ -38,6 +38,10 @@ func (s *fieldReader) fields(m *marked) types.Type {
 			untagged = append(untagged, f)
 		case tag == "id" && n.Singleton:
 			s.add(f.Pos(), CodeTag, "remove the tag: there is one in a cluster, and its clients name no id", "%s.%s: a singleton has no id", n.Name, f.Name())
+		case tag == "id" && n.Pool:
+			s.add(f.Pos(), CodeTag, "remove the tag, and call shard.Instance in a method", "%s.%s: an instance of a pool has a number and no id", n.Name, f.Name())
+		case tag == "state" && n.Pool:
+			s.add(f.Pos(), CodeTag, "remove the tag, or write //shard:entity", "%s.%s: a pool keeps no state", n.Name, f.Name())
 		case tag == "id" && n.ID.Field != "":
 			s.add(f.Pos(), CodeIDTwice, "keep one", "%s: %s and %s are both tagged id", n.Name, n.ID.Field, f.Name())
 		case tag == "id":
@@ -218,7 +222,7 @@ func (s *fieldReader) untaggedField(f *types.Var) {
 	_, r := s.crossing.of(f.Type())
 	switch {
 	case isNothing(f.Type()):
-	case r == nil && n.ID.Field == "" && !n.Singleton && looksLikeID(n, f):
+	case r == nil && n.ID.Field == "" && n.HasID() && looksLikeID(n, f):
 		s.add(f.Pos(), CodeUntagged, "tag it `shard:\"id\"` to find the entity's id in it, or `shard:\"state\"` if it is something else", why, subject)
 	case r == nil:
 		s.add(f.Pos(), CodeUntagged, "tag it `shard:\"state\"` to keep it, or `shard:\"-\"` to set it in the factory", why, subject)

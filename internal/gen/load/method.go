@@ -167,7 +167,7 @@ func (s *methodReader) message(f *types.Func, d *methodDirective) {
 		TellOnly: tellOnly,
 		Read:     read,
 	}
-	if read && !n.Durable {
+	if read && !n.Durable && !n.Pool {
 		s.add(d.directive.Slash, CodeMisplaced, "remove it: a call of a type that is not durable waits for no store", "//shard:read: %s is not durable", n.Name)
 	}
 	if tellOnly && results.Len() > 1 {

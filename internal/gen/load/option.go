@@ -24,6 +24,7 @@ const (
 
 var options = map[string][]string{
 	"entity":    {"name", "shards", "hash", "durable", "ttl", "version", "keep", "snapshot", "client", "json", "tell"},
+	"pool":      {"name", "shards", "client", "json", "tell"},
 	"singleton": {"name", "durable", "version", "keep", "snapshot", "client", "json", "tell"},
 }
 
@@ -102,6 +103,9 @@ func optionRemedy(m *marked, key string) string {
 		return "remove it: a singleton lives as long as its cluster, also without calls"
 	}
 	if slices.Contains(options["entity"], key) {
+		if m.pool() {
+			return "remove it: a pool keeps no state, and its instances have numbers"
+		}
 		return "remove it: a singleton is one instance"
 	}
 	if meant := nearest(strings.ToLower(key), known); meant != "" {

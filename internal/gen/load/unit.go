@@ -41,7 +41,7 @@ func loadPackage(r *report, p *packages.Package, l *loader, claimed map[string]s
 	s.findDirectives()
 	for _, m := range s.marked {
 		s.entities[m.object] = true
-		n := &model.Entity{Name: m.object.Name(), Singleton: m.singleton()}
+		n := &model.Entity{Name: m.object.Name(), Singleton: m.singleton(), Pool: m.pool()}
 		for _, name := range append(n.Exported(), n.Message()) {
 			s.expected[name] = true
 		}
@@ -75,6 +75,7 @@ func (s *unit) entity(m *marked) *model.Entity {
 	if m.singleton() {
 		n.Singleton, n.Shards = true, 1
 	}
+	n.Pool = m.pool()
 	h := s.clients.unit(n, m)
 	id := (&fieldReader{s, n, h}).fields(m)
 	(&optionReader{s, n, m, h, id}).readOptions()

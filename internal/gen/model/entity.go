@@ -7,12 +7,13 @@ import (
 	"time"
 )
 
-// An Entity is a struct with a shard:entity or a shard:singleton directive.
+// An Entity is a struct with a directive shard:entity, shard:singleton or shard:pool.
 type Entity struct {
 	Name      string        // the struct's
 	Kind      string        // on the wire
 	Client    string        // path of the package that its client is in; "" means the entity's own package
 	Singleton bool          // a cluster has one, and it has no id
+	Pool      bool          // its instances are numbered, one a shard
 	Shards    int           // a power of two
 	JSON      bool          // its messages have a form in JSON, for gateways and CallRaw
 	Version   int           // of a durable entity's state; 0 means 1
@@ -55,6 +56,9 @@ type Hash struct {
 	Func string // of the client's package
 	Name string // of the mixed function, on the wire: splitmix64(example.com/shop.ByWarehouse)
 }
+
+// PoolHash is the name of a pool's shard function on the wire.
+const PoolHash = "pool"
 
 // An ID is the field that identifies an entity within its kind.
 type ID struct {
@@ -162,7 +166,10 @@ func (e *Entity) Ref() string { return e.Name + "Ref" }
 func (e *Entity) Tell() string { return e.Name + "Tell" }
 
 // Reminds reports whether the entity can have reminders.
-func (e *Entity) Reminds() bool { return !e.Singleton && e.HasTell() }
+func (e *Entity) Reminds() bool { return e.HasID() && e.HasTell() }
+
+// HasID reports whether callers name an entity by its id: it is neither a singleton nor a pool.
+func (e *Entity) HasID() bool { return !e.Singleton && !e.Pool }
 
 // Self returns the name of the function that returns the reference for tells to the own entity.
 func (e *Entity) Self() string { return e.Name + "Self" }
@@ -258,7 +265,7 @@ func (e *Entity) exportedByClient() []string {
 	if e.Reminds() {
 		names = append(names, e.Self())
 	}
-	if !e.Singleton {
+	if e.HasID() {
 		names = append(names, e.Extractor())
 	}
 	if len(e.Addressed) > 0 {

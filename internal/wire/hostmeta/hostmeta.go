@@ -39,6 +39,16 @@ func Hosts(m membership.Member, kind string) bool { return has(m, EntityKey(kind
 // HostsSingleton reports whether the member hosts the singleton.
 func HostsSingleton(m membership.Member, kind string) bool { return has(m, SingletonKey(kind)) }
 
+// IsPool reports whether a member announces the type as a pool.
+func IsPool(v *membership.View, kind string) bool {
+	return v != nil && slices.ContainsFunc(v.ByAge, func(m membership.MemberView) bool {
+		return slices.ContainsFunc(m.Meta, func(kv membership.KeyValue) bool {
+			hash, ok := Value(kv.Value, Hash)
+			return ok && hash == PoolHash && (kv.Key == EntityKey(kind) || kv.Key == ProxyKey(kind))
+		})
+	})
+}
+
 func has(m membership.Member, key string) bool {
 	return slices.ContainsFunc(m.Meta, func(kv membership.KeyValue) bool { return kv.Key == key })
 }

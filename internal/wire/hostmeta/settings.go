@@ -14,6 +14,9 @@ const (
 	Package = "package" // the import path of the struct
 )
 
+// PoolHash is the name of a pool's shard function.
+const PoolHash = "pool"
+
 // Value returns one setting of an announcement, which is a list of "name=value" separated by
 // spaces. ok is false if the announcement lacks the setting, because the member is of another
 // release or does not host the type.

@@ -1,0 +1,93 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/driver/singlehost"
+	"github.com/shardgen/shardgen/internal/util/tasks"
+)
+
+// Pauses before an instance that could not be activated is activated again, or a task that failed runs
+// again.
+const (
+	instancePause    = time.Second
+	instancePauseMax = time.Minute
+	instanceLook     = 10 * time.Second
+)
+
+// runInstance keeps the instance of a pool active until ctx ends.
+func (h *Host) runInstance(ctx context.Context, i int) {
+	s, anew, pause := &h.Shards[i], h.Parts.renewed(i), instancePause
+	for h.driver.WaitLease(ctx) == nil {
+		err := s.activateInstance(strconv.Itoa(i))
+		if err == nil {
+			pause = instancePause
+			select {
+			case <-anew:
+			case <-time.After(instanceLook): // an activation by a call may have failed
+			case <-ctx.Done():
+				return
+			}
+			continue
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		h.driver.Limiter.Warn(h.driver.Logger, "an instance of a pool is not active, and is activated again", h.Desc.Name, "", "kind", h.Desc.Name, "instance", i, "after", pause, "err", err)
+		if !tasks.Rest(ctx, pause) {
+			return
+		}
+		pause = min(2*pause, instancePauseMax)
+	}
+}
+
+// activateInstance activates the shard's entity, unless it is active or runs a turn.
+func (s *HostedShard) activateInstance(id string) (err error) {
+	s.Mu.Lock()
+	e := s.Core.Take(id, s.driver().Clock.Load())
+	s.Mu.Unlock()
+	switch {
+	case e == nil:
+		return nil // a call activates it, or the shard moves
+	case e.Value != nil:
+		s.FinishTurn(e)
+		return nil
+	}
+	(*rememberedHome)(s).Activate(e, func(failed error) { err = failed })
+	return err
+}
+
+var errTaskExited = errors.New("runtime.Goexit in a task")
+
+// startTask starts a task of the shard's instance, in the instance's turn.
+func (s *HostedShard) startTask(task singlehost.Task) error {
+	started := s.Host.Parts.start((*shardEnv)(s).part(), func(life context.Context) {
+		pause := instancePause
+		for {
+			began, err := time.Now(), errTaskExited
+			r := &taskRun{home: s, kind: s.ID.Kind, log: s.driver().Logger, life: life, task: task}
+			r.run(func(failed error) { err = failed })
+			if err == nil {
+				return
+			}
+			if time.Since(began) > instancePauseMax {
+				pause = instancePause
+			}
+			s.driver().Logger.Log(life, slog.LevelWarn, "a task of a pool's instance has failed, and runs again",
+				"kind", s.ID.Kind, "instance", (*shardEnv)(s).part(), "after", pause, "err", err)
+			if !tasks.Rest(life, pause) {
+				return
+			}
+			pause = min(2*pause, instancePauseMax)
+		}
+	})
+	if !started {
+		return fmt.Errorf("start a task of %s: %w: the instance at %s is ending", s.ID.Kind, ErrClosed, s.driver().Local.Name)
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package codegen
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"math/bits"
+	"strconv"
+)
+
+// A PoolChoice says which instance of a pool a call goes to.
+type PoolChoice uint8
+
+// The choices of an instance, made for each call.
+const (
+	PoolAny  PoolChoice = iota // one at this process if it is idle, else the better one of two
+	PoolNear                   // one at this process, or as PoolAny if there is none
+	PoolKey                    // the same for calls with one key, while the number of instances stays
+)
+
+// A PoolInvoker is an Invoker of a pool.
+type PoolInvoker interface {
+	Invoker
+	// Choose returns the Invoker of references that choose an instance for each call. key is only
+	// for PoolKey.
+	Choose(choice PoolChoice, key string) Invoker
+	// Instances returns the number of instances, or 0 if none is known.
+	Instances() int
+}
+
+// PoolHash returns the shard function of a pool with that number of shards, a power of two. It gives
+// each instance its own shard.
+func PoolHash(shards int) func(id string) (uint64, error) {
+	return func(id string) (uint64, error) {
+		i, err := strconv.Atoi(id)
+		if err != nil || i < 0 || i >= shards || strconv.Itoa(i) != id {
+			return 0, fmt.Errorf("instance %.40q: want a number from 0 to %d", id, shards-1)
+		}
+		return uint64(i) << (64 - (bits.Len(uint(shards)) - 1)), nil
+	}
+}
+
+var errNotPool = errors.New("the caller cannot choose an instance of a pool (use a Node or a Conn)")
+
+// NewPoolRef returns a reference to a pool that chooses an instance for each call. If err is not nil,
+// every call fails with it.
+func NewPoolRef(by Invoker, choice PoolChoice, key string, opts ...CallOption) *Ref {
+	pool, ok := by.(PoolInvoker)
+	if !ok {
+		return NewRef(by, "any", errNotPool, opts...)
+	}
+	return NewRef(pool.Choose(choice, key), "any", nil, opts...)
+}
+
+// NewInstanceRef returns a reference to instance i of a pool.
+func NewInstanceRef(by Invoker, i int, opts ...CallOption) *Ref {
+	return NewRef(by, strconv.Itoa(i), nil, opts...)
+}
+
+// PoolRefs yields references to the instances of a pool that there are when it begins.
+func PoolRefs(by Invoker, opts ...CallOption) iter.Seq2[int, *Ref] {
+	return func(yield func(int, *Ref) bool) {
+		pool, ok := by.(PoolInvoker)
+		if !ok {
+			return
+		}
+		for i := range pool.Instances() {
+			if !yield(i, NewInstanceRef(by, i, opts...)) {
+				return
+			}
+		}
+	}
+}
