@@ -49,7 +49,7 @@ func TestRun(t *testing.T) {
 		{"gone", "package x\n", []string{"./..."}, exitWrong, "", "SG612: kind Thing"},
 		{"gone for good", "package x\n", []string{"contract", "rm", "Thing"}, exitOK, "", ""},
 		{"no entity", "package x\n", []string{"./..."}, exitOK, "", ""}, // the output goes
-		{"still none", "package x\n", nil, exitWrong, "", "no //shard:entity or //shard:singleton found"},
+		{"still none", "package x\n", nil, exitWrong, "", "no //shard:entity, //shard:singleton or //shard:pool found"},
 		{"left out", "//go:build special\n\n" + good, nil, exitWrong, "", "the one at x.go:7:1 is built when special: pass -tags"},
 		{"tagged out", "//go:build special\n\n" + good, []string{"-tags", "special"}, exitOK, "", ""},
 		{"built with its tags alone", "//go:build special\n\n" + good, []string{"-tags", "special", "-check"}, exitOK, "", ""},

@@ -110,7 +110,7 @@ func errNothing(o Options, dir string, excluded []load.Excluded) error {
 		e.Pos.Filename = relative(dir, e.Pos.Filename)
 		remedy = "the one at " + e.String() + ": pass -tags, or set GOOS and GOARCH"
 	}
-	return fmt.Errorf("generate %s: no //shard:entity, //shard:pool or //shard:singleton found (%s)", patterns(o.Patterns), remedy)
+	return fmt.Errorf("generate %s: no //shard:entity, //shard:singleton or //shard:pool found (%s)", patterns(o.Patterns), remedy)
 }
 
 func patterns(list []string) string {

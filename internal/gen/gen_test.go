@@ -205,7 +205,7 @@ func TestCannotLoad(t *testing.T) {
 		"empty/x.txt":    "",
 	})
 	for pattern, want := range map[string]string{
-		"./plain":   "no //shard:entity or //shard:singleton found",
+		"./plain":   "no //shard:entity, //shard:singleton or //shard:pool found",
 		"./empty":   "no Go files",
 		"./missing": "missing",
 	} {

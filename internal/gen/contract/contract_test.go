@@ -262,6 +262,36 @@ func TestDurableSingleton(t *testing.T) {
 	}
 }
 
+// TestPool checks that a change between an entity and a pool is refused, and one of a pool's shards.
+func TestPool(t *testing.T) {
+	entity, problems := Parse([]byte(header + "kind A\nkind A hash xxh64\nkind A id string\nkind A shards 64\n"))
+	pool, more := Parse([]byte(header + "kind A\nkind A pool\nkind A shards 64\n"))
+	large, last := Parse([]byte(header + "kind A\nkind A pool\nkind A shards 128\n"))
+	if len(problems)+len(more)+len(last) > 0 {
+		t.Fatal(problems, more, last)
+	}
+	for _, tt := range []struct {
+		old, now *Contract
+		want     string
+	}{
+		{pool, pool, ""},
+		{entity, pool, "form was entity, is pool"},
+		{pool, entity, "form was pool, is entity"},
+		{pool, large, "shards was 64, is 128"},
+	} {
+		got := ""
+		for _, b := range Breaking(tt.old, tt.now) {
+			got += b.What
+		}
+		if got != tt.want {
+			t.Errorf("breaking: got %q, want %q", got, tt.want)
+		}
+		if _, refused := Adopt(tt.old, tt.now); (len(refused) > 0) != (tt.want != "") {
+			t.Errorf("%q: refused with %+v", tt.want, refused)
+		}
+	}
+}
+
 // TestStateVersion checks that the version of a state cannot decrease, and that a change of it is
 // reported as breaking.
 func TestStateVersion(t *testing.T) {
