@@ -200,7 +200,7 @@ func noteHomes(drv *node.Driver, v *vitals, reasons *control.Reasons, now time.T
 // homeless returns the shards that should have a home and have none. Those of a pool are its instances
 // below the highest one with a home, and its first one.
 func homeless(k *placement.TypeTable, pool bool) (numbers []uint32) {
-	has := 0
+	has := min(1, int(k.Shards())) // of those without a home, how many count in a pool
 	for number := k.Shards(); number < 2*k.Shards(); number++ {
 		if e, ok := k.Lookup(number); !ok || e.Home.IsZero() {
 			numbers = append(numbers, number)
@@ -209,7 +209,7 @@ func homeless(k *placement.TypeTable, pool bool) (numbers []uint32) {
 		}
 	}
 	if pool {
-		return numbers[:min(max(has, 1), len(numbers))]
+		return numbers[:has]
 	}
 	return numbers
 }

@@ -58,6 +58,8 @@ func (i inspections) answer(ctx context.Context, r *operator.Request) (a operato
 		}
 	case operator.Dump:
 		a.Result = i.stacks()
+	case operator.SizePool:
+		err = i.node.SizePool(ctx, r.Entity.Kind, int(r.Count))
 	default:
 		a.Entities, err = repairs(i).states(r)
 	}

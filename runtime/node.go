@@ -537,10 +537,10 @@ func (n *Node) Health() Health { return nodeHealth(n, time.Now()) }
 // and "shards moved". The counts begin at New and only grow.
 func (n *Node) Counters() map[string]uint64 { return n.driver.Counters() }
 
-// tickClock advances the coarse clock. Every second it also measures the control loop's delay, may
+// tickClock advances the coarse clock, and samples pools. Every second it also measures the control loop's delay, may
 // stop timing turns, and starts a round of passivation.
 func (n *Node) tickClock() {
-	ticker := time.NewTicker(node.ClockTick)
+	ticker, hosts := time.NewTicker(node.ClockTick), n.hosted()
 	defer ticker.Stop()
 	for {
 		select {
@@ -548,11 +548,16 @@ func (n *Node) tickClock() {
 			return
 		case <-ticker.C:
 		}
+		for _, h := range hosts {
+			if load, ok := h.Sample(); ok {
+				n.control.loop.Post(func() { n.control.member.ToCoordinator(load) })
+			}
+		}
 		if n.driver.Clock.Add(1)%node.TicksASecond != 0 {
 			continue
 		}
 		n.control.pulse.Beat(n.driver.Lease.Now(), n.control.loop.Post)
-		for _, h := range n.hosted() {
+		for _, h := range hosts {
 			h.Second.Notify()
 		}
 	}

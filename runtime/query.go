@@ -15,6 +15,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/measure"
 	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -182,9 +183,30 @@ func (n *Node) PinShards(ctx context.Context, kind string, homes map[uint32]stri
 	if err := coordinator.CheckPins(kind, pins); err != nil {
 		return fail(err)
 	}
+	return n.setPins(ctx, coordinator.SetPins{Type: kind, Pins: pins}, fail)
+}
+
+// SizePool asks for a number of instances of a pool, in place of the number that its load needs; 0 lets
+// the load decide again. The pool then has the nearest number within its [PoolSize], and not less than
+// [Survive] needs. SizePool returns nil when every member that hosts types has confirmed the number,
+// which then survives what pins survive (see [Node.PinShards]). It does not wait for the instances. It
+// may be called at any member.
+func (n *Node) SizePool(ctx context.Context, kind string, instances int) error {
+	fail := func(err error) error { return fmt.Errorf("size pool %s: %w", clip(kind), err) }
+	if instances < 0 || instances > placement.MaxShards {
+		return fail(fmt.Errorf("%d instances: want 0 to %d", instances, placement.MaxShards))
+	}
+	if err := coordinator.CheckPins(kind, nil); err != nil {
+		return fail(err)
+	}
+	return n.setPins(ctx, coordinator.SetPins{Type: kind, Count: new(uint32(instances))}, fail)
+}
+
+func (n *Node) setPins(ctx context.Context, p coordinator.SetPins, fail func(error) error) error {
 	var refused string
 	err := inquire(ctx, n.control, func(id uint64) bool {
-		n.control.member.ToCoordinator(coordinator.SetPins{ID: id, Type: kind, Pins: pins})
+		p.ID = id
+		n.control.member.ToCoordinator(p)
 		return false
 	}, func(_ transport.Address, m coordinator.Message) bool {
 		done, ok := m.(coordinator.PinsSet)
@@ -193,7 +215,7 @@ func (n *Node) PinShards(ctx context.Context, kind string, homes map[uint32]stri
 	})
 	switch {
 	case err != nil:
-		return fail(fmt.Errorf("%w: not every member has confirmed the pins (call PinShards again; repeating a pin has no effect)", err))
+		return fail(fmt.Errorf("%w: not every member has confirmed it (call again; repeating it has no effect)", err))
 	case refused != "":
 		return fail(errors.New(refused))
 	}
@@ -219,7 +241,11 @@ func (n *Node) Load() measure.Load {
 		t := measure.Type{Kind: name, Held: drv.HeldFor(name), Shards: map[string]int{}}
 		if k := drv.ShardTable.Load().Type(name); k != nil {
 			t.Homeless = len(homeless(k, isPool(n, name)))
+			if p := kinds[name].Pool; p != nil {
+				t.Instances = p.Count()
+			}
 		}
+		t.Wanted = n.control.member.Pools()[name]
 		if h := kinds[name].Host; h != nil {
 			node.LoadHosted(&t, h)
 		}

@@ -12,6 +12,7 @@ type loads struct {
 	buffer, limit                           metric.Int64Observable
 	refused, messages, downed, health       metric.Int64Observable
 	shards, homeless, entities, active      metric.Int64Observable
+	instances, wanted                       metric.Int64Observable
 	held, waiting, queued, size             metric.Int64Observable
 	activations, passivations, passivated   metric.Int64Observable
 	movesStarted, movesEnded, movesUnderWay metric.Int64Observable
@@ -29,6 +30,8 @@ func newLoads(m *maker) *loads {
 		health:        m.gauge("shardgen.membership.health", "1", "The node's score of its own health, with a membership table: 0 is healthy, 8 the worst."),
 		shards:        m.gauge("shardgen.shards", "{shard}", "Shards that the node has, receives, or forwards calls for."),
 		homeless:      m.gauge("shardgen.shards.homeless", "{shard}", "Shards without a home, in the node's table."),
+		instances:     m.gauge("shardgen.pool.instances", "{instance}", "Instances of a pool, in the node's table."),
+		wanted:        m.gauge("shardgen.pool.wanted", "{instance}", "Instances that a pool should have, also if its members have no room for them; only at the coordinator's node."),
 		entities:      m.gauge("shardgen.entities", "{entity}", "Entities in the node's shards."),
 		active:        m.gauge("shardgen.entities.active", "{entity}", "Entities with a value in memory."),
 		held:          m.gauge("shardgen.calls.held", "{call}", "Calls of this process that wait for their shards to have a home."),
@@ -77,6 +80,12 @@ func (l *loads) observeType(out metric.Observer, t measure.Type) {
 	of := metric.WithAttributes(kind)
 	out.ObserveInt64(l.held, int64(t.Held), of)
 	out.ObserveInt64(l.homeless, int64(t.Homeless), of)
+	if t.Instances > 0 {
+		out.ObserveInt64(l.instances, int64(t.Instances), of)
+	}
+	if t.Wanted > 0 {
+		out.ObserveInt64(l.wanted, int64(t.Wanted), of)
+	}
 	if t.Activations == nil {
 		return // it is not hosted here
 	}

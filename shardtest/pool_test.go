@@ -378,3 +378,54 @@ func TestPoolIsRefused(t *testing.T) {
 		require.ErrorContains(t, err, "are for types with //shard:pool")
 	}, shardtest.Nodes(1))
 }
+
+// TestPoolFollowsLoad: a pool whose instances are busy has more of them within a minute, no call fails
+// while it grows and shrinks, and it comes back to its minimum.
+func TestPoolFollowsLoad(t *testing.T) {
+	s := &fixture.Shift{}
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		awaitCrew(c, s, 1)
+		l := callCrew(t.Context(), 20*time.Millisecond, false, c.Client()) // 4 callers, each busy for 2/3 of the time
+		began := time.Now()
+		awaitCrew(c, s, 4)
+		require.LessOrEqual(t, time.Since(began), 80*time.Second, "it doubles after 30 s and after 60 s")
+		wanted := 0
+		for _, name := range c.Running() {
+			for _, of := range c.Node(name).Load().Types {
+				if of.Kind == "Crew" {
+					require.Equal(t, 4, of.Instances)
+					wanted += of.Wanted
+				}
+			}
+		}
+		require.Equal(t, 4, wanted, "the coordinator's node tells what is wanted")
+		_, failed := l.end()
+		require.Empty(t, failed)
+		l = callCrew(t.Context(), 0, false, c.Client())
+		for n := 3; n > 0; n-- { // one less every five minutes
+			awaitCrew(c, s, n)
+		}
+		_, failed = l.end()
+		require.Empty(t, failed)
+		require.Empty(t, s.Faults)
+	}, hostCrew(s, shard.PoolSize(1, 6), shard.PerNode(2)), shardtest.Nodes(2))
+}
+
+// TestSizePool: operators ask for a number, which survives the coordinator.
+func TestSizePool(t *testing.T) {
+	s := &fixture.Shift{}
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		awaitCrew(c, s, 1)
+		ctx := t.Context()
+		require.NoError(t, c.Node("n2").SizePool(ctx, "Crew", 3))
+		awaitCrew(c, s, 3)
+		c.Shutdown("n1")
+		awaitCrew(c, s, 3)
+		require.NoError(t, c.Node("n3").SizePool(ctx, "Crew", 0))
+		awaitCrew(c, s, 2)
+		awaitCrew(c, s, 1)
+		require.Empty(t, c.Node("n2").Health().Reasons, "an instance that a pool no longer has misses no home")
+		require.ErrorContains(t, c.Node("n2").SizePool(ctx, "Desk", 3), "no member hosts Desk")
+		require.ErrorContains(t, c.Node("n2").SizePool(ctx, "Crew", -1), "-1 instances")
+	}, hostCrew(s, shard.PoolSize(1, 4), shard.PerNode(2)), shardtest.Nodes(3))
+}

@@ -39,6 +39,7 @@ var (
 	argID     = argument{"ID", "entity", false, func(o *options) *string { return &o.id }}
 	argCallee = argument{"ID", "entity (a singleton has the id singleton)", false, func(o *options) *string { return &o.id }}
 	argMethod = argument{"METHOD", "method", false, func(o *options) *string { return &o.method }}
+	argCount  = argument{"N", "number of instances", true, func(o *options) *string { return &o.count }}
 	argJSON   = argument{"JSON", "arguments", true, func(o *options) *string { return &o.arguments }}
 )
 
@@ -163,6 +164,7 @@ type options struct {
 	kind, id  string
 	method    string
 	arguments string
+	count     string
 	out, from string
 	drop      bool
 	through   string
@@ -322,6 +324,10 @@ var commands = []command{
 		flags: func(f *flag.FlagSet, o *options) {
 			f.BoolVar(&o.withdraw, "withdraw", false, "withdraw the pin: the type's allocation places the shard again")
 		},
+	},
+	{
+		name: "pool", args: []argument{argType, argCount}, timeout: 10 * time.Second, run: pool,
+		about: "Lists the instances of a pool with their members, and why there are so many. With N it asks for N\ninstances, within the pool's bounds, in place of what its load needs; 0 lets the load decide again.\nThe number survives a change of the coordinator, but not a stop of all members at once.",
 	},
 	{
 		name: "rebalance", timeout: 10 * time.Second, run: rebalance,

@@ -54,6 +54,7 @@ Where shards live
   rebalance                    look now which shards should move
   pause                        have no shards move for balance until resume
   resume                       end a pause
+  pool TYPE [N]                list the instances of a pool, or ask for N of them
 
 Streams that members read (shard.Consume)
   feeds [FEED]                 list positions, and what holds a stream up

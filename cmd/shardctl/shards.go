@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -295,6 +296,61 @@ func pin(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 		done = "is placed by its type's allocation again"
 	}
 	_, err = fmt.Fprintf(w, "shard %d of %s/%s, now at %s, %s (shardctl moves shows the move)\n", p.Shard, o.kind, o.id, cmp.Or(p.Node, "no home"), done)
+	return err
+}
+
+// The output of pool with -json. Fields are added, never changed.
+type jsonPool struct {
+	Cluster   string         `json:"cluster"`
+	Type      string         `json:"type"`
+	Why       string         `json:"why"`
+	Instances []jsonInstance `json:"instances"`
+}
+
+type jsonInstance struct {
+	Index int    `json:"index"`
+	Node  string `json:"node"`
+	State string `json:"state"`
+}
+
+func pool(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
+	if o.count != "" {
+		n, err := strconv.ParseUint(o.count, 10, 32)
+		if err != nil {
+			return fmt.Errorf("%q is not a number of instances (0 lets the load decide)", o.count)
+		}
+		if err := c.SizePool(ctx, o.kind, uint32(n)); err != nil {
+			return err
+		}
+	}
+	first, err := c.Where(ctx, o.kind, "0")
+	if err != nil {
+		return err
+	}
+	all, err := c.Shards(ctx, o.kind)
+	if err != nil {
+		return err
+	}
+	rows, _ := shardRows(all)
+	_, why, isPool := strings.Cut(first.Why, "; the pool has ")
+	if !isPool {
+		return fmt.Errorf("cluster %s: %s: %s", o.cluster, o.kind, cmp.Or(first.Why, "the coordinator has not answered"))
+	}
+	j := jsonPool{Cluster: o.cluster, Type: o.kind, Why: why, Instances: []jsonInstance{}}
+	for _, r := range rows {
+		j.Instances = append(j.Instances, jsonInstance{int(r.Shard - first.Shard), r.Node, r.State})
+	}
+	if o.json {
+		return printJSON(w, j)
+	}
+	t := tableOf(o, "INSTANCE", "NODE", "STATE")
+	for _, i := range j.Instances {
+		t.row(i.Index, nameOf(i.Node), i.State)
+	}
+	if err := t.print(w); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(w, why)
 	return err
 }
 

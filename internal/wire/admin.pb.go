@@ -50,6 +50,7 @@ const (
 	AdminCommand_ADMIN_COMMAND_RETRY_REMINDER     AdminCommand = 23 // to a member that hosts the type: run a reminder again that was given up
 	AdminCommand_ADMIN_COMMAND_PASSIVATE          AdminCommand = 24 // to a member: it passivates an entity
 	AdminCommand_ADMIN_COMMAND_DUMP               AdminCommand = 25 // to a member: the stacks of its goroutines
+	AdminCommand_ADMIN_COMMAND_SIZE_POOL          AdminCommand = 26 // to a member that hosts the type: the number of a pool's instances
 )
 
 // Enum value maps for AdminCommand.
@@ -81,6 +82,7 @@ var (
 		23: "ADMIN_COMMAND_RETRY_REMINDER",
 		24: "ADMIN_COMMAND_PASSIVATE",
 		25: "ADMIN_COMMAND_DUMP",
+		26: "ADMIN_COMMAND_SIZE_POOL",
 	}
 	AdminCommand_value = map[string]int32{
 		"ADMIN_COMMAND_UNSPECIFIED":        0,
@@ -109,6 +111,7 @@ var (
 		"ADMIN_COMMAND_RETRY_REMINDER":     23,
 		"ADMIN_COMMAND_PASSIVATE":          24,
 		"ADMIN_COMMAND_DUMP":               25,
+		"ADMIN_COMMAND_SIZE_POOL":          26,
 	}
 )
 
@@ -212,6 +215,7 @@ type AdminRequest struct {
 	Home          string                 `protobuf:"bytes,7,opt,name=home,proto3" json:"home,omitempty"`         // of place: the name of a node; none: the pin is withdrawn
 	List          *AdminList             `protobuf:"bytes,8,opt,name=list,proto3" json:"list,omitempty"`         // of list, and of reminders of a type; the type is that of entity
 	Reminder      string                 `protobuf:"bytes,9,opt,name=reminder,proto3" json:"reminder,omitempty"` // of cancel reminder and retry reminder: its name
+	Count         uint32                 `protobuf:"varint,10,opt,name=count,proto3" json:"count,omitempty"`     // of size pool: instances; 0: as the load needs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -307,6 +311,13 @@ func (x *AdminRequest) GetReminder() string {
 		return x.Reminder
 	}
 	return ""
+}
+
+func (x *AdminRequest) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
 }
 
 type AdminAnswer struct {
@@ -2286,7 +2297,7 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x05Admin\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x125\n" +
 	"\arequest\x18\x02 \x01(\v2\x1b.shardgen.wire.AdminRequestR\arequest\x122\n" +
-	"\x06answer\x18\x03 \x01(\v2\x1a.shardgen.wire.AdminAnswerR\x06answer\"\xc7\x02\n" +
+	"\x06answer\x18\x03 \x01(\v2\x1a.shardgen.wire.AdminAnswerR\x06answer\"\xdd\x02\n" +
 	"\fAdminRequest\x125\n" +
 	"\acommand\x18\x01 \x01(\x0e2\x1b.shardgen.wire.AdminCommandR\acommand\x12,\n" +
 	"\x04node\x18\x02 \x01(\v2\x18.shardgen.wire.AdminNodeR\x04node\x12\x14\n" +
@@ -2296,7 +2307,9 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x05after\x18\x06 \x01(\x04R\x05after\x12\x12\n" +
 	"\x04home\x18\a \x01(\tR\x04home\x12,\n" +
 	"\x04list\x18\b \x01(\v2\x18.shardgen.wire.AdminListR\x04list\x12\x1a\n" +
-	"\breminder\x18\t \x01(\tR\breminder\"\xa3\x05\n" +
+	"\breminder\x18\t \x01(\tR\breminder\x12\x14\n" +
+	"\x05count\x18\n" +
+	" \x01(\rR\x05count\"\xa3\x05\n" +
 	"\vAdminAnswer\x12\x18\n" +
 	"\arefusal\x18\x01 \x01(\tR\arefusal\x12,\n" +
 	"\x04view\x18\x02 \x01(\v2\x18.shardgen.wire.AdminViewR\x04view\x126\n" +
@@ -2485,7 +2498,7 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
 	"\x06shards\x18\x02 \x01(\rR\x06shards\x12\x18\n" +
 	"\amethods\x18\x03 \x03(\tR\amethods\x12\x12\n" +
-	"\x04hash\x18\x04 \x01(\tR\x04hash*\xe3\x05\n" +
+	"\x04hash\x18\x04 \x01(\tR\x04hash*\x80\x06\n" +
 	"\fAdminCommand\x12\x1d\n" +
 	"\x19ADMIN_COMMAND_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ADMIN_COMMAND_MEMBERS\x10\x01\x12\x1b\n" +
@@ -2513,7 +2526,8 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x1dADMIN_COMMAND_CANCEL_REMINDER\x10\x16\x12 \n" +
 	"\x1cADMIN_COMMAND_RETRY_REMINDER\x10\x17\x12\x1b\n" +
 	"\x17ADMIN_COMMAND_PASSIVATE\x10\x18\x12\x16\n" +
-	"\x12ADMIN_COMMAND_DUMP\x10\x19B,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
+	"\x12ADMIN_COMMAND_DUMP\x10\x19\x12\x1b\n" +
+	"\x17ADMIN_COMMAND_SIZE_POOL\x10\x1aB,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
 
 var (
 	file_shardgen_wire_admin_proto_rawDescOnce sync.Once

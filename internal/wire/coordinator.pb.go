@@ -79,7 +79,7 @@ func (x SingletonMessage_Type) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SingletonMessage_Type.Descriptor instead.
 func (SingletonMessage_Type) EnumDescriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{27, 0}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{28, 0}
 }
 
 // CoordinatorMessage is one message to or from the shard coordinator.
@@ -113,6 +113,7 @@ type CoordinatorMessage struct {
 	//	*CoordinatorMessage_Balanced
 	//	*CoordinatorMessage_Paused
 	//	*CoordinatorMessage_PauseKept
+	//	*CoordinatorMessage_PoolLoad
 	Body          isCoordinatorMessage_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -387,6 +388,15 @@ func (x *CoordinatorMessage) GetPauseKept() *CoordinatorPaused {
 	return nil
 }
 
+func (x *CoordinatorMessage) GetPoolLoad() *CoordinatorPoolLoad {
+	if x != nil {
+		if x, ok := x.Body.(*CoordinatorMessage_PoolLoad); ok {
+			return x.PoolLoad
+		}
+	}
+	return nil
+}
+
 type isCoordinatorMessage_Body interface {
 	isCoordinatorMessage_Body()
 }
@@ -491,6 +501,10 @@ type CoordinatorMessage_PauseKept struct {
 	PauseKept *CoordinatorPaused `protobuf:"bytes,26,opt,name=pause_kept,json=pauseKept,proto3,oneof"`
 }
 
+type CoordinatorMessage_PoolLoad struct {
+	PoolLoad *CoordinatorPoolLoad `protobuf:"bytes,27,opt,name=pool_load,json=poolLoad,proto3,oneof"`
+}
+
 func (*CoordinatorMessage_Register) isCoordinatorMessage_Body() {}
 
 func (*CoordinatorMessage_Registered) isCoordinatorMessage_Body() {}
@@ -540,6 +554,8 @@ func (*CoordinatorMessage_Balanced) isCoordinatorMessage_Body() {}
 func (*CoordinatorMessage_Paused) isCoordinatorMessage_Body() {}
 
 func (*CoordinatorMessage_PauseKept) isCoordinatorMessage_Body() {}
+
+func (*CoordinatorMessage_PoolLoad) isCoordinatorMessage_Body() {}
 
 // PlacementAddress is one incarnation of a node.
 type PlacementAddress struct {
@@ -1612,6 +1628,67 @@ func (x *CoordinatorKind) GetPool() *CoordinatorPool {
 	return nil
 }
 
+// CoordinatorPoolLoad is how busy the instances of a pool at one member are.
+type CoordinatorPoolLoad struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Instances     uint32                 `protobuf:"varint,2,opt,name=instances,proto3" json:"instances,omitempty"`
+	Busy          uint32                 `protobuf:"varint,3,opt,name=busy,proto3" json:"busy,omitempty"` // thousandths of the time, summed over the instances
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CoordinatorPoolLoad) Reset() {
+	*x = CoordinatorPoolLoad{}
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CoordinatorPoolLoad) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CoordinatorPoolLoad) ProtoMessage() {}
+
+func (x *CoordinatorPoolLoad) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CoordinatorPoolLoad.ProtoReflect.Descriptor instead.
+func (*CoordinatorPoolLoad) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *CoordinatorPoolLoad) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *CoordinatorPoolLoad) GetInstances() uint32 {
+	if x != nil {
+		return x.Instances
+	}
+	return 0
+}
+
+func (x *CoordinatorPoolLoad) GetBusy() uint32 {
+	if x != nil {
+		return x.Busy
+	}
+	return 0
+}
+
 // CoordinatorPool is the settings of a pool.
 type CoordinatorPool struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1625,7 +1702,7 @@ type CoordinatorPool struct {
 
 func (x *CoordinatorPool) Reset() {
 	*x = CoordinatorPool{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[17]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1637,7 +1714,7 @@ func (x *CoordinatorPool) String() string {
 func (*CoordinatorPool) ProtoMessage() {}
 
 func (x *CoordinatorPool) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[17]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1650,7 +1727,7 @@ func (x *CoordinatorPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorPool.ProtoReflect.Descriptor instead.
 func (*CoordinatorPool) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{17}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CoordinatorPool) GetMin() uint32 {
@@ -1698,7 +1775,7 @@ type CoordinatorHeldShards struct {
 
 func (x *CoordinatorHeldShards) Reset() {
 	*x = CoordinatorHeldShards{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[18]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1710,7 +1787,7 @@ func (x *CoordinatorHeldShards) String() string {
 func (*CoordinatorHeldShards) ProtoMessage() {}
 
 func (x *CoordinatorHeldShards) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[18]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1723,7 +1800,7 @@ func (x *CoordinatorHeldShards) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorHeldShards.ProtoReflect.Descriptor instead.
 func (*CoordinatorHeldShards) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{18}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CoordinatorHeldShards) GetKind() string {
@@ -1778,7 +1855,7 @@ type CoordinatorRegistered struct {
 
 func (x *CoordinatorRegistered) Reset() {
 	*x = CoordinatorRegistered{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[19]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1790,7 +1867,7 @@ func (x *CoordinatorRegistered) String() string {
 func (*CoordinatorRegistered) ProtoMessage() {}
 
 func (x *CoordinatorRegistered) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[19]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1803,7 +1880,7 @@ func (x *CoordinatorRegistered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorRegistered.ProtoReflect.Descriptor instead.
 func (*CoordinatorRegistered) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{19}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CoordinatorRegistered) GetTerm() *PlacementTerm {
@@ -1829,7 +1906,7 @@ type CoordinatorTableStatus struct {
 
 func (x *CoordinatorTableStatus) Reset() {
 	*x = CoordinatorTableStatus{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[20]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1841,7 +1918,7 @@ func (x *CoordinatorTableStatus) String() string {
 func (*CoordinatorTableStatus) ProtoMessage() {}
 
 func (x *CoordinatorTableStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[20]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1854,7 +1931,7 @@ func (x *CoordinatorTableStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorTableStatus.ProtoReflect.Descriptor instead.
 func (*CoordinatorTableStatus) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{20}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CoordinatorTableStatus) GetVersion() *PlacementVersion {
@@ -1873,7 +1950,7 @@ type CoordinatorTableRequest struct {
 
 func (x *CoordinatorTableRequest) Reset() {
 	*x = CoordinatorTableRequest{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[21]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1885,7 +1962,7 @@ func (x *CoordinatorTableRequest) String() string {
 func (*CoordinatorTableRequest) ProtoMessage() {}
 
 func (x *CoordinatorTableRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[21]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1898,7 +1975,7 @@ func (x *CoordinatorTableRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorTableRequest.ProtoReflect.Descriptor instead.
 func (*CoordinatorTableRequest) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{21}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CoordinatorTableRequest) GetHave() *PlacementVersion {
@@ -1925,7 +2002,7 @@ type CoordinatorTable struct {
 
 func (x *CoordinatorTable) Reset() {
 	*x = CoordinatorTable{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[22]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1937,7 +2014,7 @@ func (x *CoordinatorTable) String() string {
 func (*CoordinatorTable) ProtoMessage() {}
 
 func (x *CoordinatorTable) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[22]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1950,7 +2027,7 @@ func (x *CoordinatorTable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorTable.ProtoReflect.Descriptor instead.
 func (*CoordinatorTable) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{22}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CoordinatorTable) GetFrom() *PlacementVersion {
@@ -2024,7 +2101,7 @@ type CoordinatorRuns struct {
 
 func (x *CoordinatorRuns) Reset() {
 	*x = CoordinatorRuns{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[23]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2036,7 +2113,7 @@ func (x *CoordinatorRuns) String() string {
 func (*CoordinatorRuns) ProtoMessage() {}
 
 func (x *CoordinatorRuns) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[23]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2049,7 +2126,7 @@ func (x *CoordinatorRuns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorRuns.ProtoReflect.Descriptor instead.
 func (*CoordinatorRuns) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{23}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CoordinatorRuns) GetKind() string {
@@ -2097,7 +2174,7 @@ type CoordinatorAsk struct {
 
 func (x *CoordinatorAsk) Reset() {
 	*x = CoordinatorAsk{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[24]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2109,7 +2186,7 @@ func (x *CoordinatorAsk) String() string {
 func (*CoordinatorAsk) ProtoMessage() {}
 
 func (x *CoordinatorAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[24]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2122,7 +2199,7 @@ func (x *CoordinatorAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorAsk.ProtoReflect.Descriptor instead.
 func (*CoordinatorAsk) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{24}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CoordinatorAsk) GetKind() string {
@@ -2150,7 +2227,7 @@ type CoordinatorNoHome struct {
 
 func (x *CoordinatorNoHome) Reset() {
 	*x = CoordinatorNoHome{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[25]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2162,7 +2239,7 @@ func (x *CoordinatorNoHome) String() string {
 func (*CoordinatorNoHome) ProtoMessage() {}
 
 func (x *CoordinatorNoHome) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[25]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2175,7 +2252,7 @@ func (x *CoordinatorNoHome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorNoHome.ProtoReflect.Descriptor instead.
 func (*CoordinatorNoHome) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{25}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CoordinatorNoHome) GetTerm() *PlacementTerm {
@@ -2217,7 +2294,7 @@ type CoordinatorMove struct {
 
 func (x *CoordinatorMove) Reset() {
 	*x = CoordinatorMove{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[26]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2229,7 +2306,7 @@ func (x *CoordinatorMove) String() string {
 func (*CoordinatorMove) ProtoMessage() {}
 
 func (x *CoordinatorMove) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[26]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2242,7 +2319,7 @@ func (x *CoordinatorMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorMove.ProtoReflect.Descriptor instead.
 func (*CoordinatorMove) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{26}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CoordinatorMove) GetTerm() *PlacementTerm {
@@ -2319,7 +2396,7 @@ type SingletonMessage struct {
 
 func (x *SingletonMessage) Reset() {
 	*x = SingletonMessage{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[27]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2331,7 +2408,7 @@ func (x *SingletonMessage) String() string {
 func (*SingletonMessage) ProtoMessage() {}
 
 func (x *SingletonMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[27]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2344,7 +2421,7 @@ func (x *SingletonMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SingletonMessage.ProtoReflect.Descriptor instead.
 func (*SingletonMessage) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{27}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SingletonMessage) GetFormat() uint32 {
@@ -2414,7 +2491,7 @@ var File_shardgen_wire_coordinator_proto protoreflect.FileDescriptor
 
 const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"\n" +
-	"\x1fshardgen/wire/coordinator.proto\x12\rshardgen.wire\"\xa2\r\n" +
+	"\x1fshardgen/wire/coordinator.proto\x12\rshardgen.wire\"\xe5\r\n" +
 	"\x12CoordinatorMessage\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12@\n" +
 	"\bregister\x18\x02 \x01(\v2\".shardgen.wire.CoordinatorRegisterH\x00R\bregister\x12F\n" +
@@ -2448,7 +2525,8 @@ const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"\bbalanced\x18\x18 \x01(\v2\".shardgen.wire.CoordinatorBalancedH\x00R\bbalanced\x12:\n" +
 	"\x06paused\x18\x19 \x01(\v2 .shardgen.wire.CoordinatorPausedH\x00R\x06paused\x12A\n" +
 	"\n" +
-	"pause_kept\x18\x1a \x01(\v2 .shardgen.wire.CoordinatorPausedH\x00R\tpauseKeptB\x06\n" +
+	"pause_kept\x18\x1a \x01(\v2 .shardgen.wire.CoordinatorPausedH\x00R\tpauseKept\x12A\n" +
+	"\tpool_load\x18\x1b \x01(\v2\".shardgen.wire.CoordinatorPoolLoadH\x00R\bpoolLoadB\x06\n" +
 	"\x04body\"H\n" +
 	"\x10PlacementAddress\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
@@ -2529,7 +2607,11 @@ const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"allocation\x12\x1b\n" +
 	"\tmax_moves\x18\a \x01(\rR\bmaxMoves\x12\x1b\n" +
 	"\tmin_hosts\x18\b \x01(\rR\bminHosts\x122\n" +
-	"\x04pool\x18\t \x01(\v2\x1e.shardgen.wire.CoordinatorPoolR\x04pool\"j\n" +
+	"\x04pool\x18\t \x01(\v2\x1e.shardgen.wire.CoordinatorPoolR\x04pool\"[\n" +
+	"\x13CoordinatorPoolLoad\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1c\n" +
+	"\tinstances\x18\x02 \x01(\rR\tinstances\x12\x12\n" +
+	"\x04busy\x18\x03 \x01(\rR\x04busy\"j\n" +
 	"\x0fCoordinatorPool\x12\x10\n" +
 	"\x03min\x18\x01 \x01(\rR\x03min\x12\x10\n" +
 	"\x03max\x18\x02 \x01(\rR\x03max\x12\x19\n" +
@@ -2612,7 +2694,7 @@ func file_shardgen_wire_coordinator_proto_rawDescGZIP() []byte {
 }
 
 var file_shardgen_wire_coordinator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_shardgen_wire_coordinator_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_shardgen_wire_coordinator_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_shardgen_wire_coordinator_proto_goTypes = []any{
 	(SingletonMessage_Type)(0),      // 0: shardgen.wire.SingletonMessage.Type
 	(*CoordinatorMessage)(nil),      // 1: shardgen.wire.CoordinatorMessage
@@ -2632,32 +2714,33 @@ var file_shardgen_wire_coordinator_proto_goTypes = []any{
 	(*CoordinatorHeld)(nil),         // 15: shardgen.wire.CoordinatorHeld
 	(*CoordinatorKeepPins)(nil),     // 16: shardgen.wire.CoordinatorKeepPins
 	(*CoordinatorKind)(nil),         // 17: shardgen.wire.CoordinatorKind
-	(*CoordinatorPool)(nil),         // 18: shardgen.wire.CoordinatorPool
-	(*CoordinatorHeldShards)(nil),   // 19: shardgen.wire.CoordinatorHeldShards
-	(*CoordinatorRegistered)(nil),   // 20: shardgen.wire.CoordinatorRegistered
-	(*CoordinatorTableStatus)(nil),  // 21: shardgen.wire.CoordinatorTableStatus
-	(*CoordinatorTableRequest)(nil), // 22: shardgen.wire.CoordinatorTableRequest
-	(*CoordinatorTable)(nil),        // 23: shardgen.wire.CoordinatorTable
-	(*CoordinatorRuns)(nil),         // 24: shardgen.wire.CoordinatorRuns
-	(*CoordinatorAsk)(nil),          // 25: shardgen.wire.CoordinatorAsk
-	(*CoordinatorNoHome)(nil),       // 26: shardgen.wire.CoordinatorNoHome
-	(*CoordinatorMove)(nil),         // 27: shardgen.wire.CoordinatorMove
-	(*SingletonMessage)(nil),        // 28: shardgen.wire.SingletonMessage
+	(*CoordinatorPoolLoad)(nil),     // 18: shardgen.wire.CoordinatorPoolLoad
+	(*CoordinatorPool)(nil),         // 19: shardgen.wire.CoordinatorPool
+	(*CoordinatorHeldShards)(nil),   // 20: shardgen.wire.CoordinatorHeldShards
+	(*CoordinatorRegistered)(nil),   // 21: shardgen.wire.CoordinatorRegistered
+	(*CoordinatorTableStatus)(nil),  // 22: shardgen.wire.CoordinatorTableStatus
+	(*CoordinatorTableRequest)(nil), // 23: shardgen.wire.CoordinatorTableRequest
+	(*CoordinatorTable)(nil),        // 24: shardgen.wire.CoordinatorTable
+	(*CoordinatorRuns)(nil),         // 25: shardgen.wire.CoordinatorRuns
+	(*CoordinatorAsk)(nil),          // 26: shardgen.wire.CoordinatorAsk
+	(*CoordinatorNoHome)(nil),       // 27: shardgen.wire.CoordinatorNoHome
+	(*CoordinatorMove)(nil),         // 28: shardgen.wire.CoordinatorMove
+	(*SingletonMessage)(nil),        // 29: shardgen.wire.SingletonMessage
 }
 var file_shardgen_wire_coordinator_proto_depIdxs = []int32{
 	5,  // 0: shardgen.wire.CoordinatorMessage.register:type_name -> shardgen.wire.CoordinatorRegister
-	20, // 1: shardgen.wire.CoordinatorMessage.registered:type_name -> shardgen.wire.CoordinatorRegistered
-	21, // 2: shardgen.wire.CoordinatorMessage.table_status:type_name -> shardgen.wire.CoordinatorTableStatus
-	22, // 3: shardgen.wire.CoordinatorMessage.table_request:type_name -> shardgen.wire.CoordinatorTableRequest
-	23, // 4: shardgen.wire.CoordinatorMessage.table:type_name -> shardgen.wire.CoordinatorTable
-	25, // 5: shardgen.wire.CoordinatorMessage.ask:type_name -> shardgen.wire.CoordinatorAsk
-	26, // 6: shardgen.wire.CoordinatorMessage.no_home:type_name -> shardgen.wire.CoordinatorNoHome
-	27, // 7: shardgen.wire.CoordinatorMessage.move_begin:type_name -> shardgen.wire.CoordinatorMove
-	27, // 8: shardgen.wire.CoordinatorMessage.move_status:type_name -> shardgen.wire.CoordinatorMove
-	27, // 9: shardgen.wire.CoordinatorMessage.move_done:type_name -> shardgen.wire.CoordinatorMove
-	27, // 10: shardgen.wire.CoordinatorMessage.move_aborted:type_name -> shardgen.wire.CoordinatorMove
-	27, // 11: shardgen.wire.CoordinatorMessage.move_cancel:type_name -> shardgen.wire.CoordinatorMove
-	27, // 12: shardgen.wire.CoordinatorMessage.move_cancelled:type_name -> shardgen.wire.CoordinatorMove
+	21, // 1: shardgen.wire.CoordinatorMessage.registered:type_name -> shardgen.wire.CoordinatorRegistered
+	22, // 2: shardgen.wire.CoordinatorMessage.table_status:type_name -> shardgen.wire.CoordinatorTableStatus
+	23, // 3: shardgen.wire.CoordinatorMessage.table_request:type_name -> shardgen.wire.CoordinatorTableRequest
+	24, // 4: shardgen.wire.CoordinatorMessage.table:type_name -> shardgen.wire.CoordinatorTable
+	26, // 5: shardgen.wire.CoordinatorMessage.ask:type_name -> shardgen.wire.CoordinatorAsk
+	27, // 6: shardgen.wire.CoordinatorMessage.no_home:type_name -> shardgen.wire.CoordinatorNoHome
+	28, // 7: shardgen.wire.CoordinatorMessage.move_begin:type_name -> shardgen.wire.CoordinatorMove
+	28, // 8: shardgen.wire.CoordinatorMessage.move_status:type_name -> shardgen.wire.CoordinatorMove
+	28, // 9: shardgen.wire.CoordinatorMessage.move_done:type_name -> shardgen.wire.CoordinatorMove
+	28, // 10: shardgen.wire.CoordinatorMessage.move_aborted:type_name -> shardgen.wire.CoordinatorMove
+	28, // 11: shardgen.wire.CoordinatorMessage.move_cancel:type_name -> shardgen.wire.CoordinatorMove
+	28, // 12: shardgen.wire.CoordinatorMessage.move_cancelled:type_name -> shardgen.wire.CoordinatorMove
 	11, // 13: shardgen.wire.CoordinatorMessage.set_pins:type_name -> shardgen.wire.CoordinatorSetPins
 	12, // 14: shardgen.wire.CoordinatorMessage.pins_set:type_name -> shardgen.wire.CoordinatorPinsSet
 	16, // 15: shardgen.wire.CoordinatorMessage.keep_pins:type_name -> shardgen.wire.CoordinatorKeepPins
@@ -2670,41 +2753,42 @@ var file_shardgen_wire_coordinator_proto_depIdxs = []int32{
 	8,  // 22: shardgen.wire.CoordinatorMessage.balanced:type_name -> shardgen.wire.CoordinatorBalanced
 	9,  // 23: shardgen.wire.CoordinatorMessage.paused:type_name -> shardgen.wire.CoordinatorPaused
 	9,  // 24: shardgen.wire.CoordinatorMessage.pause_kept:type_name -> shardgen.wire.CoordinatorPaused
-	3,  // 25: shardgen.wire.PlacementVersion.term:type_name -> shardgen.wire.PlacementTerm
-	3,  // 26: shardgen.wire.CoordinatorRegister.term:type_name -> shardgen.wire.PlacementTerm
-	2,  // 27: shardgen.wire.CoordinatorRegister.node:type_name -> shardgen.wire.PlacementAddress
-	17, // 28: shardgen.wire.CoordinatorRegister.kinds:type_name -> shardgen.wire.CoordinatorKind
-	19, // 29: shardgen.wire.CoordinatorRegister.shards:type_name -> shardgen.wire.CoordinatorHeldShards
-	10, // 30: shardgen.wire.CoordinatorRegister.pins:type_name -> shardgen.wire.CoordinatorPins
-	6,  // 31: shardgen.wire.CoordinatorRegister.pause:type_name -> shardgen.wire.CoordinatorPause
-	3,  // 32: shardgen.wire.CoordinatorBalanced.term:type_name -> shardgen.wire.PlacementTerm
-	3,  // 33: shardgen.wire.CoordinatorPaused.term:type_name -> shardgen.wire.PlacementTerm
-	6,  // 34: shardgen.wire.CoordinatorPaused.pause:type_name -> shardgen.wire.CoordinatorPause
-	10, // 35: shardgen.wire.CoordinatorSetPins.pins:type_name -> shardgen.wire.CoordinatorPins
-	3,  // 36: shardgen.wire.CoordinatorPinsSet.term:type_name -> shardgen.wire.PlacementTerm
-	15, // 37: shardgen.wire.CoordinatorInspected.kinds:type_name -> shardgen.wire.CoordinatorHeld
-	3,  // 38: shardgen.wire.CoordinatorKeepPins.term:type_name -> shardgen.wire.PlacementTerm
-	10, // 39: shardgen.wire.CoordinatorKeepPins.pins:type_name -> shardgen.wire.CoordinatorPins
-	18, // 40: shardgen.wire.CoordinatorKind.pool:type_name -> shardgen.wire.CoordinatorPool
-	2,  // 41: shardgen.wire.CoordinatorHeldShards.peer:type_name -> shardgen.wire.PlacementAddress
-	3,  // 42: shardgen.wire.CoordinatorRegistered.term:type_name -> shardgen.wire.PlacementTerm
-	4,  // 43: shardgen.wire.CoordinatorTableStatus.version:type_name -> shardgen.wire.PlacementVersion
-	4,  // 44: shardgen.wire.CoordinatorTableRequest.have:type_name -> shardgen.wire.PlacementVersion
-	4,  // 45: shardgen.wire.CoordinatorTable.from:type_name -> shardgen.wire.PlacementVersion
-	4,  // 46: shardgen.wire.CoordinatorTable.to:type_name -> shardgen.wire.PlacementVersion
-	2,  // 47: shardgen.wire.CoordinatorTable.homes:type_name -> shardgen.wire.PlacementAddress
-	24, // 48: shardgen.wire.CoordinatorTable.kinds:type_name -> shardgen.wire.CoordinatorRuns
-	2,  // 49: shardgen.wire.CoordinatorTable.gone:type_name -> shardgen.wire.PlacementAddress
-	4,  // 50: shardgen.wire.CoordinatorAsk.have:type_name -> shardgen.wire.PlacementVersion
-	3,  // 51: shardgen.wire.CoordinatorNoHome.term:type_name -> shardgen.wire.PlacementTerm
-	3,  // 52: shardgen.wire.CoordinatorMove.term:type_name -> shardgen.wire.PlacementTerm
-	2,  // 53: shardgen.wire.CoordinatorMove.to:type_name -> shardgen.wire.PlacementAddress
-	0,  // 54: shardgen.wire.SingletonMessage.type:type_name -> shardgen.wire.SingletonMessage.Type
-	55, // [55:55] is the sub-list for method output_type
-	55, // [55:55] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	18, // 25: shardgen.wire.CoordinatorMessage.pool_load:type_name -> shardgen.wire.CoordinatorPoolLoad
+	3,  // 26: shardgen.wire.PlacementVersion.term:type_name -> shardgen.wire.PlacementTerm
+	3,  // 27: shardgen.wire.CoordinatorRegister.term:type_name -> shardgen.wire.PlacementTerm
+	2,  // 28: shardgen.wire.CoordinatorRegister.node:type_name -> shardgen.wire.PlacementAddress
+	17, // 29: shardgen.wire.CoordinatorRegister.kinds:type_name -> shardgen.wire.CoordinatorKind
+	20, // 30: shardgen.wire.CoordinatorRegister.shards:type_name -> shardgen.wire.CoordinatorHeldShards
+	10, // 31: shardgen.wire.CoordinatorRegister.pins:type_name -> shardgen.wire.CoordinatorPins
+	6,  // 32: shardgen.wire.CoordinatorRegister.pause:type_name -> shardgen.wire.CoordinatorPause
+	3,  // 33: shardgen.wire.CoordinatorBalanced.term:type_name -> shardgen.wire.PlacementTerm
+	3,  // 34: shardgen.wire.CoordinatorPaused.term:type_name -> shardgen.wire.PlacementTerm
+	6,  // 35: shardgen.wire.CoordinatorPaused.pause:type_name -> shardgen.wire.CoordinatorPause
+	10, // 36: shardgen.wire.CoordinatorSetPins.pins:type_name -> shardgen.wire.CoordinatorPins
+	3,  // 37: shardgen.wire.CoordinatorPinsSet.term:type_name -> shardgen.wire.PlacementTerm
+	15, // 38: shardgen.wire.CoordinatorInspected.kinds:type_name -> shardgen.wire.CoordinatorHeld
+	3,  // 39: shardgen.wire.CoordinatorKeepPins.term:type_name -> shardgen.wire.PlacementTerm
+	10, // 40: shardgen.wire.CoordinatorKeepPins.pins:type_name -> shardgen.wire.CoordinatorPins
+	19, // 41: shardgen.wire.CoordinatorKind.pool:type_name -> shardgen.wire.CoordinatorPool
+	2,  // 42: shardgen.wire.CoordinatorHeldShards.peer:type_name -> shardgen.wire.PlacementAddress
+	3,  // 43: shardgen.wire.CoordinatorRegistered.term:type_name -> shardgen.wire.PlacementTerm
+	4,  // 44: shardgen.wire.CoordinatorTableStatus.version:type_name -> shardgen.wire.PlacementVersion
+	4,  // 45: shardgen.wire.CoordinatorTableRequest.have:type_name -> shardgen.wire.PlacementVersion
+	4,  // 46: shardgen.wire.CoordinatorTable.from:type_name -> shardgen.wire.PlacementVersion
+	4,  // 47: shardgen.wire.CoordinatorTable.to:type_name -> shardgen.wire.PlacementVersion
+	2,  // 48: shardgen.wire.CoordinatorTable.homes:type_name -> shardgen.wire.PlacementAddress
+	25, // 49: shardgen.wire.CoordinatorTable.kinds:type_name -> shardgen.wire.CoordinatorRuns
+	2,  // 50: shardgen.wire.CoordinatorTable.gone:type_name -> shardgen.wire.PlacementAddress
+	4,  // 51: shardgen.wire.CoordinatorAsk.have:type_name -> shardgen.wire.PlacementVersion
+	3,  // 52: shardgen.wire.CoordinatorNoHome.term:type_name -> shardgen.wire.PlacementTerm
+	3,  // 53: shardgen.wire.CoordinatorMove.term:type_name -> shardgen.wire.PlacementTerm
+	2,  // 54: shardgen.wire.CoordinatorMove.to:type_name -> shardgen.wire.PlacementAddress
+	0,  // 55: shardgen.wire.SingletonMessage.type:type_name -> shardgen.wire.SingletonMessage.Type
+	56, // [56:56] is the sub-list for method output_type
+	56, // [56:56] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_coordinator_proto_init() }
@@ -2738,6 +2822,7 @@ func file_shardgen_wire_coordinator_proto_init() {
 		(*CoordinatorMessage_Balanced)(nil),
 		(*CoordinatorMessage_Paused)(nil),
 		(*CoordinatorMessage_PauseKept)(nil),
+		(*CoordinatorMessage_PoolLoad)(nil),
 	}
 	file_shardgen_wire_coordinator_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
@@ -2746,7 +2831,7 @@ func file_shardgen_wire_coordinator_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_coordinator_proto_rawDesc), len(file_shardgen_wire_coordinator_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   28,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

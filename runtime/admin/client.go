@@ -179,6 +179,13 @@ func (c *Client) Place(ctx context.Context, kind, id, home string) (Place, error
 	return c.askHost(ctx, operator.Request{Command: operator.Place, Entity: Entity{Kind: kind, ID: id}, Home: home})
 }
 
+// SizePool asks for a number of instances of a pool; 0 lets its load decide again (see
+// shard.Node.SizePool). It does not wait for the instances.
+func (c *Client) SizePool(ctx context.Context, kind string, instances uint32) error {
+	_, err := c.answerOfHost(ctx, operator.Request{Command: operator.SizePool, Entity: Entity{Kind: kind}, Count: instances})
+	return err
+}
+
 // Rebalance makes the coordinator begin moves for balance at once, including shards whose moves
 // were just given up. Rebalance returns the number of moves as text. It is refused while
 // rebalancing is paused, and while the members do not agree on the view.

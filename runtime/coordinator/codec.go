@@ -71,6 +71,8 @@ func Encode(m Message) ([]byte, error) {
 		w.Body = &wire.CoordinatorMessage_KeepPins{KeepPins: &wire.CoordinatorKeepPins{Term: termToWire(m.Term), Pins: pinsToWire(m.Pins)}}
 	case PinsKept:
 		w.Body = &wire.CoordinatorMessage_PinsKept{PinsKept: &wire.CoordinatorKeepPins{Term: termToWire(m.Term), Pins: pinsToWire(Pins{Type: m.Type, Seq: m.Seq})}}
+	case PoolLoad:
+		w.Body = &wire.CoordinatorMessage_PoolLoad{PoolLoad: &wire.CoordinatorPoolLoad{Kind: m.Type, Instances: m.Instances, Busy: m.Busy}}
 	case Balance:
 		w.Body = &wire.CoordinatorMessage_Balance{Balance: &wire.CoordinatorBalance{Id: m.ID, Want: uint32(m.Want), By: m.By}}
 	case Balanced:
@@ -166,6 +168,12 @@ func fromWire(w *wire.CoordinatorMessage) (Message, error) {
 	case *wire.CoordinatorMessage_PinsKept:
 		p := r.pins(b.PinsKept.GetPins())
 		m = PinsKept{r.term(b.PinsKept.GetTerm()), p.Type, p.Seq}
+	case *wire.CoordinatorMessage_PoolLoad:
+		l := PoolLoad{r.kind(b.PoolLoad.GetKind()), b.PoolLoad.GetInstances(), b.PoolLoad.GetBusy()}
+		if l.Instances > placement.MaxShards || l.Busy > 1000*l.Instances {
+			r.fail("the load of a pool: %d instances are busy for %d thousandths", l.Instances, l.Busy)
+		}
+		m = l
 	case *wire.CoordinatorMessage_Balance:
 		m = r.balance(b.Balance)
 	case *wire.CoordinatorMessage_Balanced:

@@ -63,6 +63,7 @@ func samples() []Message {
 		Inspect{20, ""},
 		Inspected{19, []InspectedShard{{id, Active, 7, 5, 1}, {placement.ShardID{Kind: "Stock", Shard: 1}, Prepared, 0, 0, 0}}},
 		SetPins{17, "Cart", []Pin{{300, "b"}, {301, ""}}, nil},
+		PoolLoad{"Resizer", 3, 1500},
 		SetPins{18, "Resizer", nil, new(uint32(0))},
 		MoveBegin{term, id, transport.Address{}, e, e + 1},
 		PinsSet{term, 17, "why not"},

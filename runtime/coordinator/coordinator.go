@@ -188,6 +188,7 @@ type Coordinator struct {
 	moves []*move // in the order of their begin
 
 	// plan.go
+	loadAt  time.Time                 // when to look at the load of pools; zero means that there is no pool yet
 	planAt  time.Time                 // when the first resting shard may move again; zero means none rests
 	totals  map[transport.Address]int // each node's shards, while a plan is made
 	refused string                    // why balance was refused last, to say it once
@@ -231,6 +232,7 @@ func (c *Coordinator) Step(now time.Time, in Input) Output {
 		c.recover()
 	}
 	if c.recovered {
+		c.weigh()
 		c.settle()
 		c.publish()
 		c.resendMoves()
@@ -308,7 +310,7 @@ func (c *Coordinator) wakeAt() time.Time {
 		// registration, which has passed.
 		return at
 	}
-	for _, also := range []time.Time{c.planAt, c.keepAt} {
+	for _, also := range []time.Time{c.planAt, c.keepAt, c.loadAt} {
 		if !also.IsZero() && also.Before(at) {
 			at = also
 		}
@@ -357,6 +359,8 @@ func (c *Coordinator) onReceive(from transport.Address, m Message) {
 		c.onKept(from, "", m.Seq)
 	case Register:
 		c.onRegister(from, m)
+	case PoolLoad:
+		c.onPoolLoad(from, m)
 	case MoveStatus:
 		c.onMoveStatus(from, m)
 	case MoveDone:

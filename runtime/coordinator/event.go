@@ -136,7 +136,7 @@ func (c *Coordinator) explain(id placement.ShardID) (text string, since time.Tim
 	case !k.wanted:
 		fmt.Fprintf(&b, "%v has no home: nobody called the type yet", id)
 	case !k.keeps(s):
-		fmt.Fprintf(&b, "%v has no home: the pool has %d instances", id, k.count)
+		fmt.Fprintf(&b, "%v has no home: the pool has fewer instances", id)
 	default:
 		fmt.Fprintf(&b, "%v has no home: %s", id, c.whyNot(k))
 	}
@@ -152,6 +152,9 @@ func (c *Coordinator) explain(id placement.ShardID) (text string, since time.Tim
 		if s.move == nil && !c.view.Converged {
 			b.WriteString(", and the view has not converged" + c.unreachable())
 		}
+	}
+	if k.isPool() {
+		fmt.Fprintf(&b, "; the pool has %s", c.sizeOf(k))
 	}
 	if c.pause.On {
 		fmt.Fprintf(&b, "; %v", c.pause)

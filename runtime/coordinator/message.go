@@ -330,6 +330,7 @@ func (m PauseKept) term() placement.Term     { return m.Term }
 func (m Explained) term() placement.Term     { return m.Term }
 
 func (Explain) term() placement.Term      { return placement.Term{} }
+func (PoolLoad) term() placement.Term     { return placement.Term{} }
 func (Inspect) term() placement.Term      { return placement.Term{} }
 func (Inspected) term() placement.Term    { return placement.Term{} }
 func (SetPins) term() placement.Term      { return placement.Term{} }

@@ -75,7 +75,8 @@ func (k *entityType) keeps(s *shard) bool {
 }
 
 // sizePools sets the number of instances of each pool: the larger one of what the tolerated failures
-// need and what operators ask for, within the pool's bounds and the room of its members.
+// need and what the load needs, or operators ask for, within the pool's bounds and the room of its
+// members.
 func (c *Coordinator) sizePools() {
 	for _, name := range c.names {
 		k := c.types[name]
@@ -83,17 +84,44 @@ func (c *Coordinator) sizePools() {
 		if !k.isPool() || nodes == 0 {
 			continue
 		}
+		if k.load.want == 0 { // this coordinator goes on with what there is
+			k.load.want = max(1, k.highest())
+		}
 		p := k.info.Pool
-		n := max(c.needed(k), int(k.pins.Count))
-		n = max(min(n, int(p.Max), len(k.shards)), int(p.Min))
+		n := max(c.needed(k), k.load.want)
+		if k.pins.Count > 0 {
+			n = max(c.needed(k), int(k.pins.Count))
+		}
+		k.wants = min(max(min(n, int(p.Max)), int(p.Min)), len(k.shards))
+		n = k.wants
 		if p.PerNode > 0 {
 			n = min(n, nodes*int(p.PerNode))
 		}
-		if n = min(n, len(k.shards)); n != k.count {
+		if n != k.count {
 			k.count = n
-			c.event(Event{What: PoolSized, Shard: placement.ShardID{Kind: name}, Reason: fmt.Sprintf("%d instances at %d members", n, nodes)})
+			c.event(Event{What: PoolSized, Shard: placement.ShardID{Kind: name}, Reason: c.sizeOf(k)})
 		}
 	}
+}
+
+// sizeOf describes a pool's size and its reasons, for people.
+func (c *Coordinator) sizeOf(k *entityType) string {
+	by := k.load.String()
+	if k.pins.Count > 0 {
+		by = fmt.Sprintf("%d as operators ask", k.pins.Count)
+	}
+	return fmt.Sprintf("%d instances at %d members, and %d wanted: %d for failures, %s, and %d to %d",
+		k.count, len(c.hostsOf(k.info.Name)), k.wants, c.needed(k), by, k.info.Pool.Min, k.info.Pool.Max)
+}
+
+// highest returns the number of the shards up to the last one with a home.
+func (k *entityType) highest() int {
+	for i := len(k.shards) - 1; i >= 0; i-- {
+		if !k.shards[i].home.IsZero() {
+			return i + 1
+		}
+	}
+	return 0
 }
 
 // needed returns the number of members that must have an instance, so that one is left if as many

@@ -19,6 +19,8 @@ type entityType struct {
 	wanted bool    // somebody has calls for it
 	opened bool    // it was allocated before: the minimum of members no longer counts
 	count  int     // of a pool: its instances
+	wants  int     // of a pool: the instances that it would have if its members had room for them
+	load   scaling // of a pool
 }
 
 type shard struct {

@@ -52,8 +52,12 @@ type Type struct {
 	Shards map[string]int
 	// Homeless is the number of shards that have no home in the node's table. It is 0 until the
 	// table has the type.
-	Homeless         int
-	Entities, Active int // as in shard.ShardState
+	Homeless int
+	// Instances is the number of instances of a pool, in the node's table. Wanted is how many the
+	// pool should have, also if its members have no room for them; only the coordinator's node knows
+	// it, and others have 0. Both are 0 for other types.
+	Instances, Wanted int
+	Entities, Active  int // as in shard.ShardState
 	// Held counts this process's own calls that wait because their shard has no home or moves.
 	// Opening counts calls waiting here for a shard to open, and Queued counts calls waiting here
 	// for a turn of their entity. WaitingBytes is the size of the Opening and Queued calls.

@@ -32,7 +32,7 @@ func (f *tableFollower) message(from transport.Peer, msg coordinator.Message) {
 		m.answered(msg.ID, from.Address, msg)
 		return
 	case coordinator.Register, coordinator.Ask, coordinator.TableRequest, coordinator.SetPins, coordinator.PinsKept, coordinator.Explain, coordinator.MoveStatus,
-		coordinator.Balance, coordinator.PauseKept, coordinator.MoveDone, coordinator.MoveAborted, coordinator.MoveCancelled:
+		coordinator.Balance, coordinator.PoolLoad, coordinator.PauseKept, coordinator.MoveDone, coordinator.MoveAborted, coordinator.MoveCancelled:
 		if from.Client {
 			m.gateway.placement(from, msg)
 		} else if m.seat.core != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/driver/singlehost"
@@ -18,14 +19,15 @@ import (
 
 // A Member is the control plane of one member. It drives the state machines of the membership, of
 // the coordinator's singleton, of the shard table and of the user's singletons, and the coordinator
-// while it runs here. Its methods are called on the control loop, except View, Knows, Traffic and
-// Reasons, which any goroutine may call.
+// while it runs here. Its methods are called on the control loop, except View, Knows, Traffic,
+// Reasons and Pools, which any goroutine may call.
 type Member struct {
 	sender
 	cfg     Config
 	setup   Setup
 	started bool
 	reasons *Reasons
+	pools   atomic.Pointer[map[string]int] // of the coordinator here; nil without one
 
 	members  members
 	seat     seat
@@ -209,6 +211,15 @@ func (m *Member) View() *membership.View { return m.members.view.Load() }
 
 // Traffic returns the counts of the membership messages.
 func (m *Member) Traffic() *Traffic { return &m.members.traffic }
+
+// Pools returns how many instances each pool should have, by its type, if the coordinator is here. The
+// result must not be changed.
+func (m *Member) Pools() map[string]int {
+	if pools := m.pools.Load(); pools != nil {
+		return *pools
+	}
+	return nil
+}
 
 // Coordinator returns the coordinator if it is here, and nil otherwise.
 func (m *Member) Coordinator() *coordinator.Coordinator { return m.seat.core }

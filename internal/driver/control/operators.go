@@ -74,6 +74,10 @@ func (m *Member) logCommand(from transport.Peer, r *operator.Request) {
 		m.env.Log(Info, "told to pin a shard", append(subject, "home", bounded.Text(r.Home))...)
 		return
 	}
+	if r.Command == operator.SizePool {
+		m.env.Log(Info, "told to size a pool", "by", from.Name, "kind", bounded.Text(r.Entity.Kind), "instances", r.Count)
+		return
+	}
 	if r.Command == operator.State {
 		m.env.Log(Info, "told to show a state", subject...)
 		return

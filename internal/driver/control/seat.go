@@ -2,6 +2,7 @@ package control
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/wire/hostmeta"
@@ -73,6 +74,7 @@ func (s *seat) compareTerm(now time.Time) {
 func (s *seat) stop() {
 	s.starts++
 	s.core, s.coreAt, s.termAt, s.behind = nil, time.Time{}, time.Time{}, 0
+	s.m.pools.Store(nil)
 }
 
 func (s *seat) managed(v *membership.View) {
@@ -159,6 +161,9 @@ func (s *seat) begin(term, before uint32) {
 func (s *seat) step(in coordinator.Input) {
 	out := s.core.Step(s.m.env.Now(), in)
 	s.coreAt = out.WakeAt
+	if wanted := s.core.Wanted(); !maps.Equal(wanted, s.m.Pools()) {
+		s.m.pools.Store(&wanted)
+	}
 	for _, e := range out.Events {
 		s.m.env.Log(Debug, "coordinator", "event", e.String())
 		if told := s.m.setup.Coordinated; told != nil {

@@ -40,7 +40,8 @@ type Host struct {
 	active      atomic.Int64 // approximate number of active entities
 	passivating atomic.Int64 // number of entities whose stop hooks the passivator is running
 
-	tally tally
+	tally  tally
+	sample poolSample // of a pool
 }
 
 type hostedMethod struct {

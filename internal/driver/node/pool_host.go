@@ -10,6 +10,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/driver/singlehost"
 	"github.com/shardgen/shardgen/internal/util/tasks"
+	"github.com/shardgen/shardgen/runtime/coordinator"
 )
 
 // Pauses before an instance that could not be activated is activated again, or a task that failed runs
@@ -60,6 +61,35 @@ func (s *HostedShard) activateInstance(id string) (err error) {
 	}
 	(*rememberedHome)(s).Activate(e, func(failed error) { err = failed })
 	return err
+}
+
+// A poolSample counts how busy the instances of a pool here are. It belongs to the goroutine of the
+// coarse clock.
+type poolSample struct {
+	ticks, instances, busy int // instances and busy ones are summed over the ticks
+}
+
+// Sample looks at each ClockTick which instances of a pool run a turn. After each report's interval it
+// returns a report, if there are instances here.
+func (h *Host) Sample() (l coordinator.PoolLoad, ok bool) {
+	if !h.Desc.Pool {
+		return l, false
+	}
+	p, s := h.Kind.Pool, &h.sample
+	for _, i := range p.state.Load().near {
+		s.instances++
+		if e := h.Shards[i].look(&p.calls[i].ref); e != nil && e.Busy() {
+			s.busy++
+		}
+	}
+	if s.ticks++; s.ticks < int(coordinator.LoadInterval/ClockTick) {
+		return l, false
+	}
+	l = coordinator.PoolLoad{
+		Type: h.Desc.Name, Instances: uint32((s.instances + s.ticks - 1) / s.ticks), Busy: uint32(1000 * s.busy / s.ticks),
+	}
+	*s = poolSample{}
+	return l, l.Instances > 0
 }
 
 var errTaskExited = errors.New("runtime.Goexit in a task")

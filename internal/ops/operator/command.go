@@ -61,6 +61,8 @@ const (
 	Passivate
 	// Dump asks a member for the stacks of its goroutines.
 	Dump
+	// SizePool tells a member that hosts a pool to ask for a number of instances.
+	SizePool
 
 	commands // is above all of them
 )
@@ -71,7 +73,7 @@ func (c Command) Known() bool { return 0 < c && c < commands }
 // OfProcess reports whether executing the command needs the whole process, not only its membership.
 func (c Command) OfProcess() bool {
 	switch c {
-	case State, SetState, Shards, Where, Counters, Events, Turns, Facts, Place, Rebalance, PauseRebalancing, ResumeRebalancing, Inspect, List, Reminders, CancelReminder, RetryReminder, Passivate, Dump:
+	case State, SetState, Shards, Where, Counters, Events, Turns, Facts, Place, Rebalance, PauseRebalancing, ResumeRebalancing, Inspect, List, Reminders, CancelReminder, RetryReminder, Passivate, Dump, SizePool:
 		return true
 	}
 	return false
@@ -140,6 +142,8 @@ func (c Command) String() string {
 		return "passivate"
 	case Dump:
 		return "dump"
+	case SizePool:
+		return "size pool"
 	}
 	return fmt.Sprintf("Command(%d)", uint8(c))
 }

@@ -25,6 +25,7 @@ type Request struct {
 	List    Listing           // of List, and of Reminders without an id: which ids of the type Entity.Kind
 	// Reminder is the name of the reminder of CancelReminder and RetryReminder.
 	Reminder string
+	Count    uint32 // of SizePool: instances of the pool Entity.Kind; 0 means as its load needs
 	By       string // the operator, as the broker says; it is not encoded
 }
 
@@ -113,7 +114,7 @@ func Encode(id uint64, r *Request, a *Answer) ([]byte, error) {
 	m := &wire.Admin{Id: id}
 	if r != nil {
 		m.Request = &wire.AdminRequest{
-			Command: wire.AdminCommand(r.Command), Node: toWire(r.Node), Seeds: r.Seeds, Force: r.Force,
+			Command: wire.AdminCommand(r.Command), Count: r.Count, Node: toWire(r.Node), Seeds: r.Seeds, Force: r.Force,
 			After: r.After, Home: r.Home, Reminder: r.Reminder,
 		}
 		if !r.Entity.isZero() {
@@ -163,7 +164,7 @@ func Decode(b []byte) (id uint64, r *Request, a *Answer, err error) {
 		l := q.GetList()
 		return m.GetId(), &Request{
 			List:    Listing{string(l.GetPrefix()), string(l.GetAfter()), int(l.GetLimit()), l.GetActive(), l.GetWhere()},
-			Command: Command(q.GetCommand()), Node: fromWire(q.GetNode()), Seeds: q.GetSeeds(), Force: q.GetForce(),
+			Command: Command(q.GetCommand()), Count: q.GetCount(), Node: fromWire(q.GetNode()), Seeds: q.GetSeeds(), Force: q.GetForce(),
 			Entity: entityFromWire(q.GetEntity()), After: q.GetAfter(), Home: q.GetHome(), Reminder: q.GetReminder(),
 		}, nil, nil
 	}

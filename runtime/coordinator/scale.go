@@ -1,0 +1,161 @@
+package coordinator
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A PoolLoad reports how busy the instances of a pool at one member are. Each host sends it every 10 s;
+// a lost one is not sent again.
+type PoolLoad struct {
+	Type      string
+	Instances uint32 // at the member
+	Busy      uint32 // thousandths of the time in which they ran a turn, summed over the instances; at most 1000 for each
+}
+
+// LoadInterval is the interval at which members send a [PoolLoad], and at which the coordinator looks
+// at them.
+const LoadInterval = 10 * time.Second
+
+// A pool's number of instances follows their busy share u, the mean of loadMean rounds. Above loadHigh
+// it grows so much that u becomes loadGoal, but at most doubles. If u was below loadLow in all of
+// loadCalm means, a tenth of the instances end, but not so many that u would be above loadGoal. After
+// a change the rounds begin anew.
+const (
+	loadMean = 3
+	loadCalm = 30
+	loadHigh = 0.7
+	loadLow  = 0.4
+	loadGoal = 0.6
+	// loadLate is how long a report counts.
+	loadLate = 2*LoadInterval + LoadInterval/2
+)
+
+// A scaling is the number of instances that the load of a pool needs.
+type scaling struct {
+	want    int // 0: not known yet
+	rounds  []float64
+	reports map[transport.Address]loadReport
+}
+
+type loadReport struct {
+	at        time.Time
+	instances int
+	busy      float64 // sum of the instances' shares
+}
+
+func (s *scaling) take(from transport.Address, at time.Time, l PoolLoad) {
+	if s.reports == nil {
+		s.reports = map[transport.Address]loadReport{}
+	}
+	s.reports[from] = loadReport{at, int(l.Instances), float64(l.Busy) / 1000}
+}
+
+// look ends a round of a pool with n instances, and reports whether want has changed. Instances whose
+// members do not report count as the mean.
+func (s *scaling) look(now time.Time, n int) bool {
+	instances, busy := 0, 0.0
+	for a, r := range s.reports { //arch:order-free sums of few, rounded below
+		if now.Sub(r.at) > loadLate {
+			delete(s.reports, a)
+			continue
+		}
+		instances += r.instances
+		busy += r.busy
+	}
+	if instances == 0 || n == 0 {
+		s.rounds = nil
+		return false
+	}
+	s.rounds = append(s.rounds, math.Round(1000*busy/float64(instances))/1000)
+	s.rounds = s.rounds[max(0, len(s.rounds)-loadCalm-loadMean+1):]
+	next := s.next(n)
+	if next == s.want {
+		return false
+	}
+	s.want, s.rounds = next, nil
+	return true
+}
+
+// next returns how many instances the rounds so far need.
+func (s *scaling) next(n int) int {
+	means := s.means()
+	if len(means) == 0 {
+		return s.want
+	}
+	if u := means[len(means)-1]; u > loadHigh {
+		return min(share(n, u), 2*n)
+	}
+	most := 0.0
+	for _, u := range means {
+		most = max(most, u)
+	}
+	if len(means) < loadCalm || most >= loadLow {
+		return s.want
+	}
+	return min(s.want, max(n-max(1, n/10), share(n, most), 1))
+}
+
+// share returns the number of instances with which the share u of n instances becomes loadGoal.
+func share(n int, u float64) int { return int(math.Ceil(float64(n)*u/loadGoal - 1e-9)) }
+
+// means returns the means of loadMean rounds each, the oldest first.
+func (s *scaling) means() (all []float64) {
+	for i := loadMean; i <= len(s.rounds); i++ {
+		sum := 0.0
+		for _, u := range s.rounds[i-loadMean : i] {
+			sum += u
+		}
+		all = append(all, sum/loadMean)
+	}
+	return all
+}
+
+// String describes the scaling for people.
+func (s *scaling) String() string {
+	if means := s.means(); len(means) > 0 {
+		return fmt.Sprintf("%d by load, busy %.2f of the time", s.want, means[len(means)-1])
+	}
+	return fmt.Sprintf("%d by load", s.want)
+}
+
+// onPoolLoad keeps a member's report until the next round.
+func (c *Coordinator) onPoolLoad(from transport.Address, l PoolLoad) {
+	if k := c.types[l.Type]; k != nil && k.isPool() && c.members[from].hosts[l.Type] {
+		k.load.take(from, c.now, l)
+	}
+}
+
+// weigh looks at the loads of all pools, every LoadInterval.
+func (c *Coordinator) weigh() {
+	pools := slices.ContainsFunc(c.names, func(name string) bool { return c.types[name].isPool() })
+	switch {
+	case !pools || !c.loadAt.IsZero() && c.now.Before(c.loadAt):
+		return
+	case c.loadAt.IsZero():
+		c.loadAt = c.now.Add(LoadInterval)
+		return
+	}
+	c.loadAt = c.now.Add(LoadInterval)
+	for _, name := range c.names {
+		if k := c.types[name]; k.isPool() && k.load.look(c.now, k.count) {
+			c.plan = true
+		}
+	}
+}
+
+// Wanted returns how many instances each pool should have, by its type, also if its members have no
+// room for them.
+func (c *Coordinator) Wanted() map[string]int {
+	all := map[string]int{}
+	for _, name := range c.names {
+		if k := c.types[name]; k.isPool() && k.wants > 0 {
+			all[name] = k.wants
+		}
+	}
+	return all
+}
