@@ -37,7 +37,7 @@ var (
 	argNode   = argument{"NODE", "node", false, func(o *options) *string { return &o.node }}
 	argType   = argument{"TYPE", "type", false, func(o *options) *string { return &o.kind }}
 	argID     = argument{"ID", "entity", false, func(o *options) *string { return &o.id }}
-	argCallee = argument{"ID", "entity (a singleton has the id singleton)", false, func(o *options) *string { return &o.id }}
+	argCallee = argument{"ID", "entity (a singleton has the id singleton, a pool numbers and any)", false, func(o *options) *string { return &o.id }}
 	argMethod = argument{"METHOD", "method", false, func(o *options) *string { return &o.method }}
 	argCount  = argument{"N", "number of instances", true, func(o *options) *string { return &o.count }}
 	argJSON   = argument{"JSON", "arguments", true, func(o *options) *string { return &o.arguments }}
@@ -313,7 +313,7 @@ var commands = []command{
 	},
 	{
 		name: "call", args: []argument{argType, argMethod, argCallee, argJSON}, timeout: 10 * time.Second, alone: call,
-		about: "Calls a method of an entity through a member with Config.Gateway, with arguments as JSON, and prints\nthe results as JSON. The ID of a singleton is singleton. Its caller's name is that of -name, or any: see shardctl permissions gateway.",
+		about: "Calls a method of an entity through a member with Config.Gateway, with arguments as JSON, and prints\nthe results as JSON. The ID of a singleton is singleton, that of a pool the number of an instance or any. Its caller's name is that of -name, or any: see shardctl permissions gateway.",
 		flags: func(f *flag.FlagSet, o *options) {
 			f.StringVar(&o.command, "command", "", "idempotency `key` of a call to a durable type: calls with the key run once")
 		},

@@ -18,6 +18,9 @@ const (
 	PoolKey                    // the same for calls with one key, while the number of instances stays
 )
 
+// AnyInstance is the id of a [Raw] call whose instance is chosen as by [PoolAny].
+const AnyInstance = "any"
+
 // A PoolInvoker is an Invoker of a pool.
 type PoolInvoker interface {
 	Invoker
@@ -47,9 +50,9 @@ var errNotPool = errors.New("the caller cannot choose an instance of a pool (use
 func NewPoolRef(by Invoker, choice PoolChoice, key string, opts ...CallOption) *Ref {
 	pool, ok := by.(PoolInvoker)
 	if !ok {
-		return NewRef(by, "any", errNotPool, opts...)
+		return NewRef(by, AnyInstance, errNotPool, opts...)
 	}
-	return NewRef(pool.Choose(choice, key), "any", nil, opts...)
+	return NewRef(pool.Choose(choice, key), AnyInstance, nil, opts...)
 }
 
 // NewInstanceRef returns a reference to instance i of a pool.

@@ -20,7 +20,7 @@ const (
 // A Raw is a call whose arguments are already encoded.
 type Raw struct {
 	Method string
-	ID     string // as on the wire; not of a singleton
+	ID     string // as on the wire; not of a singleton; of a pool a number, or AnyInstance
 	// ContentType is ContentJSON for a JSON object of the arguments by name, or ContentProtobuf for
 	// the message that "shardgen contract proto" prints. If it is empty, the body counts as JSON if
 	// it is empty, begins with "{", or is valid JSON. A few protobuf messages are valid JSON too,
@@ -61,6 +61,9 @@ func CallRaw(ctx context.Context, p Invoker, k Kind, r Raw) ([]byte, error) {
 	}
 	if r.Delay != nil {
 		options = append(options, func(o *CallOptions) { o.Delay = r.Delay })
+	}
+	if pool, ok := p.(PoolInvoker); ok && k.Pool && id == AnyInstance {
+		p = pool.Choose(PoolAny, "")
 	}
 	ref := NewRef(p, id, nil, options...)
 	m, asJSON, err := r.form(k)
