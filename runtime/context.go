@@ -28,17 +28,17 @@ func Epoch(ctx context.Context) (uint64, error) { return node.Epoch(ctx) }
 // Passivate passivates the entity at the end of the turn of ctx: its stop hook runs with [Idle],
 // its state is kept encoded and its value dropped. If calls wait, the entity is activated again at
 // once. A passivated entity is not remembered (see [Remember]). Passivate fails if ctx belongs to
-// no turn, or to a turn of a singleton, because a singleton is never passivated.
+// no turn, or to a turn of a singleton or a pool, because these are never passivated.
 func Passivate(ctx context.Context) error { return node.Passivate(ctx) }
 
 // Forget deletes the entity at the end of the turn of ctx: its stop hook runs with [Forgotten], its
 // state is dropped, and its id is no longer remembered. A later call begins a new entity. Forget
-// fails if ctx belongs to no turn, to a turn of a singleton, or to a turn of a method marked
+// fails if ctx belongs to no turn, to a turn of a singleton or a pool, or to a turn of a method marked
 // //shard:read.
 func Forget(ctx context.Context) error { return node.Forget(ctx) }
 
-// Go starts a task of a singleton's instance: work that goes on between calls, such as a loop with
-// a ticker. ctx is the context of OnActivate or of a method.
+// Go starts a task of the instance of a singleton or a pool: work that goes on between calls, such as
+// a loop with a ticker. ctx is the context of OnActivate or of a method.
 //
 // The task's context ends when the instance must stop: on a handoff, on the instance's death, or
 // when the node may no longer run the instance. The next instance, on any node, starts only after
@@ -47,7 +47,9 @@ func Forget(ctx context.Context) error { return node.Forget(ctx) }
 //
 // A task runs beside the methods. Fields that both use need a lock, or the task calls the singleton
 // through its client. A task that returns nil has ended. An error, a panic or runtime.Goexit in a
-// task ends the instance, and the node starts a new instance after a pause.
+// task ends a singleton's instance, and the node starts a new instance after a pause. A task of a
+// pool runs again in the same instance, after 1 s, doubling up to 1 min; after runtime.Goexit it has
+// ended.
 //
 // A task of a durable singleton begins when the store has the changes of the turn (or OnActivate)
 // that started it. A task must not change the state itself: such a change is undone before the next

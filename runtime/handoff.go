@@ -48,7 +48,8 @@ func (m HandoffMode) String() string {
 }
 
 // Handoff sets how the type's shards move. Only HandoffOrdered, or HandoffServing for a type
-// without state, keeps the order of each sender's calls across a move. Default HandoffOrdered. A
+// without state, keeps the order of each sender's calls across a move. Default HandoffOrdered, and
+// for a pool HandoffServing with HandoffUnordered: the next instance is ready before the old one ends. A
 // member with other modes than the cluster is refused when it joins.
 func Handoff(modes ...HandoffMode) HostOption {
 	return func(s *hostSettings) { s.Handoff, s.handoffErr = handoffOf(modes) }

@@ -15,7 +15,7 @@ var (
 	// ErrNoInstance means that no instance of the singleton was found in time; the
 	// error's text has the reason. Nothing ran.
 	ErrNoInstance = errors.New("no instance of the singleton runs")
-	// ErrNotSingleton means that the function or option is only for singletons.
+	// ErrNotSingleton means that the function or option is only for singletons (shard.Go: or pools).
 	ErrNotSingleton = errors.New("not a singleton's turn")
 )
 
