@@ -173,7 +173,7 @@ var errNoLease = errors.New("the singleton's lease is over (retry: its next inst
 
 // errSingletonStays is the error of Passivate and Forget in a singleton or a pool. Its tasks would run beside
 // those of the next instance.
-var errSingletonStays = errors.New("an instance of a singleton or a pool lives as long as its node may run it (return an error from a task to start it again)")
+var errSingletonStays = errors.New("a singleton lives as long as its node may run it, and an instance of a pool as long as it is there (return an error from a task of a singleton to start it again)")
 
 type failure struct {
 	method string
