@@ -325,8 +325,41 @@ func TestPoolPassesOver(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, 1, i)
 		}
+		refused := uint64(0)
+		for _, name := range c.Running() {
+			refused += c.Node(name).Counters()["refused"]
+		}
+		require.LessOrEqual(t, refused, uint64(2), "it is not asked again at once")
 		wg.Wait()
 	}, hostCrew(s, shard.PoolSize(2, 2), shard.MaxMailboxCalls(1)), shardtest.Nodes(2))
+}
+
+// TestPoolShrinksUnderLoad: calls that wait for an instance that ends go to another one.
+func TestPoolShrinksUnderLoad(t *testing.T) {
+	s := &fixture.Shift{}
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		ctx := t.Context()
+		awaitCrew(c, s, 1)
+		for round := range 10 {
+			require.NoError(t, c.Node("n1").SizePool(ctx, "Crew", 4))
+			awaitCrew(c, s, 4)
+			var wg sync.WaitGroup
+			for k := range 24 {
+				caller := []shard.Caller{c.Client(), c.Node("n1"), c.Node("n2")}[k%3]
+				wg.Go(func() {
+					within, cancel := context.WithTimeout(ctx, 20*time.Second)
+					defer cancel()
+					time.Sleep(time.Duration(k*round) * time.Millisecond)
+					_, err := fixture.NewCrewClient(caller).Any().Work(within, 300*time.Millisecond)
+					require.NoError(t, err)
+				})
+			}
+			require.NoError(t, c.Node("n1").SizePool(ctx, "Crew", 1))
+			wg.Wait()
+			awaitCrew(c, s, 1)
+		}
+		require.Empty(t, s.Faults)
+	}, hostCrew(s, shard.PoolSize(1, 4), shard.PerNode(2)), shardtest.Nodes(2), shardtest.Latency(0, 50*time.Millisecond))
 }
 
 // TestPoolIntercepted: calls of a pool with interceptors are encoded, and go to idle instances, too.

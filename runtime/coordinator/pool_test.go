@@ -285,6 +285,32 @@ func TestPoolSpreads(t *testing.T) {
 	}
 }
 
+// TestLossGoesRound: what a node loses goes to the next one with the fewest instances of all pools, and
+// not back to a node that has returned.
+func TestLossGoesRound(t *testing.T) {
+	p := newPoolCluster(t, []string{"a", "b", "c", "d"}, poolOf("A", 3, 3, 1, ""), poolOf("B", 2, 2, 1, ""))
+	order := []string{"a", "b", "c", "d", "e"}
+	at := func(kind, want string) {
+		t.Helper()
+		if got := fmt.Sprint(p.at(kind, order)); got != want {
+			t.Errorf("%s is on nodes %s, want %s", kind, got, want)
+		}
+	}
+	at("A", "[1 2 3]")
+	at("B", "[4 1]")
+	p.join("e")
+	p.kill("d")
+	at("B", "[5 1]")
+
+	p = newPoolCluster(t, []string{"a", "b", "c"}, poolOf("A", 1, 1, 1, ""))
+	at("A", "[1]")
+	p.kill("a")
+	at("A", "[2]")
+	p.join("a")
+	p.kill("b")
+	at("A", "[3]")
+}
+
 // TestPoolCount: operators ask for a number of instances, within the pool's bounds.
 func TestPoolCount(t *testing.T) {
 	p := newPoolCluster(t, []string{"a", "b", "c"}, poolOf("P", 1, 5, 2, ""), TypeInfo{Name: "Cart", Package: "p", Shards: 2, HashName: "xxh64", Hosts: true})

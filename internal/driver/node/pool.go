@@ -69,21 +69,31 @@ func (p *Pool) follow(t *placement.TypeTable) {
 	}
 	p.state.Store(next)
 	for i := next.count; i < len(p.calls); i++ {
-		p.release(i)
+		p.stranded(i)
 	}
 }
 
-// release lets calls look for another instance that wait for a home of instance i.
-func (p *Pool) release(i int) {
-	var ids []uint64
+// stranded lets calls that wait for instance i look for another one, if the pool no longer has it. Tells
+// go to another one at once.
+func (p *Pool) stranded(i int) {
+	if s := p.state.Load(); i < s.count || s.count == 0 {
+		return
+	}
+	var all []wire.Envelope
 	p.kind.routes[i].Drop(func(o stream.Outgoing) bool {
-		if o.Envelope.ID != 0 {
-			ids = append(ids, o.Envelope.ID)
-		}
-		return o.Envelope.ID != 0
+		all = append(all, o.Envelope)
+		return true
 	})
-	for _, id := range ids {
-		p.kind.Driver.Pending.Complete(id, calls.Result{Code: wire.CodeMoved})
+	for _, e := range all {
+		if e.ID != 0 {
+			p.kind.Driver.Pending.Complete(e.ID, calls.Result{Code: wire.CodeMoved})
+			continue
+		}
+		j := p.any()
+		e.Shard, e.Entity = p.kind.Shards+uint32(j), wire.BytesOf(p.calls[j].ref.ID)
+		if err := p.kind.routes[j].send(&e); err != nil {
+			p.kind.Driver.Undelivered.lose(&p.kind.Driver.Counts, calls.NotExecuted)
+		}
 	}
 }
 
@@ -290,9 +300,7 @@ func (p chooser) once(c *outCall, up *turn, limit *calls.Deadline, i, try int) (
 	if err != nil {
 		return nil, false, err
 	}
-	if s := pool.state.Load(); i >= s.count && s.count > 0 {
-		pool.release(i) // it ended after it was chosen: nothing else would end the waiting
-	}
+	pool.stranded(i) // if it ended after it was chosen, nothing else would end the waiting
 	answered := calls.Await(c.Context, &drv.Pending, w, id, limit)
 	if !answered {
 		again, err = p.failed(c, w, id, limit, answered, try)

@@ -28,6 +28,9 @@ func (r *Route) init(k *Kind, shard uint32) {
 	if k.Desc.Singleton {
 		r.HoldAtMost(k.Driver.Config.SingletonBuffer)
 	}
+	if k.Desc.Pool {
+		r.OnTaken(func() { k.Pool.stranded(int(shard - k.Shards)) })
+	}
 }
 
 func (r *Route) local() *HostedShard {

@@ -31,6 +31,7 @@ type Route struct {
 	kind   []byte
 	shard  uint32
 	target atomic.Pointer[Target] // nil: calls are held in the route
+	taken  func()                 // nil, or called when calls were taken back
 	most   int                    // 1 + the number of calls that may be held; 0: only Env bounds them
 	left   time.Time              // when calls stopped going to the last target; zero means that there is a target, or never was one
 }
@@ -41,6 +42,10 @@ func (r *Route) Init(env Env, kind []byte, shard uint32) { r.env, r.kind, r.shar
 // HoldAtMost makes the route hold at most n calls, 0 or more. For a further call it drops the call
 // that it has held longest. HoldAtMost is called before the route is used.
 func (r *Route) HoldAtMost(n int) { r.most = n + 1 }
+
+// OnTaken sets f to be called, without a lock, after the route has taken back calls that a home has
+// refused or not run. OnTaken is called before the route is used.
+func (r *Route) OnTaken(f func()) { r.taken = f }
 
 // Shard returns the shard that the route leads to.
 func (r *Route) Shard() placement.ShardID {
@@ -203,6 +208,7 @@ func (r *Route) Refused(by transport.Address, e wire.Envelope, home transport.Ad
 		r.Core.Refused(by, out[0], home, epoch)
 		return r.Core.Acked(by, acked)
 	})
+	r.tookBack()
 }
 
 // Acked handles an acknowledgement of the former home, for which the route waits.
@@ -215,6 +221,13 @@ func (r *Route) Acked(by transport.Address, seq uint64) {
 func (r *Route) HomeDeparted(a transport.Address, left []stream.Outgoing) {
 	r.env.Taken(left)
 	r.Change(func(uint64) stream.Step { return r.Core.HomeDeparted(a, left) })
+	r.tookBack()
+}
+
+func (r *Route) tookBack() {
+	if r.taken != nil {
+		r.taken()
+	}
 }
 
 // BeginAnew forgets every placement. Held calls stay held.
