@@ -362,6 +362,24 @@ func TestPoolShrinksUnderLoad(t *testing.T) {
 	}, hostCrew(s, shard.PoolSize(1, 4), shard.PerNode(2)), shardtest.Nodes(2), shardtest.Latency(0, 50*time.Millisecond))
 }
 
+// TestPoolRestartsInstance: an instance that its supervisor restarts is active again without a call, and
+// its next task begins when the former one has ended.
+func TestPoolRestartsInstance(t *testing.T) {
+	s := &fixture.Shift{}
+	restart := shard.Supervise(func(error) shard.SupervisorAction { return shard.ActionRestart })
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		awaitCrew(c, s, 1)
+		for n := 2; n < 5; n++ {
+			require.ErrorIs(t, fixture.NewCrewClient(c.Client()).At(0).Panic(t.Context()), shard.ErrPanic)
+			c.Until("it has begun again", func() (again bool) {
+				s.With(func(map[int]string) { again = s.Begun == n && s.Tasks[0] == 1 })
+				return again
+			})
+		}
+		require.Empty(t, s.Faults)
+	}, hostCrew(s, shard.PoolSize(1, 1), restart), shardtest.Nodes(1))
+}
+
 // TestPoolIntercepted: calls of a pool with interceptors are encoded, and go to idle instances, too.
 func TestPoolIntercepted(t *testing.T) {
 	s := &fixture.Shift{}

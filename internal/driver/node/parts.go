@@ -25,12 +25,13 @@ type partRun struct {
 	ended  chan struct{}
 
 	// Of an instance of a pool, guarded by Parts.mu.
-	ctx   context.Context    // that of run
-	life  context.Context    // of the tasks; nil means that none was started
-	end   context.CancelFunc // ends life
-	tasks sync.WaitGroup
-	over  bool          // no task starts any more
-	anew  chan struct{} // has an element when the instance was dropped
+	ctx    context.Context    // that of run
+	life   context.Context    // of the tasks; nil means that none was started since the last renew
+	end    context.CancelFunc // ends life
+	tasks  *sync.WaitGroup    // tasks since the last renew
+	former *sync.WaitGroup    // tasks before that, for which the new ones wait; nil means none
+	over   bool               // no task starts any more
+	anew   chan struct{}      // has an element when the instance was dropped
 }
 
 // NewParts returns n parts. The context of run ends when the shard begins to move or the process ends.
@@ -59,7 +60,7 @@ func (p *Parts) startLocked(part int) {
 		return
 	}
 	ctx, cancel := context.WithCancel(p.driver.Context)
-	r := &partRun{cancel: cancel, ended: make(chan struct{}), ctx: ctx, anew: make(chan struct{}, 1)}
+	r := &partRun{cancel: cancel, ended: make(chan struct{}), ctx: ctx, tasks: new(sync.WaitGroup), anew: make(chan struct{}, 1)}
 	p.running[part] = r
 	p.driver.Group.Go(func() {
 		ended := false
@@ -67,8 +68,12 @@ func (p *Parts) startLocked(part int) {
 			cancel()
 			p.mu.Lock()
 			r.over = true
+			former, tasks := r.former, r.tasks
 			p.mu.Unlock()
-			r.tasks.Wait()
+			if former != nil {
+				former.Wait()
+			}
+			tasks.Wait()
 			close(r.ended)
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -95,8 +100,8 @@ func (p *Parts) again(part int) {
 	}
 }
 
-// start starts a task of a part that runs. The task's context ends with the part, or by renew. start
-// reports false if the part ends.
+// start starts a task of a part that runs, behind the tasks from before a renew. The task's context ends
+// with the part, or by renew. start reports false if the part ends.
 func (p *Parts) start(part int, task func(ctx context.Context)) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,10 +112,13 @@ func (p *Parts) start(part int, task func(ctx context.Context)) bool {
 	if r.life == nil {
 		r.life, r.end = context.WithCancel(r.ctx)
 	}
-	life := r.life
-	r.tasks.Add(1)
+	life, tasks, former := r.life, r.tasks, r.former
+	tasks.Add(1)
 	p.driver.Group.Go(func() {
-		defer r.tasks.Done()
+		defer tasks.Done()
+		if former != nil {
+			former.Wait()
+		}
 		task(life)
 	})
 	return true
@@ -121,12 +129,12 @@ func (p *Parts) renew(part int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.running[part]
-	if r == nil {
+	if r == nil || r.over {
 		return
 	}
 	if r.life != nil {
 		r.end()
-		r.life = nil
+		r.life, r.former, r.tasks = nil, r.tasks, new(sync.WaitGroup)
 	}
 	select {
 	case r.anew <- struct{}{}:
