@@ -362,6 +362,22 @@ func TestPoolShrinksUnderLoad(t *testing.T) {
 	}, hostCrew(s, shard.PoolSize(1, 4), shard.PerNode(2)), shardtest.Nodes(2), shardtest.Latency(0, 50*time.Millisecond))
 }
 
+// TestPoolWithoutInstance: Each and calls wait for the first instance, and not for ever.
+func TestPoolWithoutInstance(t *testing.T) {
+	s := &fixture.Shift{}
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		client := fixture.NewCrewClient(c.Client())
+		began := time.Now()
+		for range client.Each() {
+			require.Fail(t, "there is none")
+		}
+		require.InDelta(t, 5, time.Since(began).Seconds(), 1)
+		_, err := client.Any(shard.Timeout(time.Second)).Work(t.Context(), 0)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, shard.NotExecuted, shard.OutcomeOf(err))
+	}, hostCrew(s, shard.PoolSize(1, 1), shard.MinHosts(2)), shardtest.Nodes(1))
+}
+
 // TestPoolRestartsInstance: an instance that its supervisor restarts is active again without a call, and
 // its next task begins when the former one has ended.
 func TestPoolRestartsInstance(t *testing.T) {

@@ -132,7 +132,7 @@ func (e clientEmitter) poolRefs(n *model.Entity) {
 	one("Key", jen.Id("key").String(), choose("Key", jen.Id("key")))
 	e.comment("At returns a reference to instance i, from 0. While there is no such instance, calls wait for it.")
 	one("At", jen.Id("i").Int(), codegen("NewInstanceRef").Call(invoker.Clone(), jen.Id("i"), passed.Clone()))
-	e.comment("Each yields references to all instances, in order. It yields none before the pool has its first instance.")
+	e.comment("Each yields references to all instances, in order. It waits up to Config.CallTimeout for the first one, and then yields none.")
 	e.file.Func().Params(recv()).Id("Each").Params(opts()).Qual("iter", "Seq2").Types(jen.Int(), jen.Id(n.Ref())).Block(
 		jen.Return(jen.Func().Params(jen.Id("yield").Func().Params(jen.Int(), jen.Id(n.Ref())).Bool()).Block(
 			jen.For(jen.List(jen.Id("i"), jen.Id("ref")).Op(":=").Range().Add(codegen("PoolRefs").Call(invoker.Clone(), passed.Clone()))).Block(

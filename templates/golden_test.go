@@ -29,6 +29,13 @@ func TestGolden(t *testing.T) {
 			hostEmitter{e}.kind(n)
 			hostEmitter{e}.glue(n)
 		}},
+		{"pool.golden", func(e *emitter, n *model.Entity) {
+			n.Pool, n.Hash, n.State, n.Hooks, n.Methods = true, nil, nil, model.Hooks{}, n.Methods[2:]
+			n.Methods[0].Read, n.ID = true, model.ID{Type: &model.Expr{Name: "string"}}
+			clientEmitter{e}.client(n)
+			hostEmitter{e}.host(n)
+			hostEmitter{e}.kind(n)
+		}},
 		{"dispatch.golden", func(e *emitter, n *model.Entity) { dispatchEmitter{e}.dispatch(n) }},
 		{"message.golden", func(e *emitter, n *model.Entity) { messageEmitter{e}.messages(n) }},
 		{"json.golden", func(e *emitter, n *model.Entity) { n.JSON = true; jsonEmitter{e}.json(n) }},

@@ -65,8 +65,8 @@ func (c *ResizerClient) At(i int, opts ...shard.CallOption) ResizerRef {
 	return ResizerRef{ref: codegen.NewInstanceRef(c.invoker, i, opts...)}
 }
 
-// Each yields references to all instances, in order. It yields none before the
-// pool has its first instance.
+// Each yields references to all instances, in order. It waits up to
+// Config.CallTimeout for the first one, and then yields none.
 func (c *ResizerClient) Each(opts ...shard.CallOption) iter.Seq2[int, ResizerRef] {
 	return func(yield func(int, ResizerRef) bool) {
 		for i, ref := range codegen.PoolRefs(c.invoker, opts...) {

@@ -201,12 +201,24 @@ func (p invoker) Choose(choice codegen.PoolChoice, key string) codegen.Invoker {
 	return chooser{p, choice, key}
 }
 
-// Instances returns the number of instances, or 0 if none is known.
-func (p invoker) Instances() int {
+// lookAgain is the interval at which Instances looks for the first instance.
+const lookAgain = 5 * time.Millisecond
+
+// Instances returns the number of instances. It waits up to CallTimeout for the first one, and then
+// returns 0.
+func (p invoker) Instances() (n int) {
+	drv := p.kind.Driver
 	if p.kind.Pool == nil {
 		return 0
 	}
-	return p.kind.Pool.Count()
+	for late := time.Now().Add(drv.Config.CallTimeout); time.Now().Before(late) && !drv.Closed(); {
+		if n = p.kind.Pool.Count(); n > 0 {
+			break
+		}
+		drv.Control.Ask(p.kind.Desc.Name)
+		time.Sleep(lookAgain)
+	}
+	return n
 }
 
 func (p chooser) choose() int {
