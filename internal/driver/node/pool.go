@@ -243,8 +243,11 @@ func (p chooser) Refs() *codegen.RefCache { return nil }
 func (p chooser) Begin(ctx context.Context, r *codegen.Ref, method string, noContext bool) (codegen.Turn, error) {
 	_, odd := r.Invoker.(*codegen.RefWithOptions)
 	if odd || ctx.Err() != nil {
-		if err := p.cannot(ctx, r, method); err != nil || odd {
-			return codegen.Turn{}, err
+		if err := p.cannot(ctx, r, method); err != nil {
+			return p.unbegun(r, method, err)
+		}
+		if odd {
+			return codegen.Turn{}, nil
 		}
 	}
 	pool, i := p.kind.Pool, 0
@@ -271,6 +274,13 @@ func (p chooser) Send(ctx context.Context, r *codegen.Ref, method string, args [
 // Do sends a call to an instance and waits for its results. A call that has not begun goes to another
 // instance until its deadline, and so does one that may run twice.
 func (p chooser) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
+	began := p.kind.Driver.Lease.Now()
+	results, err = p.do(ctx, r, method, args)
+	p.made(r, method, false, began, err)
+	return results, err
+}
+
+func (p chooser) do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
 	c := outCall{Context: ctx, Args: args, Ref: r, Method: method, again: slices.Contains(p.kind.Desc.Again, method)}
 	defer func() { codegen.Recycle(c.Args) }()
 	drv, pool := p.kind.Driver, p.kind.Pool
