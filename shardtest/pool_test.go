@@ -14,6 +14,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/test/fixture"
 	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/measure"
 	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/shardtest"
 )
@@ -394,6 +395,33 @@ func TestPoolRestartsInstance(t *testing.T) {
 		}
 		require.Empty(t, s.Faults)
 	}, hostCrew(s, shard.PoolSize(1, 1), restart), shardtest.Nodes(1))
+}
+
+// TestPoolCallsAreCounted: each call counts once, wherever its instance is and however often it was sent.
+func TestPoolCallsAreCounted(t *testing.T) {
+	s := &fixture.Shift{}
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		awaitCrew(c, s, 2)
+		for _, caller := range []interface {
+			shard.Caller
+			Calls() measure.Calls
+		}{c.Client(), c.Node("n1")} {
+			client := fixture.NewCrewClient(caller)
+			for range 10 {
+				_, err := client.Any().Work(t.Context(), 0)
+				require.NoError(t, err)
+			}
+			_, err := client.Any(shard.Timeout(-1)).Work(t.Context(), 0)
+			require.Error(t, err)
+			made := map[string]uint64{}
+			for _, of := range caller.Calls().Made {
+				if of.Kind == "Crew" {
+					made[of.Method+of.Cause] += of.Count()
+				}
+			}
+			require.Equal(t, map[string]uint64{"Work": 10, "Workdeadline": 1}, made)
+		}
+	}, hostCrew(s, shard.PoolSize(2, 2)), shardtest.Nodes(2))
 }
 
 // TestPoolIntercepted: calls of a pool with interceptors are encoded, and go to idle instances, too.
