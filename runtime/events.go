@@ -88,6 +88,7 @@ const eventBuffer = 256
 type events struct {
 	mu   sync.Mutex
 	view *membership.View // after all events that were published; nil means none yet
+	lost []string         // names of members that were lost, until takeLost
 	subs map[*subscription]bool
 }
 
@@ -102,6 +103,15 @@ func (v *events) current() *membership.View {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.view
+}
+
+// takeLost returns the names of the members that were lost since the last call.
+func (v *events) takeLost() []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	lost := v.lost
+	v.lost = nil
+	return lost
 }
 
 func (v *events) subscribe() *subscription {
@@ -151,6 +161,11 @@ func (v *events) publish(view *membership.View, list []membership.Event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.view = view
+	for _, m := range list {
+		if d, ok := m.(membership.MemberDowned); ok && d.Evidence != membership.NoEvidence && d.Why == "" && len(v.lost) < eventBuffer {
+			v.lost = append(v.lost, d.Member.Name)
+		}
+	}
 	if len(v.subs) == 0 {
 		return
 	}

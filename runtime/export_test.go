@@ -101,7 +101,7 @@ func (n *Node) TurnsUnderWay() (all []string) {
 func (n *Node) Started() bool { return n.control.member.View() != nil }
 
 // HealthAt is the node's health as it will be if nothing changes until then.
-func (n *Node) HealthAt(now time.Time) Health { return nodeHealth(n, now) }
+func (n *Node) HealthAt(now time.Time) Health { return healthOf(n.judge(now)) }
 
 // Opening reports whether the node is connecting.
 func (n *Node) Opening() bool {

@@ -1,14 +1,15 @@
 package shard
 
 import (
-	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/driver/control"
-	"github.com/shardgen/shardgen/internal/driver/durablehost"
 	"github.com/shardgen/shardgen/internal/driver/node"
+	"github.com/shardgen/shardgen/internal/ops/operator"
+	"github.com/shardgen/shardgen/internal/ops/verdict"
 	"github.com/shardgen/shardgen/internal/wire/hostmeta"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -36,92 +37,148 @@ type Health struct {
 	Reasons []string
 }
 
-// vitals are the facts about a process's health. A text is "" without that fault.
-type vitals struct {
-	ended   string // the reason why it has ended
-	ending  bool
-	stuck   time.Duration // how long the control loop has not run
-	stopped string        // why it has not started, or stops
-	away    time.Duration // how long it has had no connection to the broker
-	outside string        // why it is not a full member, or no member serves it
-	leaving string
-	lease   string // why it runs no turns
-	store   string // the fault of the store
-	notes   []string
-}
-
-// loopPatience is how long the control loop may stand still before Live is false.
-const loopPatience = 30 * time.Second
-
-const maxNotes = 10
-
-func (v vitals) health() Health {
-	if v.ended != "" {
-		return Health{Ending: true, Reasons: []string{v.ended}}
-	}
-	h := Health{Live: v.stuck < loopPatience, Ending: v.ending || v.leaving != ""}
-	if !h.Live {
-		h.Reasons = append(h.Reasons, fmt.Sprintf("the control loop has not run for %v", tenths(v.stuck)))
-	}
-	if v.away > 0 {
-		h.Reasons = append(h.Reasons, fmt.Sprintf("the broker has not been reached for %v", tenths(v.away)))
-	}
-	for _, why := range []string{v.stopped, v.outside, v.leaving, v.lease, v.store} {
-		if why != "" {
-			h.Reasons = append(h.Reasons, why)
+func healthOf(found []operator.Finding, ending bool) Health {
+	worst := verdict.Worst(found)
+	h := Health{Live: worst < operator.Dead, Ready: worst < operator.Unready, Ending: ending}
+	for _, f := range found {
+		if f.Severity >= operator.Passing {
+			f.Node = "" // who reads it has asked this process
+			h.Reasons = append(h.Reasons, f.Sentence())
 		}
 	}
-	h.Ready = len(h.Reasons) == 0
-	if more := len(v.notes) - maxNotes; more > 0 {
-		v.notes = append(v.notes[:maxNotes:maxNotes], fmt.Sprintf("and %d more", more))
+	if more := len(h.Reasons) - maxReasons; more > 0 {
+		h.Reasons = append(h.Reasons[:maxReasons:maxReasons], fmt.Sprintf("and %d more", more))
 	}
-	h.Reasons = append(h.Reasons, v.notes...)
 	return h
 }
 
-func nodeHealth(n *Node, now time.Time) Health {
+const maxReasons = 12
+
+// A watch judges the health of a node again and again, and logs what has begun or ended. It is safe
+// for concurrent use.
+type watch struct {
+	mu     sync.Mutex
+	memory verdict.Memory
+	turns  []verdict.Turn
+	lookAt time.Time // when turns are looked for again
+	// expiries are read every expiryEvery.
+	expiries []transport.Expiry
+	readAt   time.Time
+}
+
+const (
+	watchEvery = time.Second
+	// lookShare is how many times as long as a look for long turns took no other begins.
+	lookShare   = 100
+	expiryEvery = 5 * time.Second
+)
+
+// watchHealth looks at the health every second until the node stops.
+func (n *Node) watchHealth() {
+	ticker := time.NewTicker(watchEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-n.driver.Stop:
+			return
+		case <-ticker.C:
+			_, _ = n.judge(time.Now())
+		}
+	}
+}
+
+// judge returns the findings, the worst first, and whether the node is ending.
+func (n *Node) judge(now time.Time) (found []operator.Finding, ending bool) {
+	n.watch.mu.Lock()
+	defer n.watch.mu.Unlock()
+	s, ending := n.snapshot(now)
+	found, begun, ended := n.watch.memory.Judge(s)
+	for _, f := range begun {
+		if f.Severity == operator.Fault {
+			n.log.Warn("fault found", "check", f.Check, "fault", f.Text, "remedy", f.Do)
+		}
+	}
+	for _, f := range ended {
+		if f.Severity == operator.Fault {
+			n.log.Info("fault has ended", "check", f.Check, "fault", f.Text, "after", tenths(now.Sub(f.Since)))
+		}
+	}
+	return found, ending
+}
+
+// snapshot returns what the node knows of itself and the cluster. The caller holds watch.mu.
+func (n *Node) snapshot(now time.Time) (s verdict.Snapshot, ending bool) {
 	n.mu.Lock()
 	state, err, leaveAt := n.state, n.err, n.leaveAt
 	if state == stateStarted && n.cfg.Store != nil {
-		n.probe.ask(now, func() error { return askStore(n) }, n.driver.Group.Go)
+		n.probe.ask(now, n.driver.Durable.Appends.Wrote(), func() error { return tryStore(n) }, n.driver.Group.Go)
 	}
 	n.mu.Unlock()
-	v := vitals{}
+	p := &verdict.Process{Name: n.cfg.Name, MinMembers: n.cfg.Membership.MinMembers, Durable: hostsDurable(n)}
+	s = verdict.Snapshot{Now: now, Self: p}
 	switch state {
 	case stateNew:
-		v.stopped = "the node is not started"
+		p.Stopped = "the node is not started"
 	case stateOpening:
-		v.stopped = "the node connects to the broker and the store"
+		p.Stopped = "the node connects to the broker and the store"
 	case stateEnding:
-		v.ending, v.stopped = true, endText("the node stops", err)
+		p.Stopped = endText("the node stops", err)
 		select {
 		case <-n.done:
-			v.ended = endText("the node has stopped", err)
+			p.Ended = endText("the node has stopped", err)
 		default:
 		}
+		return s, true
 	case stateStarted:
-		examine(n.control, &v, now)
-		if !leaveAt.IsZero() && v.leaving == "" {
-			v.leaving = "the node drains: it leaves the cluster next"
-			if d := leaveAt.Sub(now); d > 0 {
-				v.leaving = fmt.Sprintf("the node drains: it still serves, and leaves the cluster in %v", tenths(d))
-			}
-		}
-		if v.outside == joinText {
-			v.outside = "the node is not up: " + n.whyNotUp()
-		}
-		if why := n.probe.said(now); why != "" && hostsDurable(n) {
-			v.store = why
-		} else if why != "" {
-			v.notes = append(v.notes, why)
-		}
-		for _, h := range n.hosted() {
-			if why := h.StuckShards(now); why != "" {
-				v.notes = append(v.notes, why)
-			}
+		n.look(&s, leaveAt)
+	}
+	return s, p.Leaving != ""
+}
+
+func (n *Node) look(s *verdict.Snapshot, leaveAt time.Time) {
+	p, drv, now := s.Self, n.driver, s.Now
+	view := n.control.member.View()
+	p.Stuck, p.Away = n.control.pulse.Stuck(drv.Lease.Now()), away(drv, now)
+	switch {
+	case view == nil || view.SelfStatus < membership.Up:
+		p.Outside = "the node is not up: " + n.whyNotUp()
+	case view.SelfStatus != membership.Up:
+		p.Leaving = fmt.Sprintf("the node leaves the cluster and is %v", view.SelfStatus)
+	case !drv.Lease.Valid():
+		p.Lease = node.NoContact(drv.Local.Name)
+	}
+	if !leaveAt.IsZero() && p.Leaving == "" {
+		p.Leaving = "the node drains: it leaves the cluster next"
+		if d := leaveAt.Sub(now); d > 0 {
+			p.Leaving = fmt.Sprintf("the node drains: it still serves, and leaves the cluster in %v", tenths(d))
 		}
 	}
-	return v.health()
+	if view == nil {
+		return
+	}
+	s.View, s.Downed = control.MembersOf(view), n.events.takeLost()
+	s.Answers = []verdict.Answer{{Node: drv.Local.Address, Types: waitingTypes(drv, n.control.member.Reasons(), now, func(kind string) bool { return isPool(n, kind) })}}
+	p.Store, p.StoreSince = n.probe.said()
+	for _, h := range n.hosted() {
+		if why := h.StuckShards(now); why != "" {
+			s.Answers[0].Types = append(s.Answers[0].Types, operator.Type{Kind: h.Desc.Name, Stuck: why})
+		}
+		if w, bad := h.Writes(now); bad {
+			p.Writes = append(p.Writes, w)
+		}
+	}
+	w := &n.watch
+	if !now.Before(w.lookAt) {
+		began := time.Now()
+		w.turns = node.TurnsUnderWay(n.hosted()).Long(drv.Clock.Load())
+		w.lookAt = now.Add(max(watchEvery/2, lookShare*time.Since(began)))
+	}
+	if link, ok := drv.Link().(transport.Expiring); ok && now.Sub(w.readAt) >= expiryEvery {
+		w.expiries, w.readAt = link.Expiries(), now
+	}
+	p.Turns, p.Expiries = w.turns, w.expiries
+	p.BufferBytes, p.BufferLimit = drv.Budget.Used(), int64(drv.Config.BufferBytes)
+	p.Overloaded, p.OverQuota = drv.Refusals.Overloaded(), drv.Counts[node.ClientOverQuota].Load()
 }
 
 func endText(text string, err error) string {
@@ -131,46 +188,12 @@ func endText(text string, err error) string {
 	return text
 }
 
-// joinText is the fault of a node that is not yet Up, until nodeHealth knows the reason.
-const joinText = "not up"
-
-func examine(c *controlLoop, v *vitals, now time.Time) {
-	drv := c.driver
-	v.stuck = c.pulse.Stuck(drv.Lease.Now())
-	v.away = away(drv, now)
-	view := c.member.View()
-	if view == nil || view.SelfStatus < membership.Up {
-		v.outside = joinText
-	} else if view.SelfStatus != membership.Up {
-		v.leaving = fmt.Sprintf("the node leaves the cluster and is %v", view.SelfStatus)
-	} else if !drv.Lease.Valid() {
-		v.lease = node.NoContact(drv.Local.Name)
-	}
-	if view == nil {
-		return
-	}
-	noted := false
-	for _, m := range view.ByAge {
-		switch {
-		case m.Status == membership.Down && m.MayRun():
-			v.notes = append(v.notes, fmt.Sprintf("%s was downed, and its shards wait until it certainly runs no turns", m.Name))
-		case m.Status != membership.Down && !m.Reachable:
-			v.notes = append(v.notes, fmt.Sprintf("%s cannot be reached (%v) and is not downed yet", m.Name, m.Evidence))
-		default:
-			continue
-		}
-		noted = true
-	}
-	if !noted && !view.Converged {
-		v.notes = append(v.notes, "the members do not agree: "+view.Why)
-	}
-	noteHomes(drv, v, c.member.Reasons(), now, func(kind string) bool { return isPool(c.node, kind) })
-}
-
-func noteHomes(drv *node.Driver, v *vitals, reasons *control.Reasons, now time.Time, pool func(kind string) bool) {
+// waitingTypes returns the types whose shards have no home, or for whose calls this process waits. pool
+// reports whether a type is a pool.
+func waitingTypes(drv *node.Driver, reasons *control.Reasons, now time.Time, pool func(kind string) bool) (all []operator.Type) {
 	table, kinds := drv.ShardTable.Load(), *drv.Kinds.Load()
 	names := table.Types()
-	for name := range kinds {
+	for name := range kinds { //arch:order-free they are sorted
 		if table.Type(name) == nil {
 			names = append(names, name)
 		}
@@ -178,23 +201,23 @@ func noteHomes(drv *node.Driver, v *vitals, reasons *control.Reasons, now time.T
 	slices.Sort(names)
 	for _, name := range names {
 		k := table.Type(name)
-		waiting, homeless := drv.HeldFor(name), len(homeless(k, pool(name)))
-		if waiting+homeless == 0 {
+		t := operator.Type{Kind: name, Waiting: uint32(drv.HeldFor(name)), Shards: k.Shards(), Homeless: homeless(k, pool(name))}
+		if int(t.Waiting)+len(t.Homeless) == 0 {
 			continue
 		}
-		text := fmt.Sprintf("%d calls of %s wait for a home", waiting, name)
-		if homeless > 0 {
-			text = fmt.Sprintf("%d of %d shards of %s have no home, and %d calls wait", homeless, k.Shards(), name, waiting)
-		}
-		why := reasons.Lately(name, now)
-		if why == "" && waiting > 0 {
-			why, _ = drv.Control.Waits(name, now)
-		}
-		if why != "" {
-			text += ": " + why
-		}
-		v.notes = append(v.notes, text)
+		t.Why = whyWaits(drv, reasons, name, t.Waiting > 0, now)
+		all = append(all, t)
 	}
+	return all
+}
+
+// whyWaits returns why shards of a type have no home, as far as this process knows.
+func whyWaits(drv *node.Driver, reasons *control.Reasons, name string, waiting bool, now time.Time) string {
+	why := reasons.Lately(name, now)
+	if why == "" && waiting {
+		why, _ = drv.Control.Waits(name, now)
+	}
+	return why
 }
 
 // homeless returns the shards that should have a home and have none. Those of a pool are its instances
@@ -232,33 +255,27 @@ func hostsDurable(n *Node) bool {
 	return slices.ContainsFunc(n.hosted(), func(h *node.Host) bool { return h.Desc.Durable })
 }
 
-func askStore(n *Node) error {
-	ctx, cancel := context.WithTimeout(n.driver.Context, storePatience)
-	defer cancel()
-	_, err := durablehost.LastTerm(ctx, n.cfg.Store, n.cfg.Cluster)
-	return err
-}
-
 func connHealth(c *Conn, now time.Time) Health {
-	v := vitals{away: away(c.driver, now)}
+	p := &verdict.Process{Name: c.cfg.Name, Away: away(c.driver, now)}
+	s := verdict.Snapshot{Now: now, Self: p}
 	select {
 	case <-c.done:
-		v.ended = "the connection is closed"
-		return v.health()
+		p.Ended = "the connection is closed"
 	default:
 	}
+	ending := p.Ended != ""
 	if c.driver.Closed() {
-		v.ending, v.stopped = true, "the connection is being closed"
+		ending, p.Stopped = true, "the connection is being closed"
 	}
 	c.mu.Lock()
 	silent := now.Sub(c.heardAt)
 	c.mu.Unlock()
 	if silent > 2*control.HelloEvery {
-		v.outside = fmt.Sprintf("no member has answered this process for %v", tenths(silent))
+		p.Outside = fmt.Sprintf("no member has answered this process for %v", tenths(silent))
 	}
-	noteHomes(c.driver, &v, &c.reasons, now, func(kind string) bool { // a type that this process does not call may be one
+	s.Answers = []verdict.Answer{{Node: c.driver.Local.Address, Types: waitingTypes(c.driver, &c.reasons, now, func(kind string) bool { // a type that this process does not call may be one
 		k := (*c.driver.Kinds.Load())[kind]
 		return k == nil || k.Desc.Pool
-	})
-	return v.health()
+	})}}
+	return healthOf(verdict.Judge(s), ending)
 }

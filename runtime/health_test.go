@@ -146,7 +146,7 @@ func TestHealthOfTheOthers(t *testing.T) {
 		becomes(t, c.start(name).Health, true, true, "")
 	}
 	c.broker.Cut(memory.Path{From: memory.Any, To: "c"})
-	becomes(t, c.nodes["a"].Health, true, true, "c cannot be reached (")
+	becomes(t, c.nodes["a"].Health, true, true, " is not reachable: ")
 	becomes(t, c.nodes["c"].Health, true, false, "node c has lost contact with the cluster and runs nothing")
 	c.broker.Mend(memory.Path{From: memory.Any, To: "c"})
 	for _, n := range c.nodes {
@@ -162,11 +162,11 @@ func TestHealthOfCallsThatWait(t *testing.T) {
 	require.NoError(t, n.Start(testContext(t)))
 	becomes(t, n.Health, true, true, "")
 	require.NoError(t, fixture.NewAccountClient(n).Tell("bob").Add(testContext(t), 1))
-	becomes(t, n.Health, true, true, "1 calls of Account wait for a home: ")
+	becomes(t, n.Health, true, true, "Account: no member hosts it, so calls of it wait: 1")
 }
 
-// TestHealthWithoutStore: a node that hosts durable types is not ready while the store does
-// not answer. One that hosts none says so, and is ready.
+// TestHealthWithoutStore: a node that hosts durable types is not ready while the store takes
+// no writes. One that hosts none says so, and is ready.
 func TestHealthWithoutStore(t *testing.T) {
 	t.Parallel()
 	v := newVaults(t, "a")
@@ -182,8 +182,8 @@ func TestHealthWithoutStore(t *testing.T) {
 	for _, s := range []*memorystore.Client{v.own["a"], client} {
 		s.Cut(true)
 	}
-	becomes(t, a.Health, true, false, "the store has not answered for ")
-	becomes(t, b.Health, true, true, "the store has not answered for ")
+	becomes(t, a.Health, true, false, "the store has taken no write for ")
+	becomes(t, b.Health, true, true, "the store has taken no write for ")
 	for _, s := range []*memorystore.Client{v.own["a"], client} {
 		s.Cut(false)
 	}

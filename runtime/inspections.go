@@ -97,6 +97,9 @@ func (i inspections) types(kind string) []operator.Type {
 			t.Shards = k.Shards()
 			t.Homeless = homeless(k, isPool(i.node, name))
 		}
+		if t.Waiting > 0 || len(t.Homeless) > 0 {
+			t.Why = whyWaits(i.node.driver, i.node.control.member.Reasons(), name, t.Waiting > 0, time.Now())
+		}
 		for _, h := range i.node.inspectShards(name) {
 			t.Held = append(t.Held, operator.Shard{Shard: h.Shard, State: h.State.String(), Entities: h.Entities, Active: h.Active, Waiting: h.Waiting})
 		}
@@ -303,13 +306,15 @@ func (i inspections) balance(ctx context.Context, r *operator.Request) (string, 
 
 func (i inspections) facts() *operator.Fact {
 	n := i.node
-	health := n.Health()
+	now := time.Now()
+	found, ending := n.judge(now)
+	health := healthOf(found, ending)
 	link := n.driver.Link()
 	f := &operator.Fact{
-		Time: time.Now(), Started: n.made, Go: runtime.Version(),
+		Time: now, Started: n.made, Go: runtime.Version(),
 		MaxPayload: link.MaxPayload(), Server: link.State(transport.Control).Server,
 		Ready: health.Ready, Reasons: health.Reasons, Goroutines: runtime.NumGoroutine(),
-		Store: n.cfg.Store != nil, Gateway: n.cfg.Gateway,
+		Store: n.cfg.Store != nil, Gateway: n.cfg.Gateway, Findings: found,
 	}
 	if s, ok := n.cfg.Store.(interface {
 		Layout() (name string, replicas int)

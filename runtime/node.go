@@ -46,6 +46,7 @@ type Node struct {
 	give    context.CancelFunc // cancels connecting; nil unless the state is stateOpening
 	leaveAt time.Time          // when Shutdown leaves the cluster; zero means not yet called
 	probe   storeProbe         // begun under mu
+	watch   watch              // its lock is taken before mu
 	store   string             // the identity of Config.Store, set by begin; "" without one
 
 	ordered  sync.Once     // an operator commanded it to leave
@@ -530,7 +531,7 @@ func (n *Node) stop(err error) {
 // wait for the store: each call reports the result of a question to the store that an earlier call
 // began. A call begins a new question if the last one is 5s old, or 1s while the store does not
 // answer.
-func (n *Node) Health() Health { return nodeHealth(n, time.Now()) }
+func (n *Node) Health() Health { return healthOf(n.judge(time.Now())) }
 
 // Counters returns how many calls, tells, frames and shards of this node did not take the usual
 // path, by reason, such as "buffered", "forwarded", "retried", "refused", "expired", "tell lost"

@@ -171,6 +171,7 @@ func (n *Node) begin(ctx context.Context) error {
 		}
 	}
 	n.driver.Group.Go(n.tickClock)
+	n.driver.Group.Go(n.watchHealth)
 	if n.store != "" {
 		n.driver.Group.Go(n.watchStore)
 	}

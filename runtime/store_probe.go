@@ -10,37 +10,42 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
 )
 
-// A storeProbe finds out for the node's health whether the store answers, at most every probeEvery,
-// or probeAgainAfter while it fails. It is safe for concurrent use.
+// A storeProbe finds out for the node's health whether the store takes writes: it writes a record if
+// nothing else was written for probeEvery, or every probeAgainAfter while that fails. It is safe for
+// concurrent use.
 type storeProbe struct {
 	mu      sync.Mutex
 	running bool
-	began   time.Time // of the latest question
-	failing time.Time // of the first question in a row without an answer; zero means the latest was answered
+	began   time.Time // of the latest write
+	failing time.Time // of the first write in a row that failed; zero means that the latest did not
 	err     error
 }
 
-// Bounds of the questions to the store. One may take storePatience.
+// Bounds of the probe. One write may take storePatience.
 const (
 	storePatience   = 2 * time.Second
 	probeEvery      = 5 * time.Second
-	probeAgainAfter = time.Second // while it does not answer
+	probeAgainAfter = time.Second // while the store takes no write
 )
 
-// ask asks the store on spawn's goroutine, unless a question runs or was recent.
-func (p *storeProbe) ask(now time.Time, answers func() error, spawn func(func())) {
+// ask tries a write on spawn's goroutine, unless one runs, or one was taken recently. wrote is when
+// the store last took another write of the process.
+func (p *storeProbe) ask(now, wrote time.Time, try func() error, spawn func(func())) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	pause := probeEvery
-	if !p.failing.IsZero() {
-		pause = probeAgainAfter
+	last, pause := p.began, probeAgainAfter
+	if p.failing.IsZero() {
+		pause = probeEvery
+		if wrote.After(last) {
+			last = wrote
+		}
 	}
-	if p.running || now.Sub(p.began) < pause {
+	if p.running || now.Sub(last) < pause {
 		return
 	}
 	p.running, p.began = true, now
 	spawn(func() {
-		err := answers()
+		err := try()
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.running, p.err = false, err
@@ -53,13 +58,21 @@ func (p *storeProbe) ask(now time.Time, answers func() error, spawn func(func())
 	})
 }
 
-func (p *storeProbe) said(now time.Time) string {
+// said returns why the store takes no writes, and since when; "" means that it does.
+func (p *storeProbe) said() (string, time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.failing.IsZero() || errors.Is(p.err, context.Canceled) {
-		return ""
+		return "", time.Time{}
 	}
-	return fmt.Sprintf("the store has not answered for %v: %v", tenths(now.Sub(p.failing)), p.err)
+	return p.err.Error(), p.failing
+}
+
+// tryStore writes the record of the cluster's probes.
+func tryStore(n *Node) error {
+	ctx, cancel := context.WithTimeout(n.driver.Context, storePatience)
+	defer cancel()
+	return durablehost.TryWrite(ctx, n.cfg.Store, n.cfg.Cluster)
 }
 
 func tenths(d time.Duration) time.Duration {

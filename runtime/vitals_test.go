@@ -3,53 +3,39 @@ package shard
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/driver/node"
+	"github.com/shardgen/shardgen/internal/ops/operator"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestVitals: what is wrong here makes a process not ready, what is wrong elsewhere does
-// not, and only its end or a stuck loop makes it not live.
-func TestVitals(t *testing.T) {
-	for name, c := range map[string]struct {
-		vitals vitals
-		want   Health
+// TestHealthOf: the worst finding decides, notes are no reasons, and long lists are clipped.
+func TestHealthOf(t *testing.T) {
+	f := func(s operator.Severity) operator.Finding {
+		return operator.Finding{Node: "n1", Severity: s, Text: s.String(), Do: "mend it"}
+	}
+	for _, c := range []struct {
+		worst operator.Severity
+		want  Health
 	}{
-		"nothing": {vitals{}, Health{Live: true, Ready: true}},
-		"ended":   {vitals{ended: "ended", away: time.Second, notes: []string{"n"}}, Health{Ending: true, Reasons: []string{"ended"}}},
-		"loop":    {vitals{stuck: 29 * time.Second}, Health{Live: true, Ready: true}},
-		"stuck": {vitals{stuck: 30 * time.Second}, Health{
-			Reasons: []string{"the control loop has not run for 30s"},
-		}},
-		"away": {vitals{away: 4150 * time.Millisecond, notes: []string{"n"}}, Health{
-			Live: true, Reasons: []string{"the broker has not been reached for 4.2s", "n"},
-		}},
-		"just away": {vitals{away: time.Millisecond}, Health{
-			Live: true, Reasons: []string{"the broker has not been reached for 100ms"},
-		}},
-		"stopped": {vitals{stopped: "s"}, Health{Live: true, Reasons: []string{"s"}}},
-		"ending":  {vitals{stopped: "s", ending: true}, Health{Live: true, Ending: true, Reasons: []string{"s"}}},
-		"outside": {vitals{outside: "o"}, Health{Live: true, Reasons: []string{"o"}}},
-		"leaving": {vitals{leaving: "l"}, Health{Live: true, Ending: true, Reasons: []string{"l"}}},
-		"lease":   {vitals{lease: "l"}, Health{Live: true, Reasons: []string{"l"}}},
-		"store":   {vitals{store: "s"}, Health{Live: true, Reasons: []string{"s"}}},
-		"noted":   {vitals{notes: []string{"n", "m"}}, Health{Live: true, Ready: true, Reasons: []string{"n", "m"}}},
+		{operator.Note, Health{Live: true, Ready: true}},
+		{operator.Passing, Health{Live: true, Ready: true, Reasons: []string{"passing (mend it)"}}},
+		{operator.Fault, Health{Live: true, Ready: true, Reasons: []string{"fault (mend it)"}}},
+		{operator.Unready, Health{Live: true, Reasons: []string{"unready (mend it)"}}},
+		{operator.Dead, Health{Reasons: []string{"dead (mend it)"}}},
 	} {
-		require.Equal(t, c.want, c.vitals.health(), name)
+		require.Equal(t, c.want, healthOf([]operator.Finding{f(c.worst), f(operator.Note)}, false))
 	}
-	var many vitals
-	for i := range maxNotes + 2 {
-		many.notes = append(many.notes, fmt.Sprint(i))
-	}
-	reasons := many.health().Reasons
-	require.Len(t, reasons, maxNotes+1)
-	require.Equal(t, "and 2 more", reasons[maxNotes])
+	require.Equal(t, Health{Live: true, Ready: true, Ending: true}, healthOf(nil, true))
+	reasons := healthOf(slices.Repeat([]operator.Finding{f(operator.Fault)}, maxReasons+2), false).Reasons
+	require.Len(t, reasons, maxReasons+1)
+	require.Equal(t, "and 2 more", reasons[maxReasons])
 }
 
 func TestPulse(t *testing.T) {
@@ -67,39 +53,50 @@ func TestPulse(t *testing.T) {
 	require.Len(t, posted, 2)
 }
 
-// TestStoreProbe: the store is asked when somebody asks for the health, not too often, and
-// its silence counts from the first question without an answer.
+// TestStoreProbe: a write is tried when the health is asked for, unless another was taken lately, and
+// the fault counts from the first one that failed.
 func TestStoreProbe(t *testing.T) {
 	var p storeProbe
-	var asked []func()
+	var tried []func()
 	var answer error
 	start := time.Now()
+	wrote := time.Time{}
 	ask := func(at time.Duration) int {
-		p.ask(start.Add(at), func() error { return answer }, func(f func()) { asked = append(asked, f) })
-		return len(asked)
+		p.ask(start.Add(at), wrote, func() error { return answer }, func(f func()) { tried = append(tried, f) })
+		return len(tried)
+	}
+	said := func(want string, since time.Duration) {
+		t.Helper()
+		why, at := p.said()
+		require.Equal(t, want, why)
+		if want != "" {
+			require.Equal(t, start.Add(since), at)
+		}
 	}
 	require.Equal(t, 1, ask(0))
-	require.Equal(t, 1, ask(time.Hour), "one question at a time")
-	require.Empty(t, p.said(start), "no answer yet")
-	asked[0]()
-	require.Empty(t, p.said(start))
-	require.Equal(t, 1, ask(probeEvery-1))
+	require.Equal(t, 1, ask(time.Hour), "one write at a time")
+	said("", 0) // no answer yet
+	tried[0]()
+	said("", 0)
+	wrote = start.Add(time.Second)
+	require.Equal(t, 1, ask(probeEvery), "another write was taken")
 	answer = errors.New("no quorum")
-	require.Equal(t, 2, ask(probeEvery))
-	asked[1]()
-	require.Equal(t, "the store has not answered for 2s: no quorum", p.said(start.Add(probeEvery+2*time.Second)))
-	require.Equal(t, 2, ask(probeEvery+probeAgainAfter-1))
-	require.Equal(t, 3, ask(probeEvery+probeAgainAfter))
-	asked[2]()
-	require.Equal(t, "the store has not answered for 4s: no quorum", p.said(start.Add(probeEvery+4*time.Second)))
+	require.Equal(t, 2, ask(time.Second+probeEvery))
+	tried[1]()
+	said("no quorum", time.Second+probeEvery)
+	wrote = start.Add(time.Hour)
+	require.Equal(t, 2, ask(time.Second+probeEvery+probeAgainAfter-1))
+	require.Equal(t, 3, ask(time.Second+probeEvery+probeAgainAfter))
+	tried[2]()
+	said("no quorum", time.Second+probeEvery)
 	answer = nil
-	require.Equal(t, 4, ask(probeEvery+2*probeAgainAfter))
-	asked[3]()
-	require.Empty(t, p.said(start.Add(time.Hour)), "it answers again")
+	require.Equal(t, 4, ask(probeEvery+3*probeAgainAfter))
+	tried[3]()
+	said("", 0) // it takes writes again
 	answer = context.Canceled
-	require.Equal(t, 5, ask(time.Hour))
-	asked[4]()
-	require.Empty(t, p.said(start.Add(time.Hour)), "the node has ended, not the store")
+	require.Equal(t, 5, ask(2*time.Hour))
+	tried[4]()
+	said("", 0) // the node has ended, not the store
 }
 
 // TestHomeless: shards that were given to nobody count, and those of a type that was never

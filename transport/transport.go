@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/wire/identity"
 )
@@ -173,6 +174,19 @@ type Confidential interface {
 	// Confidential returns nil if the connection of Control to the broker is encrypted or does not
 	// leave this host. Otherwise it returns an error that names the connection.
 	Confidential() error
+}
+
+// An Expiry is the end of a certificate or of credentials.
+type Expiry struct {
+	What        string    // for people, such as "the broker's certificate"
+	From, Until time.Time // From is zero if it is not known
+}
+
+// An Expiring is a [Link] whose connection needs certificates or credentials.
+type Expiring interface {
+	// Expiries returns the certificates and credentials of the present connection of Control that
+	// have an end. It may read files.
+	Expiries() []Expiry
 }
 
 // Counts has the numbers of messages that a channel has dropped since it was opened, by reason.

@@ -17,15 +17,8 @@ import (
 var errUnhealthy = errors.New("the cluster is not healthy")
 
 func status(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
-	v, err := c.Members(ctx)
-	var all []admin.NodeShards
-	if err == nil {
-		all, err = c.Shards(ctx, "")
-	}
-	h := clusterview.Judge(o.cluster, v, all)
-	if err != nil {
-		h.Healthy, h.Wrong = false, append(h.Wrong, err.Error())
-	}
+	h := clusterview.Judge(o.cluster, clusterview.Look(ctx, c))
+	var err error
 	if o.json {
 		err = printJSON(w, h)
 	} else {

@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/e2e/hostile"
+	"github.com/shardgen/shardgen/internal/ops/operator"
+	"github.com/shardgen/shardgen/internal/ops/verdict"
 	"github.com/shardgen/shardgen/internal/test/fixture"
 	"github.com/shardgen/shardgen/internal/test/fixture/vault"
 	"github.com/shardgen/shardgen/internal/test/natsproc"
@@ -26,22 +28,26 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// TestExamineRights: a right that the broker has refused to a member is a fault, with the member and the
+// TestDeniedRights: a right that the broker has refused to a member is a fault, with the member and the
 // remedy.
-func TestExamineRights(t *testing.T) {
+func TestDeniedRights(t *testing.T) {
 	line := func(text string) admin.Event {
 		return admin.Event{Node: web1, Line: admin.Line{Time: time.Unix(1, 0), Text: text, Attrs: `cause="Permissions Violation for Publish to \"sh.shop.m.all\""`}}
 	}
-	found := examineRights([]admin.Event{line("member up")}, nil)
-	require.Len(t, found, 1)
-	require.True(t, found[0].OK)
-	found = examineRights([]admin.Event{line("member up"), line(deniedLine)}, nil)
-	require.Len(t, found, 1)
-	require.False(t, found[0].OK)
-	require.Contains(t, found[0].Text, "web-1 at ")
-	require.Contains(t, found[0].Text, "sh.shop.m.all")
-	require.Contains(t, found[0].Do, "shardctl permissions worker")
-	require.False(t, examineRights(nil, errors.New("web-2 does not answer"))[0].OK)
+	judge := func(lines []admin.Event, err error) operator.Finding {
+		var s verdict.Snapshot
+		noteRights(&s, lines, err)
+		found := verdict.Judge(s)
+		require.Len(t, found, 1)
+		return found[0]
+	}
+	require.Equal(t, operator.Fine, judge([]admin.Event{line("member up")}, nil).Severity)
+	found := judge([]admin.Event{line("member up"), line(deniedLine)}, nil)
+	require.Equal(t, operator.Fault, found.Severity)
+	require.Contains(t, found.Text, "web-1 at ")
+	require.Contains(t, found.Text, "sh.shop.m.all")
+	require.Contains(t, found.Do, "shardctl permissions worker")
+	require.Equal(t, operator.Fault, judge(nil, errors.New("web-2 does not answer")).Severity)
 }
 
 // otherAccounts is the fixture's type as the program of another version has it.
@@ -197,45 +203,33 @@ func TestDoctorWithoutRights(t *testing.T) {
 	shardctl(t, env("eve"), "doctor -store a.b").check(t, "no name of a store", exitUsage, "", "store name")
 }
 
-// TestExamineStreams: what a cluster of servers says of its streams.
-func TestExamineStreams(t *testing.T) {
-	var list streamList
-	require.NoError(t, json.Unmarshal([]byte(`{"total": 5, "missing": ["s_t_User_l_1"], "offline": {"s_t_User_l_2": "unsupported"}, "streams": [
-		{"config": {"name": "led", "num_replicas": 3, "max_bytes": -1, "max_msgs": -1}, "state": {"bytes": 7000},
-		 "cluster": {"leader": "s1", "replicas": [{"name": "s2", "current": true}, {"name": "s3", "current": true}]}},
-		{"config": {"name": "unled", "num_replicas": 1}, "state": {"bytes": 1}, "cluster": {"leader": ""}},
-		{"config": {"name": "lame", "num_replicas": 3}, "state": {"messages": 9}, 
-		 "cluster": {"leader": "s1", "replicas": [{"name": "s2", "offline": true, "lag": 7}, {"name": "s3", "lag": 2}]}},
-		{"config": {"name": "small", "num_replicas": 3, "max_msgs": 10}, "state": {"messages": 8}, "cluster": {"leader": "s1", "replicas": [{"name": "s2", "current": true}]}}
-	]}`), &list))
-	var got []string
-	for _, f := range examineStreams("s", 3, list) {
-		require.False(t, f.OK)
-		require.NotEmpty(t, f.Do)
-		got = append(got, f.Text)
-	}
-	require.Equal(t, []string{
-		"s_t_User_l_1 has no leader, or it does not answer", "s_t_User_l_2 is offline: unsupported", "unled has no leader",
-		"unled has 1 replicas, and Config.Replicas of the members' store is 3", "lame: its replica at s2 is offline, 7 behind",
-		"lame: its replica at s3 is 2 behind", "small: it has 2 of its 3 replicas", "small has 8 of 10 messages",
-	}, got)
-	found := examineStreams("s", 3, streamList{Streams: list.Streams[:1]})
-	require.Len(t, found, 1)
-	require.Equal(t, "1 of s, with 7 kB: all have a leader and their replicas, below their limits", found[0].Text)
+// TestStreamOf: what a server says of a stream.
+func TestStreamOf(t *testing.T) {
+	var s jetstream.StreamInfo
+	require.NoError(t, json.Unmarshal([]byte(`{"config": {"name": "s", "num_replicas": 3, "max_msgs": 10, "max_bytes": 99}, "state": {"messages": 8, "bytes": 7},
+		"cluster": {"leader": "s1", "replicas": [{"name": "s2", "offline": true, "lag": 7}, {"name": "s3", "current": true, "active": 5}]}}`), &s))
+	require.Equal(t, verdict.Stream{
+		Name: "s", Leader: "s1", Clustered: true, Replicas: 3, Bytes: 7, Messages: 8, MaxBytes: 99, MaxCount: 10,
+		Peers: []verdict.Peer{{Name: "s2", Offline: true, Lag: 7}, {Name: "s3", Current: true, Silent: 5}},
+	}, streamOf(&s))
+	s.Cluster = nil
+	require.False(t, streamOf(&s).Clustered)
 }
 
-// TestExamineAccount: limits of the account, also those of tiers.
-func TestExamineAccount(t *testing.T) {
+// TestAccountLimits: limits of the account, also those of tiers.
+func TestAccountLimits(t *testing.T) {
 	text := func(a jetstream.AccountInfo) (all []string) {
-		for _, f := range examineAccount(a) {
-			all = append(all, f.Text)
+		for _, f := range verdict.Judge(verdict.Snapshot{JetStream: &verdict.JetStream{Limits: accountLimits(a), Bytes: a.Store}}) {
+			if f.Check == verdict.JetStreams {
+				all = append(all, f.Text)
+			}
 		}
 		return all
 	}
 	tier := func(bytes uint64, max int64) jetstream.Tier {
 		return jetstream.Tier{Store: bytes, Limits: jetstream.AccountLimits{MaxStore: max, MaxStreams: -1}}
 	}
-	require.Equal(t, []string{"it answers, and the account is below its limits (79 B on disk, 0 streams)"}, text(jetstream.AccountInfo{Tier: tier(79, 100)}))
+	require.Equal(t, []string{"it answers, and the account is below its limits (79 B on disk)"}, text(jetstream.AccountInfo{Tier: tier(79, 100)}))
 	require.Equal(t, []string{"the account uses 80 B of 100 B on disk"}, text(jetstream.AccountInfo{Tier: tier(80, 100)}))
 	require.Equal(t, []string{"the account's tier R3 uses 1.5 GB of 1.5 GB on disk"},
 		text(jetstream.AccountInfo{Tiers: map[string]jetstream.Tier{"R1": tier(1, 100), "R3": tier(1_500_000_000, 1_500_000_001)}}))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/ops/clusterview"
+	"github.com/shardgen/shardgen/internal/ops/verdict"
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
@@ -55,7 +56,7 @@ func printTop(w io.Writer, o *options, top clusterview.Rates) error {
 		fmt.Fprintln(w)
 	}
 	if len(top.Silent) > 0 {
-		return fmt.Errorf("cluster %s: not all members have answered: %v", o.cluster, clusterview.SortedKeys(top.Silent))
+		return fmt.Errorf("cluster %s: not all members have answered: %v", o.cluster, verdict.SortedKeys(top.Silent))
 	}
 	return nil
 }
@@ -196,7 +197,7 @@ func counterRows(all []admin.NodeCounters) (rows []jsonCounters, sums map[string
 
 func printCounters(w io.Writer, o *options, rows []jsonCounters, sums map[string]uint64) error {
 	t := tableOf(o, "COUNT", "REASON", "AT")
-	for _, reason := range clusterview.SortedKeys(sums) {
+	for _, reason := range verdict.SortedKeys(sums) {
 		var at []string
 		for _, r := range rows {
 			if n := r.Counters[reason]; n > 0 {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/ops/clusterview"
+	"github.com/shardgen/shardgen/internal/ops/operator"
+	"github.com/shardgen/shardgen/internal/ops/verdict"
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
@@ -138,20 +140,15 @@ func printSettled(w io.Writer, o *options) error {
 
 // unsettled returns why the cluster has not settled, or "" if it has.
 func unsettled(ctx context.Context, c *admin.Client, o *options) string {
-	v, err := c.Members(ctx)
-	if err != nil {
-		return err.Error()
-	}
-	all, err := c.Shards(ctx, "")
-	if err != nil {
-		return err.Error()
+	s := clusterview.Look(ctx, c)
+	for _, f := range verdict.Judge(s) { // the worst is the first
+		if f.Severity >= operator.Passing {
+			return f.Sentence()
+		}
+		break
 	}
 	moves, _, err := c.Moves(ctx)
-	switch h := clusterview.Judge(o.cluster, v, all); {
-	case !h.Healthy:
-		return strings.Join(h.Wrong, "; ")
-	case !v.Converged:
-		return "the members do not agree yet: " + v.Why
+	switch {
 	case err != nil:
 		return err.Error()
 	case len(moves) > 0:

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/ops/clusterview"
+	"github.com/shardgen/shardgen/internal/ops/verdict"
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
@@ -49,7 +50,7 @@ func shards(ctx context.Context, c *admin.Client, o *options, w io.Writer) error
 		return err
 	}
 	rows, silent := shardRows(all)
-	unhosted := clusterview.Unhosted(v, all)
+	unhosted := verdict.Unhosted(clusterview.Snapshot(v, all, nil, nil))
 	switch {
 	case o.json:
 		err = printJSON(w, jsonShards{o.cluster, rows, silent, unhosted})
@@ -60,13 +61,13 @@ func shards(ctx context.Context, c *admin.Client, o *options, w io.Writer) error
 	default:
 		err = printShards(w, o, rows)
 	}
-	for _, kind := range clusterview.SortedKeys(unhosted) {
+	for _, kind := range verdict.SortedKeys(unhosted) {
 		if err == nil && !o.json && o.kind == "" {
 			_, err = fmt.Fprintf(w, "%s: no member hosts it, so calls of it wait: %d (start a member that hosts it)\n", kind, unhosted[kind])
 		}
 	}
 	if err == nil && len(silent) > 0 {
-		err = fmt.Errorf("cluster %s: not all members have answered: %v", o.cluster, clusterview.SortedKeys(silent))
+		err = fmt.Errorf("cluster %s: not all members have answered: %v", o.cluster, verdict.SortedKeys(silent))
 	}
 	return err
 }

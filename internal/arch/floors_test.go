@@ -37,6 +37,7 @@ internal/driver/calls
 internal/driver/shardhost
 internal/driver/routing internal/driver/listing internal/driver/feeds
 runtime/admin
+internal/ops/verdict
 internal/ops/operator
 internal/core/stream
 internal/core/region

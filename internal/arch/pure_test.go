@@ -40,6 +40,7 @@ var pure = []string{
 	"runtime/membership",
 	"internal/core/membership",
 	"runtime/placement",
+	"internal/ops/verdict",
 }
 
 // impureFiles are files of the pure packages that only a real process uses.

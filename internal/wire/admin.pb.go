@@ -1232,6 +1232,7 @@ type AdminType struct {
 	Waiting       uint32                 `protobuf:"varint,4,opt,name=waiting,proto3" json:"waiting,omitempty"`          // calls of the member's process that wait for a home
 	Held          []*AdminShard          `protobuf:"bytes,5,rep,name=held,proto3" json:"held,omitempty"`                 // by the member
 	Stuck         string                 `protobuf:"bytes,6,opt,name=stuck,proto3" json:"stuck,omitempty"`               // why durable shards of the member cannot be opened; empty means none
+	Why           string                 `protobuf:"bytes,7,opt,name=why,proto3" json:"why,omitempty"`                   // why shards have no home, or calls wait, as the member knows it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1304,6 +1305,13 @@ func (x *AdminType) GetHeld() []*AdminShard {
 func (x *AdminType) GetStuck() string {
 	if x != nil {
 		return x.Stuck
+	}
+	return ""
+}
+
+func (x *AdminType) GetWhy() string {
+	if x != nil {
+		return x.Why
 	}
 	return ""
 }
@@ -2053,6 +2061,7 @@ type AdminFacts struct {
 	Memory        uint64                 `protobuf:"varint,17,opt,name=memory,proto3" json:"memory,omitempty"`                                    // bytes that the runtime has of the system
 	MemoryLimit   uint64                 `protobuf:"varint,18,opt,name=memory_limit,json=memoryLimit,proto3" json:"memory_limit,omitempty"`       // bytes, GOMEMLIMIT; 0: none
 	Procs         uint32                 `protobuf:"varint,19,opt,name=procs,proto3" json:"procs,omitempty"`                                      // GOMAXPROCS
+	Findings      []*AdminFinding        `protobuf:"bytes,20,rep,name=findings,proto3" json:"findings,omitempty"`                                 // of its health; none: it is older, or has none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2220,6 +2229,106 @@ func (x *AdminFacts) GetProcs() uint32 {
 	return 0
 }
 
+func (x *AdminFacts) GetFindings() []*AdminFinding {
+	if x != nil {
+		return x.Findings
+	}
+	return nil
+}
+
+// AdminFinding is a fault, or a condition that passes by itself, as a member sees it.
+type AdminFinding struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Check         string                 `protobuf:"bytes,1,opt,name=check,proto3" json:"check,omitempty"`
+	Subject       string                 `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"` // what it is about
+	Node          string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`       // the process that it is about; none: the cluster
+	Severity      uint32                 `protobuf:"varint,4,opt,name=severity,proto3" json:"severity,omitempty"`
+	Since         uint64                 `protobuf:"fixed64,5,opt,name=since,proto3" json:"since,omitempty"` // nanoseconds after 1970, by its clock; 0: it is not known
+	Text          string                 `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
+	Do            string                 `protobuf:"bytes,7,opt,name=do,proto3" json:"do,omitempty"` // the remedy
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminFinding) Reset() {
+	*x = AdminFinding{}
+	mi := &file_shardgen_wire_admin_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminFinding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminFinding) ProtoMessage() {}
+
+func (x *AdminFinding) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_admin_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminFinding.ProtoReflect.Descriptor instead.
+func (*AdminFinding) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *AdminFinding) GetCheck() string {
+	if x != nil {
+		return x.Check
+	}
+	return ""
+}
+
+func (x *AdminFinding) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *AdminFinding) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *AdminFinding) GetSeverity() uint32 {
+	if x != nil {
+		return x.Severity
+	}
+	return 0
+}
+
+func (x *AdminFinding) GetSince() uint64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *AdminFinding) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *AdminFinding) GetDo() string {
+	if x != nil {
+		return x.Do
+	}
+	return ""
+}
+
 // AdminContract is a type as a member's program has it.
 type AdminContract struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2233,7 +2342,7 @@ type AdminContract struct {
 
 func (x *AdminContract) Reset() {
 	*x = AdminContract{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[23]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2245,7 +2354,7 @@ func (x *AdminContract) String() string {
 func (*AdminContract) ProtoMessage() {}
 
 func (x *AdminContract) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[23]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2258,7 +2367,7 @@ func (x *AdminContract) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminContract.ProtoReflect.Descriptor instead.
 func (*AdminContract) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{23}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AdminContract) GetKind() string {
@@ -2399,14 +2508,15 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x05alive\x18\t \x01(\x06R\x05alive\"0\n" +
 	"\x0eAdminSuspicion\x12\x0e\n" +
 	"\x02by\x18\x01 \x01(\tR\x02by\x12\x0e\n" +
-	"\x02at\x18\x02 \x01(\x06R\x02at\"\xb2\x01\n" +
+	"\x02at\x18\x02 \x01(\x06R\x02at\"\xc4\x01\n" +
 	"\tAdminType\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
 	"\x06shards\x18\x02 \x01(\rR\x06shards\x12\x1a\n" +
 	"\bhomeless\x18\x03 \x03(\rR\bhomeless\x12\x18\n" +
 	"\awaiting\x18\x04 \x01(\rR\awaiting\x12-\n" +
 	"\x04held\x18\x05 \x03(\v2\x19.shardgen.wire.AdminShardR\x04held\x12\x14\n" +
-	"\x05stuck\x18\x06 \x01(\tR\x05stuck\"\x86\x01\n" +
+	"\x05stuck\x18\x06 \x01(\tR\x05stuck\x12\x10\n" +
+	"\x03why\x18\a \x01(\tR\x03why\"\x86\x01\n" +
 	"\n" +
 	"AdminShard\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x14\n" +
@@ -2467,7 +2577,7 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x16\n" +
 	"\x06method\x18\x03 \x01(\tR\x06method\x12\x12\n" +
 	"\x04from\x18\x04 \x01(\tR\x04from\x12\x14\n" +
-	"\x05nanos\x18\x05 \x01(\x04R\x05nanos\"\x9e\x04\n" +
+	"\x05nanos\x18\x05 \x01(\x04R\x05nanos\"\xd7\x04\n" +
 	"\n" +
 	"AdminFacts\x12\x12\n" +
 	"\x04time\x18\x01 \x01(\x06R\x04time\x12\x18\n" +
@@ -2493,7 +2603,16 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x0estore_replicas\x18\x10 \x01(\rR\rstoreReplicas\x12\x16\n" +
 	"\x06memory\x18\x11 \x01(\x04R\x06memory\x12!\n" +
 	"\fmemory_limit\x18\x12 \x01(\x04R\vmemoryLimit\x12\x14\n" +
-	"\x05procs\x18\x13 \x01(\rR\x05procs\"i\n" +
+	"\x05procs\x18\x13 \x01(\rR\x05procs\x127\n" +
+	"\bfindings\x18\x14 \x03(\v2\x1b.shardgen.wire.AdminFindingR\bfindings\"\xa8\x01\n" +
+	"\fAdminFinding\x12\x14\n" +
+	"\x05check\x18\x01 \x01(\tR\x05check\x12\x18\n" +
+	"\asubject\x18\x02 \x01(\tR\asubject\x12\x12\n" +
+	"\x04node\x18\x03 \x01(\tR\x04node\x12\x1a\n" +
+	"\bseverity\x18\x04 \x01(\rR\bseverity\x12\x14\n" +
+	"\x05since\x18\x05 \x01(\x06R\x05since\x12\x12\n" +
+	"\x04text\x18\x06 \x01(\tR\x04text\x12\x0e\n" +
+	"\x02do\x18\a \x01(\tR\x02do\"i\n" +
 	"\rAdminContract\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
 	"\x06shards\x18\x02 \x01(\rR\x06shards\x12\x18\n" +
@@ -2542,7 +2661,7 @@ func file_shardgen_wire_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_shardgen_wire_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_shardgen_wire_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_shardgen_wire_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_shardgen_wire_admin_proto_goTypes = []any{
 	(AdminCommand)(0),      // 0: shardgen.wire.AdminCommand
 	(*Admin)(nil),          // 1: shardgen.wire.Admin
@@ -2568,8 +2687,9 @@ var file_shardgen_wire_admin_proto_goTypes = []any{
 	(*AdminCaller)(nil),    // 21: shardgen.wire.AdminCaller
 	(*AdminRunning)(nil),   // 22: shardgen.wire.AdminRunning
 	(*AdminFacts)(nil),     // 23: shardgen.wire.AdminFacts
-	(*AdminContract)(nil),  // 24: shardgen.wire.AdminContract
-	nil,                    // 25: shardgen.wire.AdminAnswer.CountersEntry
+	(*AdminFinding)(nil),   // 24: shardgen.wire.AdminFinding
+	(*AdminContract)(nil),  // 25: shardgen.wire.AdminContract
+	nil,                    // 26: shardgen.wire.AdminAnswer.CountersEntry
 }
 var file_shardgen_wire_admin_proto_depIdxs = []int32{
 	2,  // 0: shardgen.wire.Admin.request:type_name -> shardgen.wire.AdminRequest
@@ -2582,7 +2702,7 @@ var file_shardgen_wire_admin_proto_depIdxs = []int32{
 	9,  // 7: shardgen.wire.AdminAnswer.entities:type_name -> shardgen.wire.AdminEntity
 	13, // 8: shardgen.wire.AdminAnswer.types:type_name -> shardgen.wire.AdminType
 	15, // 9: shardgen.wire.AdminAnswer.place:type_name -> shardgen.wire.AdminPlace
-	25, // 10: shardgen.wire.AdminAnswer.counters:type_name -> shardgen.wire.AdminAnswer.CountersEntry
+	26, // 10: shardgen.wire.AdminAnswer.counters:type_name -> shardgen.wire.AdminAnswer.CountersEntry
 	16, // 11: shardgen.wire.AdminAnswer.lines:type_name -> shardgen.wire.AdminLine
 	17, // 12: shardgen.wire.AdminAnswer.moves:type_name -> shardgen.wire.AdminMove
 	18, // 13: shardgen.wire.AdminAnswer.turns:type_name -> shardgen.wire.AdminTurns
@@ -2608,12 +2728,13 @@ var file_shardgen_wire_admin_proto_depIdxs = []int32{
 	20, // 33: shardgen.wire.AdminTurns.entities:type_name -> shardgen.wire.AdminBusy
 	21, // 34: shardgen.wire.AdminTurns.callers:type_name -> shardgen.wire.AdminCaller
 	22, // 35: shardgen.wire.AdminTurns.running:type_name -> shardgen.wire.AdminRunning
-	24, // 36: shardgen.wire.AdminFacts.contracts:type_name -> shardgen.wire.AdminContract
-	37, // [37:37] is the sub-list for method output_type
-	37, // [37:37] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	25, // 36: shardgen.wire.AdminFacts.contracts:type_name -> shardgen.wire.AdminContract
+	24, // 37: shardgen.wire.AdminFacts.findings:type_name -> shardgen.wire.AdminFinding
+	38, // [38:38] is the sub-list for method output_type
+	38, // [38:38] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_admin_proto_init() }
@@ -2628,7 +2749,7 @@ func file_shardgen_wire_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_admin_proto_rawDesc), len(file_shardgen_wire_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -24,6 +24,7 @@ var (
 	_ transport.Link         = (*link)(nil)
 	_ transport.Counter      = (*link)(nil)
 	_ transport.Confidential = (*link)(nil)
+	_ transport.Expiring     = (*link)(nil)
 )
 
 func (l *link) channel(ch transport.Channel) (*channel, error) {
@@ -105,6 +106,11 @@ func (l *link) Counts(ch transport.Channel) transport.Counts {
 // Confidential checks the present connection of Control. Each new connection may lead to another
 // server, so the result may change.
 func (l *link) Confidential() error { return l.channels[0].connection.Load().confidential() }
+
+// Expiries reads the certificates and the JWT again, because files may have been renewed.
+func (l *link) Expiries() []transport.Expiry {
+	return expiries(&l.channels[0].options, l.channels[0].connection.Load().nc)
+}
 
 // Flush makes a round trip to the server.
 func (l *link) Flush(ctx context.Context, ch transport.Channel) error {

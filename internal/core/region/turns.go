@@ -125,6 +125,9 @@ func (s *Shard) UnderWay() iter.Seq[*Entity] {
 	}
 }
 
+// Used returns the time of the entity's last use, which does not change while a turn is under way.
+func (e *Entity) Used() uint32 { return lastUsed(e.word.Load()) }
+
 // Lives reports whether an entity has a value or a turn.
 func (s *Shard) Lives(id string) bool {
 	e := s.entities.get(id)

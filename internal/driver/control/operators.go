@@ -139,8 +139,20 @@ func (m *Member) Down(member string, force bool) error {
 
 func (m *Member) operatorView() operator.View {
 	v := m.members.machine.View()
+	view := MembersOf(v)
+	view.Self, view.Waits = m.self.Address, !m.members.joining
+	view.Singletons = m.singles.Rows(v)
+	view.Coordinator = m.follower.coordinator()
+	if p := m.follower.pause(); p.On {
+		view.Pause = operator.Pause{By: p.By, At: p.At}
+	}
+	return view
+}
+
+// MembersOf returns what operators see of the members in a view.
+func MembersOf(v *membership.View) operator.View {
 	view := operator.View{
-		Self: m.self.Address, Status: v.SelfStatus, Waits: !m.members.joining, Founder: v.Founder, Leader: v.Leader, Converged: v.Converged, Why: v.Why,
+		Self: v.Self, Status: v.SelfStatus, Founder: v.Founder, Leader: v.Leader, Converged: v.Converged, Why: v.Why,
 	}
 	if v.Table != nil {
 		view.Table, view.Health = v.Table.Version, v.Health
@@ -160,11 +172,6 @@ func (m *Member) operatorView() operator.View {
 			}
 		}
 		view.Members = append(view.Members, row)
-	}
-	view.Singletons = m.singles.Rows(v)
-	view.Coordinator = m.follower.coordinator()
-	if p := m.follower.pause(); p.On {
-		view.Pause = operator.Pause{By: p.By, At: p.At}
 	}
 	return view
 }

@@ -47,6 +47,8 @@ type Appends struct {
 
 	tails atomic.Int64 // bytes of all logs' tails
 	open  atomic.Int64 // number of tenures whose log has a tail
+	// wrote is when a write was last taken, as Unix time in seconds.
+	wrote atomic.Int64
 	// written counts the bytes that the process has appended to all logs.
 	written atomic.Int64
 	Measured
@@ -249,11 +251,13 @@ func (t *Tenure) answered(r *durable.Request, spell int, began time.Time, p stor
 			ctx, cancel := context.WithTimeout(t.ctx, t.shard.cfg.Patience)
 			defer cancel()
 			p, err := rest(ctx)
+			t.shard.writing.took(began, err)
 			a.Measured.ended(t.shard.cfg.Shard, r, began, err)
 			t.done(r, durable.Response{ID: r.ID, Position: p, Err: err, Outcome: durable.OutcomeOf(r.Op, err)})
 		})
 		return
 	}
+	t.shard.writing.took(began, nil)
 	a.Measured.ended(t.shard.cfg.Shard, r, began, nil)
 	t.done(r, durable.Response{ID: r.ID, Position: p})
 }
@@ -366,15 +370,8 @@ func (m *Measured) By(f func(Appended)) {
 	m.by.Store(&f)
 }
 
-func (m *Measured) begun() (at time.Time) {
-	if m.by.Load() != nil {
-		at = time.Now()
-	}
-	return at
-}
-
 func (m *Measured) ended(s store.Shard, r *durable.Request, began time.Time, err error) {
-	if f := m.by.Load(); f != nil && !began.IsZero() {
+	if f := m.by.Load(); f != nil {
 		(*f)(Appended{s.Type, r.Commits, len(r.Data), time.Since(began), err})
 	}
 }

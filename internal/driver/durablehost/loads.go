@@ -2,6 +2,7 @@ package durablehost
 
 import (
 	"context"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
@@ -65,6 +66,7 @@ func (l *loads) next() (together []durable.Request) {
 type asker struct {
 	cfg *Config
 	ctx context.Context // the tenure's context
+	by  *writing
 }
 
 func (q asker) askTogether(together []durable.Request) []durable.Response {
@@ -99,8 +101,9 @@ func (q asker) ask(r durable.Request) durable.Response {
 	case durable.OpSetHead:
 		a.Revision, a.Err = c.Store.SetHead(ctx, c.Shard, r.Head)
 	case durable.OpAppend:
-		began := c.Appends.Measured.begun()
+		began := time.Now()
 		a.Position, a.Err = c.Store.Append(ctx, c.Shard, r.Expect, r.Data)
+		q.by.took(began, a.Err)
 		c.Appends.Measured.ended(c.Shard, &r, began, a.Err)
 	case durable.OpRead:
 		a.Appends, a.Err = c.Store.Read(ctx, c.Shard, r.From, r.To)

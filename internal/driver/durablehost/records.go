@@ -58,6 +58,25 @@ func CheckIdentity(ctx context.Context, s store.Store, cluster, identity string)
 // ErrOtherStore is returned when a connection leads to another store than before.
 var ErrOtherStore = errors.New("another store answers")
 
+// ProbeKey returns the key of the record that a cluster's members write to see whether the store
+// takes writes.
+func ProbeKey(cluster string) string { return "probe/" + cluster }
+
+// TryWrite writes the record of ProbeKey. If another process writes it at the same time, that shows
+// as much.
+func TryWrite(ctx context.Context, s store.Store, cluster string) error {
+	key := ProbeKey(cluster)
+	found, err := s.Get(ctx, key)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	_, err = s.Put(ctx, key, []byte{1}, found.Revision)
+	if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrBusy) {
+		return nil
+	}
+	return err
+}
+
 // TermsKey returns the key of the record of a cluster's coordinator terms.
 func TermsKey(cluster string) string { return "terms/" + cluster }
 

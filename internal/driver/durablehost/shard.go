@@ -106,6 +106,7 @@ type Shard struct {
 	broken  error                  // why the last tenure ended; nil after one has opened
 	shut    shut                   // since when and why the shard is not open
 	again   *time.Timer            // begins the next attempt; nil means that none is due
+	writing writing
 }
 
 // New returns a shard that is not placed at this process.

@@ -351,7 +351,7 @@ func (t *Tenure) tick() {
 	})
 }
 
-func (t *Tenure) asker() asker { return asker{&t.shard.cfg, t.ctx} }
+func (t *Tenure) asker() asker { return asker{&t.shard.cfg, t.ctx, &t.shard.writing} }
 
 func (t *Tenure) sendLocked(r durable.Request) {
 	if r.Op == durable.OpGet && len(r.IDs) == 1 && t.core.State() == durable.Open {
@@ -465,6 +465,9 @@ func (t *Tenure) loadLocked() {
 
 // note records the store's last error for callers that wait too long. A conflict does not count.
 func (t *Tenure) note(r *durable.Request, a durable.Response) {
+	if streamOf(r.Op) >= 0 && t.ctx.Err() == nil {
+		t.shard.writing.ended(t.shard.cfg.Appends, a.Err)
+	}
 	switch {
 	case r.Op == durable.OpTrim:
 	case a.Err == nil:

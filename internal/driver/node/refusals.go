@@ -54,6 +54,9 @@ type RefusalCounts [refusals]atomic.Uint64
 
 func (c *RefusalCounts) note(code wire.Code) { c[causeOf(code)].Add(1) }
 
+// Overloaded returns how many calls were refused because there was no room.
+func (c *RefusalCounts) Overloaded() uint64 { return c[refusedOverloaded].Load() }
+
 func (c *RefusalCounts) Snapshot() map[string]uint64 {
 	all := make(map[string]uint64, len(c))
 	for i := range c {

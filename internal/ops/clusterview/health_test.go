@@ -1,12 +1,14 @@
 package clusterview
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardgen/shardgen/internal/ops/operator"
 	"github.com/shardgen/shardgen/runtime/admin"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
@@ -17,61 +19,47 @@ var (
 	web2 = transport.Address{Name: "web-2", Incarnation: 2}
 )
 
-// TestJudge checks that lasting trouble makes a cluster unhealthy, each with its reason, and that
-// passing conditions are only notes.
-func TestJudge(t *testing.T) {
-	up := []admin.Member{
-		{Address: web1, Status: membership.Up, Reachable: true, Hosts: []string{"Cart"}},
-		{Address: web2, Status: membership.Up, Reachable: true},
+// A cluster answers questions.
+type cluster struct {
+	view   admin.View
+	shards []admin.NodeShards
+	facts  []admin.NodeFact
+	err    error
+}
+
+func (c cluster) Members(context.Context) (admin.View, error)                { return c.view, c.err }
+func (c cluster) Shards(context.Context, string) ([]admin.NodeShards, error) { return c.shards, nil }
+func (c cluster) Facts(context.Context) ([]admin.NodeFact, error)            { return c.facts, nil }
+func (c cluster) health(t *testing.T) Health                                 { return Judge("shop", Look(t.Context(), c)) }
+
+// TestHealth: faults of the members' own judgement and of this one make a cluster unhealthy, and what
+// passes does not.
+func TestHealth(t *testing.T) {
+	now := time.Now()
+	fact := func(found ...operator.Finding) admin.Fact {
+		return admin.Fact{Time: now, MaxPayload: 1 << 20, Ready: true, Findings: found}
 	}
-	held := func(state string, waiting uint32) admin.Type {
-		return admin.Type{Kind: "Cart", Shards: 4, Held: []admin.Shard{{Shard: 4, State: state, Waiting: waiting}}}
+	c := cluster{
+		view: admin.View{Converged: true, Members: []admin.Member{
+			{Address: web1, Status: membership.Up, Reachable: true, Hosts: []string{"Cart"}}, {Address: web2, Status: membership.Leaving, Reachable: true},
+		}},
+		shards: []admin.NodeShards{{Node: web1, Types: []admin.Type{{Kind: "Cart", Shards: 4, Held: []admin.Shard{{Shard: 4, State: "draining"}}}}}, {Node: web2}},
+		facts:  []admin.NodeFact{{Node: web1, Asked: now, Answered: now, Fact: fact()}, {Node: web2, Asked: now, Answered: now, Fact: fact()}},
 	}
-	for name, tt := range map[string]struct {
-		view  func(v *admin.View)
-		all   []admin.NodeShards
-		wrong string // "": healthy
-		note  string
-	}{
-		"healthy":       {all: []admin.NodeShards{{Node: web1, Types: []admin.Type{held("active", 0)}}, {Node: web2}}},
-		"down":          {view: func(v *admin.View) { v.Members[1].Status = membership.Down }, wrong: "web-2#0000000000000002 is down: the others have given it up, and remove it next"},
-		"not reachable": {view: func(v *admin.View) { v.Members[1].Reachable, v.Members[1].Evidence = false, "silent for 3s" }, wrong: "web-2#0000000000000002 is not reachable: silent for 3s"},
-		"silent":        {all: []admin.NodeShards{{Node: web2, Err: errors.New("no answer within 3s")}}, wrong: "web-2#0000000000000002 does not answer: no answer within 3s"},
-		"no home": {
-			all:   []admin.NodeShards{{Node: web1, Types: []admin.Type{{Kind: "Cart", Shards: 4, Homeless: []uint32{4, 7}}}}},
-			wrong: "Cart: 2 of 4 shards have no home (shardctl where Cart ID says why)",
-		},
-		"singleton": {view: func(v *admin.View) { v.Singletons = []admin.Singleton{{Kind: "Chief", Why: "no host"}} }, wrong: "singleton Chief runs nowhere: no host"},
-		"stuck": {
-			all:   []admin.NodeShards{{Node: web1, Types: []admin.Type{{Kind: "Cart", Shards: 4, Stuck: "shard Cart/4 has not opened for 12s: why"}}}},
-			wrong: "web-1#0000000000000001: shard Cart/4 has not opened for 12s: why",
-		},
-		"leaving":    {view: func(v *admin.View) { v.Members[1].Status = membership.Leaving }, note: "web-2#0000000000000002 is leaving"},
-		"disagree":   {view: func(v *admin.View) { v.Converged, v.Why = false, "web-2 has not seen it" }, note: "the members do not agree yet, so nobody is admitted or removed: web-2 has not seen it"},
-		"no member":  {view: func(v *admin.View) { *v = admin.View{} }}, // the error of the question says why
-		"paused":     {view: func(v *admin.View) { v.Pause = admin.Pause{By: "ann", At: time.Unix(0, 0)} }, note: "rebalancing is paused by ann since 1970-01-01T00:00:00Z (shardctl resume ends that)"},
-		"moves":      {all: []admin.NodeShards{{Node: web1, Types: []admin.Type{held("draining", 2)}}}, note: "shards on the move: 1"},
-		"calls wait": {all: []admin.NodeShards{{Node: web1, Types: []admin.Type{{Kind: "Cart", Waiting: 3}}}}, note: "Cart: calls that wait for a home, or for a shard to open: 3"},
-		"unhosted": {
-			all:   []admin.NodeShards{{Node: web1, Types: []admin.Type{{Kind: "Bill", Waiting: 3}}}, {Node: web2, Types: []admin.Type{{Kind: "Bill", Waiting: 1}}}},
-			wrong: "Bill: no member hosts it, so calls of it wait: 4 (start a member that hosts it)",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			v := admin.View{Converged: true, Members: append([]admin.Member{}, up...)}
-			if tt.view != nil {
-				tt.view(&v)
-			}
-			h := Judge("shop", v, tt.all)
-			require.Equal(t, tt.wrong == "", h.Healthy)
-			if tt.wrong != "" {
-				require.Equal(t, []string{tt.wrong}, h.Wrong)
-			}
-			if tt.note != "" {
-				require.Contains(t, h.Notes, tt.note)
-			} else {
-				require.Empty(t, h.Notes)
-			}
-		})
-	}
+	h := c.health(t)
+	require.True(t, h.Healthy, "%v", h.Wrong)
+	require.Equal(t, []int{2, 1, 4, 1}, []int{h.Members, h.Types, h.Shards, h.Moving})
+	require.Equal(t, []string{"web-2#0000000000000002 is leaving", "shards on the move: 1"}, h.Notes)
+
+	since := now.Add(-time.Minute)
+	c.facts[0].Fact = fact(operator.Finding{Check: "store", Node: "web-1", Severity: operator.Unready, Since: since, Text: "it is full", Do: "make room"})
+	h = c.health(t)
+	require.False(t, h.Healthy)
+	require.Equal(t, []string{"web-1: it is full (make room)"}, h.Wrong)
+	require.Contains(t, h.Findings, Finding{Check: "store", Node: "web-1", Severity: "unready", Since: since, Text: "it is full", Do: "make room"})
+
+	c.facts[0] = admin.NodeFact{Node: web1, Err: errors.New("no answer within 3s")}
+	require.Contains(t, c.health(t).Wrong[0], "web-1#0000000000000001 does not answer: no answer within 3s")
+	c.err = admin.ErrNoMember
+	require.Contains(t, c.health(t).Wrong[0], "no member is up")
 }

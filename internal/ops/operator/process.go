@@ -30,6 +30,8 @@ type Fact struct {
 	// on JetStream, or the member is too old to report the name.
 	StoreName     string
 	StoreReplicas int // with which the store creates streams; 0 means the same as "" in StoreName
+	// Findings are what the member finds at its process and in the cluster.
+	Findings []Finding
 }
 
 // A Contract is what a member's program says about an entity type.
@@ -52,6 +54,7 @@ func (f *Fact) toWire() *wire.AdminFacts {
 		Goroutines: uint32(f.Goroutines), Store: f.Store, Gateway: f.Gateway,
 		StoreName: f.StoreName, StoreReplicas: uint32(f.StoreReplicas),
 		Memory: f.Memory, MemoryLimit: f.MemoryLimit, Procs: uint32(f.Procs),
+		Findings: findingsToWire(f.Findings),
 	}
 	for _, c := range f.Contracts {
 		w.Contracts = append(w.Contracts, &wire.AdminContract{Kind: c.Kind, Shards: c.Shards, Methods: c.Methods, Hash: c.Hash})
@@ -69,6 +72,7 @@ func factsFromWire(w *wire.AdminFacts) *Fact {
 		Goroutines: int(w.GetGoroutines()), Store: w.GetStore(), Gateway: w.GetGateway(),
 		StoreName: w.GetStoreName(), StoreReplicas: int(w.GetStoreReplicas()),
 		Memory: w.GetMemory(), MemoryLimit: w.GetMemoryLimit(), Procs: int(w.GetProcs()),
+		Findings: findingsFromWire(w.GetFindings()),
 	}
 	for _, c := range w.GetContracts() {
 		f.Contracts = append(f.Contracts, Contract{c.GetKind(), c.GetShards(), c.GetMethods(), c.GetHash()})

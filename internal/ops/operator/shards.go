@@ -14,6 +14,7 @@ type Type struct {
 	Homeless []uint32 // the shards without a home, by the member's shard map
 	Waiting  uint32   // calls of the member's process that wait for a home
 	Held     []Shard  // by the member, in order
+	Why      string   // why shards have no home, or calls wait, as far as the member knows
 	Stuck    string   // which durable shards the member cannot open, why, and what to do; "" means none
 }
 
@@ -49,7 +50,7 @@ type Move struct {
 }
 
 func (t Type) toWire() *wire.AdminType {
-	w := &wire.AdminType{Kind: t.Kind, Shards: t.Shards, Homeless: t.Homeless, Waiting: t.Waiting, Stuck: t.Stuck}
+	w := &wire.AdminType{Kind: t.Kind, Shards: t.Shards, Homeless: t.Homeless, Waiting: t.Waiting, Stuck: t.Stuck, Why: t.Why}
 	for _, s := range t.Held {
 		w.Held = append(w.Held, &wire.AdminShard{Shard: s.Shard, State: s.State, Entities: s.Entities, Active: s.Active, Waiting: s.Waiting})
 	}
@@ -57,7 +58,7 @@ func (t Type) toWire() *wire.AdminType {
 }
 
 func typeFromWire(w *wire.AdminType) Type {
-	t := Type{Kind: w.GetKind(), Shards: w.GetShards(), Homeless: w.GetHomeless(), Waiting: w.GetWaiting(), Stuck: w.GetStuck()}
+	t := Type{Kind: w.GetKind(), Shards: w.GetShards(), Homeless: w.GetHomeless(), Waiting: w.GetWaiting(), Stuck: w.GetStuck(), Why: w.GetWhy()}
 	for _, s := range w.GetHeld() {
 		t.Held = append(t.Held, Shard{s.GetShard(), s.GetState(), s.GetEntities(), s.GetActive(), s.GetWaiting()})
 	}

@@ -93,6 +93,8 @@ func (c *collector) ask(ctx context.Context, last *snapshot) *snapshot {
 		turns                                                   []admin.NodeTurns
 		events                                                  []admin.Event
 		viewErr, shardErr, moveErr, countErr, turnErr, eventErr error
+		facts                                                   []admin.NodeFact
+		factsErr                                                error
 	)
 	asking.Go(func() { view, viewErr = c.source.Members(ctx) })
 	if now.Sub(c.shardAt) >= shardsFresh {
@@ -102,6 +104,7 @@ func (c *collector) ask(ctx context.Context, last *snapshot) *snapshot {
 			}
 		})
 	}
+	asking.Go(func() { facts, factsErr = c.source.Facts(ctx) })
 	asking.Go(func() { moves, _, moveErr = c.source.Moves(ctx) })
 	asking.Go(func() { counters, countErr = c.source.Counters(ctx) })
 	asking.Go(func() { turns, turnErr = c.source.Turns(ctx) })
@@ -109,14 +112,14 @@ func (c *collector) ask(ctx context.Context, last *snapshot) *snapshot {
 	asking.Wait()
 
 	next.At, next.Error = now, ""
-	if err := errors.Join(viewErr, shardErr); err != nil {
+	err := errors.Join(viewErr, shardErr, factsErr)
+	if err != nil {
 		next.Error = err.Error()
-		next.Health = clusterview.Health{Cluster: c.cluster, Wrong: []string{err.Error()}, Notes: []string{}}
 	} else {
 		next.setMembers(view)
 		next.setShards(c.shards)
-		next.Health = clusterview.Judge(c.cluster, view, c.shards)
 	}
+	next.Health = clusterview.Judge(c.cluster, clusterview.Snapshot(view, c.shards, facts, err))
 	if moveErr == nil {
 		next.setMoves(moves)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/ops/clusterview"
+	"github.com/shardgen/shardgen/internal/ops/verdict"
 	"github.com/shardgen/shardgen/runtime/admin"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -165,7 +166,7 @@ func (c *snapshot) setShards(all []admin.NodeShards) {
 		}
 	}
 	c.Types = []typeRow{}
-	for _, name := range clusterview.SortedKeys(types) {
+	for _, name := range verdict.SortedKeys(types) {
 		c.Types = append(c.Types, *types[name])
 	}
 }

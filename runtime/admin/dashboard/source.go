@@ -11,6 +11,7 @@ import (
 type source interface {
 	Members(ctx context.Context) (admin.View, error)
 	Shards(ctx context.Context, kind string) ([]admin.NodeShards, error)
+	Facts(ctx context.Context) ([]admin.NodeFact, error)
 	Turns(ctx context.Context) ([]admin.NodeTurns, error)
 	Counters(ctx context.Context) ([]admin.NodeCounters, error)
 	Moves(ctx context.Context) ([]admin.Move, transport.Address, error)

@@ -1,0 +1,435 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/ops/clusterview"
+	"github.com/shardgen/shardgen/internal/test/fixture"
+	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/natsproc"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/health"
+	"github.com/shardgen/shardgen/runtime/membership"
+	natsstore "github.com/shardgen/shardgen/store/nats"
+)
+
+const (
+	// judgedVar has TestMain be a member of that name with the defaults of everything, which serves
+	// probes, until its stdin ends.
+	judgedVar   = "SHARDCTL_TEST_JUDGED"
+	replicasVar = "SHARDCTL_TEST_REPLICAS"
+)
+
+func beJudged(name string) error {
+	url := os.Getenv("NATS_URL")
+	replicas := 1
+	if os.Getenv(replicasVar) != "" {
+		replicas = 3
+	}
+	store, err := natsstore.Open(context.Background(), url, natsstore.Config{Replicas: replicas, Partitions: 1})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	n := shard.New(shard.Config{
+		Cluster: "shop", Name: name, Transport: transportOf(map[string]string{"NATS_URL": url}), Logger: quietLog, Store: store,
+		Membership: membership.Options{MinMembers: 2},
+	})
+	probe := &fixture.Probe{Entered: make(chan string, 1000)}
+	if err := fixture.HostAccount(n, func() *fixture.Account { return &fixture.Account{Probe: probe} }, shard.MaxMailboxCalls(8)); err != nil {
+		return err
+	}
+	if err := vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }); err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	go func() { _ = http.Serve(listener, health.Handler(n.Health)) }()
+	fmt.Printf("http://%s\n", listener.Addr())
+	if err := n.Start(context.Background()); err != nil {
+		return err
+	}
+	fmt.Println("up")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return n.Close()
+}
+
+// judged is a member's process.
+type judged struct {
+	*os.Process
+	probes string
+}
+
+// judgedCluster is three members, with all who judge it.
+type judgedCluster struct {
+	t         *testing.T
+	env       map[string]string
+	servers   []*natsproc.Server
+	dashboard string
+	client    *shard.Conn
+
+	mu      sync.Mutex
+	members map[string]*judged
+}
+
+func startJudged(t *testing.T, servers ...*natsproc.Server) *judgedCluster {
+	var urls []string
+	for _, s := range servers {
+		urls = append(urls, s.URL())
+	}
+	c := &judgedCluster{t: t, env: map[string]string{"NATS_URL": strings.Join(urls, ","), "SHARD_CLUSTER": "shop"}, servers: servers, members: map[string]*judged{}}
+	var starting sync.WaitGroup
+	for _, name := range []string{"n1", "n2", "n3"} {
+		starting.Go(func() { c.start(name) })
+	}
+	starting.Wait()
+	conn, err := shard.Dial(t.Context(), shard.Config{Cluster: "shop", Name: "web", Transport: transportOf(c.env), Logger: quietLog})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	c.client = conn
+	out, stdout := io.Pipe()
+	go func() {
+		_ = run(t.Context(), strings.Fields("dashboard -listen 127.0.0.1:0"), func(key string) string { return c.env[key] }, stdout, io.Discard)
+	}()
+	url, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	c.dashboard = strings.TrimSpace(url)
+	var working sync.WaitGroup // writes go on
+	for i := range 4 {
+		working.Go(func() {
+			for t.Context().Err() == nil {
+				_, _ = vault.NewVaultClient(conn).Ref(fmt.Sprint(i), shard.Timeout(5*time.Second)).Add(t.Context(), 1)
+				time.Sleep(20 * time.Millisecond)
+			}
+		})
+	}
+	t.Cleanup(working.Wait)
+	require.Eventually(t, func() bool { return len(c.unsaid(nil)) == 0 }, time.Minute, 100*time.Millisecond, "it is healthy")
+	return c
+}
+
+func (c *judgedCluster) start(name string) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), judgedVar+"="+name, "NATS_URL="+c.env["NATS_URL"])
+	if len(c.servers) > 1 {
+		cmd.Env = append(cmd.Env, replicasVar+"=3")
+	}
+	_, err := cmd.StdinPipe()
+	require.NoError(c.t, err)
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(c.t, err)
+	release, err := natsproc.StartChild(cmd, nil)
+	require.NoError(c.t, err)
+	c.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		release()
+	})
+	r := bufio.NewReader(stdout)
+	at, err := r.ReadString('\n')
+	require.NoError(c.t, err)
+	line, err := r.ReadString('\n')
+	require.NoError(c.t, err)
+	require.Equal(c.t, "up\n", line)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.members[name] = &judged{cmd.Process, strings.TrimSpace(at)}
+}
+
+func (c *judgedCluster) member(name string) *judged {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.members[name]
+}
+
+func httpText(url string) string {
+	client := http.Client{Timeout: 5 * time.Second}
+	answer, err := client.Get(url)
+	if err != nil {
+		return err.Error()
+	}
+	defer func() { _ = answer.Body.Close() }()
+	b, _ := io.ReadAll(answer.Body)
+	return string(b)
+}
+
+// The judges, each with what it says. A healthy cluster makes all of them say nothing.
+var judges = map[string]func(c *judgedCluster) string{
+	"status": func(c *judgedCluster) string {
+		o := shardctl(c.t, c.env, "status -timeout 5s")
+		if o.code == exitOK && !strings.Contains(o.stdout, "NOT healthy") {
+			return ""
+		}
+		return o.stdout + o.stderr
+	},
+	"readyz": func(c *judgedCluster) (all string) {
+		for _, name := range []string{"n1", "n2"} {
+			if text := httpText(c.member(name).probes + "/readyz"); text != "ready\n" {
+				all += text
+			}
+		}
+		return all
+	},
+	"doctor": func(c *judgedCluster) string {
+		o := shardctl(c.t, c.env, "doctor")
+		if o.code == exitOK {
+			return ""
+		}
+		return o.stdout + o.stderr
+	},
+	"dashboard": func(c *judgedCluster) string {
+		var of struct{ Health clusterview.Health }
+		if err := json.Unmarshal([]byte(httpText(c.dashboard+"api/cluster")), &of); err != nil {
+			return err.Error()
+		}
+		if of.Health.Healthy {
+			return ""
+		}
+		return strings.Join(of.Health.Wrong, "\n")
+	},
+}
+
+// unsaid returns the judges that do not say what they should; nil means nothing at all.
+func (c *judgedCluster) unsaid(want *regexp.Regexp) (who []string) {
+	for name, say := range judges { //arch:order-free each is asked by itself
+		if text := say(c); want == nil && text != "" || want != nil && !want.MatchString(text) {
+			who = append(who, name)
+		}
+	}
+	return who
+}
+
+// A sight is when a judge first said what it should, and its words.
+type sight struct {
+	after time.Duration
+	line  string
+}
+
+// await polls each judge until it says what it should, or for at most long.
+func (c *judgedCluster) await(want *regexp.Regexp, long time.Duration) map[string]sight {
+	began := time.Now()
+	all := map[string]sight{}
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	for name, say := range judges { //arch:order-free each is asked by itself
+		asking.Go(func() {
+			for {
+				text := say(c)
+				after := time.Since(began)
+				line := ""
+				if want != nil {
+					for l := range strings.Lines(text) {
+						if want.MatchString(l) {
+							line = strings.TrimSpace(l)
+							break
+						}
+					}
+				}
+				if want == nil && text == "" || line != "" {
+					mu.Lock()
+					all[name] = sight{after, line}
+					mu.Unlock()
+					return
+				}
+				if after > long {
+					mu.Lock()
+					all[name] = sight{after, "NOT SAID: " + text}
+					mu.Unlock()
+					return
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
+	}
+	asking.Wait()
+	return all
+}
+
+// A judgedFault is one row of the table: how it begins and ends, and what every judge must say.
+type judgedFault struct {
+	name  string
+	begin func(c *judgedCluster)
+	end   func(c *judgedCluster)
+	want  string
+}
+
+// soon is in which time each judge must say that a fault has begun, or that it has ended.
+const soon = 10 * time.Second
+
+// slack is for a loaded machine: the test's own question takes time, too.
+const slack = 5 * time.Second
+
+func (c *judgedCluster) strike(table *tabwriter.Writer, f judgedFault) {
+	t := c.t
+	began := time.Now()
+	f.begin(c)
+	said := c.await(regexp.MustCompile(f.want), 3*soon)
+	f.end(c)
+	over := c.await(nil, 6*soon)
+	names := []string{"status", "readyz", "doctor", "dashboard"}
+	for _, name := range names {
+		s, o := said[name], over[name]
+		line := s.line
+		if len(line) > 150 {
+			line = line[:150] + "…"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%.1fs\t%.1fs\t%s\n", f.name, name, s.after.Seconds(), o.after.Seconds(), line)
+		if s.after > soon+slack || strings.HasPrefix(s.line, "NOT SAID") {
+			t.Errorf("%s: %s said after %v: %s", f.name, name, s.after, s.line)
+		}
+		if o.after > soon+slack || o.line != "" {
+			t.Errorf("%s: %s said the end after %v: %s", f.name, name, o.after, o.line)
+		}
+	}
+	t.Logf("%s took %v", f.name, time.Since(began))
+}
+
+func fillStore(c *judgedCluster) {
+	c.t.Helper()
+	nc, err := nats.Connect(c.env["NATS_URL"])
+	require.NoError(c.t, err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	require.NoError(c.t, err)
+	_, err = js.CreateStream(c.t.Context(), jetstream.StreamConfig{Name: "junk", Subjects: []string{"junk.>"}, Storage: jetstream.FileStorage})
+	require.NoError(c.t, err)
+	for size := 500_000; size > 0; size /= 2 {
+		for {
+			if _, err := js.Publish(c.t.Context(), "junk.x", make([]byte, size)); err != nil {
+				break
+			}
+		}
+	}
+}
+
+func emptyStore(c *judgedCluster) {
+	c.t.Helper()
+	nc, err := nats.Connect(c.env["NATS_URL"])
+	require.NoError(c.t, err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	require.NoError(c.t, err)
+	require.NoError(c.t, js.DeleteStream(c.t.Context(), "junk"))
+}
+
+// kill kills a member.
+func (c *judgedCluster) kill(name string) {
+	require.NoError(c.t, c.member(name).Kill())
+}
+
+// hold begins a turn that lasts until the returned function is called, with calls that wait behind it.
+func (c *judgedCluster) hold(calls int) (release func()) {
+	ctx, cancel := context.WithCancel(c.t.Context())
+	var calling sync.WaitGroup
+	account := fixture.NewAccountClient(c.client).Ref("stuck", shard.Timeout(time.Hour))
+	calling.Go(func() { _ = account.Hold(ctx) })
+	time.Sleep(200 * time.Millisecond)
+	for range calls {
+		calling.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = account.Add(ctx, 1)
+				time.Sleep(50 * time.Millisecond)
+			}
+		})
+	}
+	return func() {
+		cancel()
+		calling.Wait()
+	}
+}
+
+// TestVerdict causes faults on real processes, and shows what every judge says, and when.
+func TestVerdict(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("it takes two minutes")
+	}
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "nats.conf")
+	configure := func(deny string) {
+		text := fmt.Sprintf("jetstream { store_dir: %q, max_file: 40M, max_mem: 8M }\n", filepath.Join(dir, "data"))
+		text += fmt.Sprintf("accounts { A { jetstream: enabled, users: [{user: a, password: a, permissions: { publish: { deny: [%s] } } }] } }\nno_auth_user: a\n", deny)
+		require.NoError(t, os.WriteFile(conf, []byte(text), 0o600))
+	}
+	configure("")
+	server := natsproc.Start(t, "-c", conf)
+	c := startJudged(t, server)
+	var release func()
+	var out strings.Builder
+	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "fault\tjudge\tsaid after\tend after\twhat")
+	for _, f := range []judgedFault{
+		{
+			"a member is killed", func(c *judgedCluster) { c.kill("n3") }, func(c *judgedCluster) { c.start("n3") },
+			`n3.* (is missing|is not reachable|does not answer|is down)`,
+		},
+		{
+			"a member stands still", func(c *judgedCluster) { stop(c.t, c.member("n3").Process) },
+			func(c *judgedCluster) { require.NoError(c.t, c.member("n3").Signal(syscall.SIGCONT)) },
+			`n3.* (is missing|is not reachable|does not answer|is down)`,
+		},
+		{
+			"a turn hangs, with calls behind", func(c *judgedCluster) { release = c.hold(3) }, func(*judgedCluster) { release() },
+			`Account/stuck: a turn of .* has run for at least .*, and calls wait behind it: 3`,
+		},
+		{
+			"calls exceed a mailbox", func(c *judgedCluster) { release = c.hold(40) }, func(*judgedCluster) { release() },
+			`calls were refused with ErrOverloaded`,
+		},
+		{"the store is full", fillStore, emptyStore, `(?i)(taken no write|writes of .* failed).*(full|insufficient|resources|storage)`},
+		{
+			"the right to write is gone",
+			func(*judgedCluster) {
+				configure(`"shardgen.>"`)
+				require.NoError(t, server.Reload())
+			},
+			func(*judgedCluster) {
+				configure("")
+				require.NoError(t, server.Reload())
+			},
+			`(taken no write|writes of .* failed|denied|ermission)`,
+		},
+		{
+			"the broker stands still",
+			func(*judgedCluster) { require.NoError(t, server.Pause()) },
+			func(*judgedCluster) { require.NoError(t, server.Resume()) },
+			`(broker|no answer|connect|lost contact|timeout|i/o)`,
+		},
+		{
+			"the broker is gone",
+			func(*judgedCluster) { require.NoError(t, server.Kill()) },
+			func(*judgedCluster) { require.NoError(t, server.Start()) },
+			`(broker|no answer|connect|refused)`,
+		},
+	} {
+		if only := os.Getenv("SHARDCTL_TEST_FAULT"); only == "" || strings.Contains(f.name, only) {
+			c.strike(table, f)
+		}
+	}
+	require.NoError(t, table.Flush())
+	t.Logf("the verdicts:\n%s", out.String())
+	require.False(t, slices.Contains(strings.Fields(out.String()), "healthy"))
+}

@@ -1,0 +1,92 @@
+package durablehost
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardgen/shardgen/store"
+)
+
+const (
+	// slowWrite is how long an append takes that counts as slow.
+	slowWrite = time.Second
+	// slowLasts is how long a slow append counts if no other follows.
+	slowLasts = 10 * time.Second
+)
+
+// writing knows how the last writes of a shard went. It is safe for concurrent use. The zero value
+// is ready for use.
+type writing struct {
+	failing atomic.Pointer[Writes]
+	slow    atomic.Pointer[Writes]
+}
+
+// Writes says that writes of a shard fail or are slow.
+type Writes struct {
+	Since time.Time // of the first one in a row
+	Err   error     // of the last one; nil means that they are slow
+	Took  time.Duration
+	last  time.Time
+}
+
+// ended notes the outcome of a write. A conflict, and a store that is busy, are answers.
+func (w *writing) ended(a *Appends, err error) {
+	if err == nil {
+		if now := time.Now().Unix(); a.wrote.Load() != now {
+			a.wrote.Store(now)
+		}
+	}
+	if err == nil || errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrBusy) || errors.Is(err, store.ErrTooLarge) {
+		if w.failing.Load() != nil {
+			w.failing.Store(nil)
+		}
+		return
+	}
+	now := time.Now()
+	next := &Writes{Since: now, Err: err}
+	if was := w.failing.Load(); was != nil {
+		next.Since = was.Since
+	}
+	w.failing.Store(next)
+}
+
+// took notes how long an append took.
+func (w *writing) took(began time.Time, err error) {
+	was := w.slow.Load()
+	if was == nil && err != nil {
+		return
+	}
+	now := time.Now()
+	switch took := now.Sub(began); {
+	case took >= slowWrite && err == nil:
+		next := &Writes{Since: began, Took: took, last: now}
+		if was != nil {
+			next.Since = was.Since
+		}
+		w.slow.Store(next)
+	case was != nil:
+		w.slow.Store(nil)
+	}
+}
+
+// Writes returns why writes of the shard do not go well, and false if they do, or if the shard is
+// not placed here.
+func (s *Shard) Writes(now time.Time) (Writes, bool) {
+	s.mu.Lock()
+	placed := s.placed
+	s.mu.Unlock()
+	if !placed {
+		return Writes{}, false
+	}
+	if w := s.writing.failing.Load(); w != nil {
+		return *w, true
+	}
+	if w := s.writing.slow.Load(); w != nil && now.Sub(w.last) < slowLasts {
+		return *w, true
+	}
+	return Writes{}, false
+}
+
+// Wrote returns when the store last took a write of the process, to the second.
+func (a *Appends) Wrote() time.Time { return time.Unix(a.wrote.Load(), 0) }

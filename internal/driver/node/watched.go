@@ -1,0 +1,57 @@
+package node
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/region"
+	"github.com/shardgen/shardgen/internal/ops/verdict"
+)
+
+// Writes returns how the writes of a durable type's shards fail or are slow. ok is false if they do
+// not.
+func (h *Host) Writes(now time.Time) (all verdict.Writes, ok bool) {
+	if !h.Desc.Durable {
+		return all, false
+	}
+	h.eachShard(-1, func(s *HostedShard) {
+		w, bad := s.Durable.Writes(now)
+		if !bad {
+			return
+		}
+		all.Shards++
+		if all.Since.IsZero() || w.Since.Before(all.Since) {
+			all.Since = w.Since
+		}
+		if w.Err != nil {
+			all.Err = w.Err
+		}
+		all.Took = max(all.Took, w.Took)
+	})
+	all.Kind = h.Desc.Name
+	return all, all.Shards > 0
+}
+
+// longTurn is how long an entity must not have ended a turn for the one under way to be listed by
+// Long.
+const longTurn = 2 * TicksASecond
+
+// Long lists the turns under way that may be long: of entities that have ended no other turn for
+// two seconds. It examines every entity.
+func (u TurnsUnderWay) Long(now uint32) (all []verdict.Turn) {
+	for s := range u.shards() {
+		if _, held := s.Held(); !held {
+			continue
+		}
+		s.Mu.Lock()
+		list := func(e *region.Entity) {
+			if used := e.Used(); now-used >= longTurn {
+				all = append(all, verdict.Turn{Turn: turnOfEntity(s, e), Number: used, Waiting: e.Mailbox()})
+			}
+		}
+		for e := range s.Core.UnderWay() {
+			list(e)
+		}
+		s.Mu.Unlock()
+	}
+	return all
+}
