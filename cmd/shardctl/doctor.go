@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -36,10 +38,13 @@ type jsonFinding struct {
 const secondLook = 2 * time.Second
 
 func doctor(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
-	events := c.Events()
-	lines, eventErr := events.Next(ctx)
+	var lines []admin.Event
+	var eventErr error
+	var reading sync.WaitGroup
+	reading.Go(func() { lines, eventErr = c.Events().Next(ctx) })
 	examine := func() []operator.Finding {
 		s := clusterview.Look(ctx, c)
+		reading.Wait()
 		if s.Err == nil {
 			noteRights(&s, lines, eventErr)
 			s.Checked = append(s.Checked, interest(c.Eavesdropped(ctx)))
@@ -48,7 +53,7 @@ func doctor(ctx context.Context, c *admin.Client, o *options, w io.Writer) error
 		return verdict.Judge(s)
 	}
 	all := examine()
-	if verdict.Worst(all) >= operator.Fault {
+	if slices.ContainsFunc(all, recent) {
 		select {
 		case <-time.After(secondLook):
 			all = verdict.Lasting(all, examine())
@@ -94,6 +99,11 @@ func printFindings(w io.Writer, all []operator.Finding) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// recent reports whether a finding is a fault that may just have begun.
+func recent(f operator.Finding) bool {
+	return f.Severity >= operator.Fault && (f.Since.IsZero() || time.Since(f.Since) < secondLook)
 }
 
 // sinceText returns since when a finding holds, for the end of its line.

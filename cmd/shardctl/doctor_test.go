@@ -163,7 +163,7 @@ func TestDoctorLooksAtJetStream(t *testing.T) {
 	limit(1.2)
 	eventually("WRONG streams   shardgen_Vault_log_0 has ")
 	eventually("→ nats stream edit shardgen_Vault_log_0 --max-bytes -1")
-	limit(2)
+	limit(100)
 	eventually("ok    streams   3 of shardgen, with ")
 
 	startVaults(t, server.URL(), "n2", natsstore.Config{Replicas: 3})

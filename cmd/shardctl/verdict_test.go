@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,10 +13,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"text/tabwriter"
 	"time"
@@ -166,7 +165,7 @@ func (c *judgedCluster) member(name string) *judged {
 }
 
 func httpText(url string) string {
-	client := http.Client{Timeout: 5 * time.Second}
+	client := http.Client{Timeout: time.Second}
 	answer, err := client.Get(url)
 	if err != nil {
 		return err.Error()
@@ -186,7 +185,7 @@ var judges = map[string]func(c *judgedCluster) string{
 		return o.stdout + o.stderr
 	},
 	"readyz": func(c *judgedCluster) (all string) {
-		for _, name := range []string{"n1", "n2"} {
+		for _, name := range []string{"n1", "n2", "n3"} {
 			if text := httpText(c.member(name).probes + "/readyz"); text != "ready\n" {
 				all += text
 			}
@@ -274,6 +273,7 @@ type judgedFault struct {
 	begin func(c *judgedCluster)
 	end   func(c *judgedCluster)
 	want  string
+	over  time.Duration // after which the end must be said at the latest. Default soon
 }
 
 // soon is in which time each judge must say that a fault has begun, or that it has ended.
@@ -288,7 +288,8 @@ func (c *judgedCluster) strike(table *tabwriter.Writer, f judgedFault) {
 	f.begin(c)
 	said := c.await(regexp.MustCompile(f.want), 3*soon)
 	f.end(c)
-	over := c.await(nil, 6*soon)
+	late := cmp.Or(f.over, soon)
+	over := c.await(nil, late+3*soon)
 	names := []string{"status", "readyz", "doctor", "dashboard"}
 	for _, name := range names {
 		s, o := said[name], over[name]
@@ -300,7 +301,7 @@ func (c *judgedCluster) strike(table *tabwriter.Writer, f judgedFault) {
 		if s.after > soon+slack || strings.HasPrefix(s.line, "NOT SAID") {
 			t.Errorf("%s: %s said after %v: %s", f.name, name, s.after, s.line)
 		}
-		if o.after > soon+slack || o.line != "" {
+		if o.after > late+slack || o.line != "" {
 			t.Errorf("%s: %s said the end after %v: %s", f.name, name, o.after, o.line)
 		}
 	}
@@ -361,6 +362,21 @@ func (c *judgedCluster) hold(calls int) (release func()) {
 	}
 }
 
+// judge causes the faults, and prints the table of what was said.
+func (c *judgedCluster) judge(faults ...judgedFault) {
+	var out strings.Builder
+	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "fault\tjudge\tsaid after\tend after\twhat")
+	for _, f := range faults {
+		if only := os.Getenv("SHARDCTL_TEST_FAULT"); only == "" || strings.Contains(f.name, only) {
+			c.strike(table, f)
+		}
+	}
+	require.NoError(c.t, table.Flush())
+	c.t.Logf("the verdicts:\n%s", out.String())
+	require.NotRegexp(c.t, `is healthy`, out.String())
+}
+
 // TestVerdict causes faults on real processes, and shows what every judge says, and when.
 func TestVerdict(t *testing.T) {
 	t.Parallel()
@@ -378,28 +394,26 @@ func TestVerdict(t *testing.T) {
 	server := natsproc.Start(t, "-c", conf)
 	c := startJudged(t, server)
 	var release func()
-	var out strings.Builder
-	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "fault\tjudge\tsaid after\tend after\twhat")
-	for _, f := range []judgedFault{
-		{
-			"a member is killed", func(c *judgedCluster) { c.kill("n3") }, func(c *judgedCluster) { c.start("n3") },
-			`n3.* (is missing|is not reachable|does not answer|is down)`,
-		},
+	const lost = `n3.* (is missing|is not reachable|does not answer|is down)`
+	c.judge([]judgedFault{
+		{name: "a member is killed", begin: func(c *judgedCluster) { c.kill("n3") }, end: func(c *judgedCluster) { c.start("n3") }, want: lost},
 		{
 			"a member stands still", func(c *judgedCluster) { stop(c.t, c.member("n3").Process) },
-			func(c *judgedCluster) { require.NoError(c.t, c.member("n3").Signal(syscall.SIGCONT)) },
-			`n3.* (is missing|is not reachable|does not answer|is down)`,
+			func(c *judgedCluster) { // the others may have removed it, so it would end when it goes on
+				c.kill("n3")
+				c.start("n3")
+			},
+			lost, 0,
 		},
 		{
 			"a turn hangs, with calls behind", func(c *judgedCluster) { release = c.hold(3) }, func(*judgedCluster) { release() },
-			`Account/stuck: a turn of .* has run for at least .*, and calls wait behind it: 3`,
+			`Account/stuck: a turn of .* has run for at least .*, and calls wait behind it: 3`, 0,
 		},
 		{
 			"calls exceed a mailbox", func(c *judgedCluster) { release = c.hold(40) }, func(*judgedCluster) { release() },
-			`calls were refused with ErrOverloaded`,
+			`calls were refused with ErrOverloaded`, 0,
 		},
-		{"the store is full", fillStore, emptyStore, `(?i)(taken no write|writes of .* failed).*(full|insufficient|resources|storage)`},
+		{"the store is full", fillStore, emptyStore, `(?i)(taken no write|writes of .* failed).*(full|insufficient|resources|storage)`, 0},
 		{
 			"the right to write is gone",
 			func(*judgedCluster) {
@@ -410,26 +424,55 @@ func TestVerdict(t *testing.T) {
 				configure("")
 				require.NoError(t, server.Reload())
 			},
-			`(taken no write|writes of .* failed|denied|ermission)`,
+			`(taken no write|writes of .* failed|denied|ermission)`, 0,
 		},
 		{
 			"the broker stands still",
 			func(*judgedCluster) { require.NoError(t, server.Pause()) },
 			func(*judgedCluster) { require.NoError(t, server.Resume()) },
-			`(broker|no answer|connect|lost contact|timeout|i/o)`,
+			`(broker|no answer|connect|lost contact|timeout|i/o)`, 0,
 		},
 		{
 			"the broker is gone",
 			func(*judgedCluster) { require.NoError(t, server.Kill()) },
 			func(*judgedCluster) { require.NoError(t, server.Start()) },
-			`(broker|no answer|connect|refused)`,
+			`(broker|no answer|connect|refused)`, 0,
 		},
-	} {
-		if only := os.Getenv("SHARDCTL_TEST_FAULT"); only == "" || strings.Contains(f.name, only) {
-			c.strike(table, f)
+		{
+			"a member crashes again and again",
+			func(c *judgedCluster) {
+				for range 3 {
+					c.kill("n3")
+					c.start("n3")
+				}
+			},
+			func(*judgedCluster) {},
+			`n3 was lost \d times within`, time.Minute + soon,
+		},
+	}...)
+}
+
+// TestVerdictWithoutLeader: two of three NATS servers are killed, so that no stream has a leader.
+func TestVerdictWithoutLeader(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("it takes a minute")
+	}
+	servers, err := natsproc.RunStores(t.TempDir(), t.TempDir(), t.TempDir())
+	require.NoError(t, err)
+	for _, s := range servers {
+		t.Cleanup(func() { _ = s.Kill() })
+	}
+	c := startJudged(t, servers...)
+	for range 10 { // a replica that is some messages behind is no fault
+		shardctl(t, c.env, "doctor").check(t, "doctor", exitOK, "ok    streams", "")
+	}
+	each := func(do func(*natsproc.Server) error) func(*judgedCluster) {
+		return func(*judgedCluster) {
+			for _, s := range servers[1:] {
+				require.NoError(t, do(s))
+			}
 		}
 	}
-	require.NoError(t, table.Flush())
-	t.Logf("the verdicts:\n%s", out.String())
-	require.False(t, slices.Contains(strings.Fields(out.String()), "healthy"))
+	c.judge(judgedFault{"no stream has a leader", each((*natsproc.Server).Kill), each((*natsproc.Server).Start), `(taken no write|writes of .* failed|JetStream|no leader)`, 2 * soon})
 }
