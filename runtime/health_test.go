@@ -1,8 +1,12 @@
 package shard_test
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -189,4 +193,68 @@ func TestHealthWithoutStore(t *testing.T) {
 	}
 	becomes(t, a.Health, true, true, "")
 	becomes(t, b.Health, true, true, "")
+}
+
+// TestHealthOfALostMember: the others miss a member that did not leave in order, until it is back, and
+// log that once.
+func TestHealthOfALostMember(t *testing.T) {
+	t.Parallel()
+	c := emptyCluster(t)
+	var mu sync.Mutex
+	var lines bytes.Buffer
+	c.tune = func(cfg *shard.Config) {
+		if cfg.Name == "a" {
+			cfg.Logger = slog.New(slog.NewTextHandler(lockedWriter{&mu, &lines}, nil))
+		}
+	}
+	logged := func(text string) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return strings.Count(lines.String(), text)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		becomes(t, c.start(name).Health, true, true, "")
+	}
+	require.NoError(t, c.nodes["b"].Shutdown(testContext(t)))
+	becomes(t, c.nodes["a"].Health, true, true, "")
+	require.Zero(t, logged("b is missing"), "it has left in order")
+	require.NoError(t, c.nodes["c"].Close())
+	becomes(t, c.nodes["a"].Health, true, true, "c is missing: it was lost at ")
+	require.Equal(t, 1, logged(`msg="fault found" node=a check=cluster fault="c is missing`))
+	becomes(t, c.start("c").Health, true, true, "")
+	becomes(t, c.nodes["a"].Health, true, true, "")
+	require.Equal(t, 1, logged(`msg="fault has ended" node=a check=cluster fault="c is missing`))
+}
+
+type lockedWriter struct {
+	mu *sync.Mutex
+	to *bytes.Buffer
+}
+
+func (w lockedWriter) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(b)
+}
+
+// TestHealthOfAHungTurn: a turn that hangs is a fault while calls wait behind it, with its caller and
+// their number.
+func TestHealthOfAHungTurn(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	conn := c.dial("web")
+	accounts := fixture.NewAccountClient(conn)
+	held := c.hold(testContext(t), accounts)
+	noted := make(chan error, 2)
+	for i := range 2 {
+		go func() { noted <- accounts.Ref("bob").Note(context.Background(), fmt.Sprint(i)) }()
+	}
+	becomes(t, c.nodes["a"].Health, true, true, "Account/bob: a turn of Hold, called by client web, has run for at least 5")
+	becomes(t, c.nodes["a"].Health, true, true, "and calls wait behind it: 2 (shardctl dump a shows where it hangs)")
+	close(c.probe.Release)
+	require.NoError(t, receive(t, held, "Hold returns"))
+	becomes(t, c.nodes["a"].Health, true, true, "")
+	for range 2 {
+		require.NoError(t, receive(t, noted, "a note returns"))
+	}
 }

@@ -226,6 +226,7 @@ func (a *Appends) sent() (spell int) {
 func (t *Tenure) beginAppend(r *durable.Request) {
 	a := t.shard.cfg.Appends
 	spell, began := a.sent(), time.Now()
+	t.shard.writing.begun(began)
 	if !t.begin.BeginAppend(t.shard.cfg.Shard, r.Expect, r.Data, func(p store.Position, rest Rest) { t.answered(r, spell, began, p, rest) }) {
 		if a.enter(t.shard.cfg.Host, spell, began, 0) {
 			a.leave()

@@ -102,6 +102,7 @@ func (q asker) ask(r durable.Request) durable.Response {
 		a.Revision, a.Err = c.Store.SetHead(ctx, c.Shard, r.Head)
 	case durable.OpAppend:
 		began := time.Now()
+		q.by.begun(began)
 		a.Position, a.Err = c.Store.Append(ctx, c.Shard, r.Expect, r.Data)
 		q.by.took(began, a.Err)
 		c.Appends.Measured.ended(c.Shard, &r, began, a.Err)

@@ -13,6 +13,10 @@ const (
 	slowWrite = time.Second
 	// slowLasts is how long a slow append counts if no other follows.
 	slowLasts = 10 * time.Second
+	// slowWait is how long an append waits for its answer that counts as slow.
+	slowWait = 2 * time.Second
+	// failsFor is how long writes must have failed to be reported: a single one is tried again.
+	failsFor = time.Second
 )
 
 // writing knows how the last writes of a shard went. It is safe for concurrent use. The zero value
@@ -20,7 +24,12 @@ const (
 type writing struct {
 	failing atomic.Pointer[Writes]
 	slow    atomic.Pointer[Writes]
+	sent    atomic.Int64 // when the append was sent that has no answer, as Unix time in nanoseconds; 0 means none
 }
+
+// begun notes that an append was sent.
+func (w *writing) begun(at time.Time) { w.sent.Store(at.UnixNano()) }
+
 
 // Writes says that writes of a shard fail or are slow.
 type Writes struct {
@@ -53,6 +62,7 @@ func (w *writing) ended(a *Appends, err error) {
 
 // took notes how long an append took.
 func (w *writing) took(began time.Time, err error) {
+	w.sent.Store(0)
 	was := w.slow.Load()
 	if was == nil && err != nil {
 		return
@@ -79,8 +89,11 @@ func (s *Shard) Writes(now time.Time) (Writes, bool) {
 	if !placed {
 		return Writes{}, false
 	}
-	if w := s.writing.failing.Load(); w != nil {
+	if w := s.writing.failing.Load(); w != nil && now.Sub(w.Since) >= failsFor {
 		return *w, true
+	}
+	if at := s.writing.sent.Load(); at != 0 && now.Sub(time.Unix(0, at)) >= slowWait {
+		return Writes{Since: time.Unix(0, at), Took: now.Sub(time.Unix(0, at))}, true
 	}
 	if w := s.writing.slow.Load(); w != nil && now.Sub(w.last) < slowLasts {
 		return *w, true

@@ -287,7 +287,7 @@ func (j *judge) process(p *Process) {
 	}
 	for _, w := range p.Writes {
 		if w.Err == nil {
-			j.self(operator.Fault, Store, w.Kind, "look at the disks of the store's servers", "%s: writes to the store are slow: the last one took %v", w.Kind, tenths(w.Took)).Since = w.Since
+			j.self(operator.Fault, Store, w.Kind, "look at the disks of the store's servers", "%s: writes to the store are slow: one took %v", w.Kind, tenths(w.Took)).Since = w.Since
 			continue
 		}
 		j.self(operator.Fault, Store, w.Kind, "shardctl doctor names limits and streams without a leader",

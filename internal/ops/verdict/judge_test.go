@@ -156,7 +156,7 @@ func TestJudgeProcess(t *testing.T) {
 		"writes fail": {func(p *Process) {
 			p.Writes = []Writes{{"Cart", 2, start.Add(-time.Second), errors.New("no leader"), 0}}
 		}, operator.Fault, "Cart: writes of 2 shards have failed for 1s: no leader"},
-		"writes slow":    {func(p *Process) { p.Writes = []Writes{{"Cart", 2, start, nil, 3 * time.Second}} }, operator.Fault, "Cart: writes to the store are slow: the last one took 3s"},
+		"writes slow":    {func(p *Process) { p.Writes = []Writes{{"Cart", 2, start, nil, 3 * time.Second}} }, operator.Fault, "Cart: writes to the store are slow: one took 3s"},
 		"buffer":         {func(p *Process) { p.BufferBytes, p.BufferLimit = 80, 100 }, operator.Fault, "waiting calls take 80 B of 100 B"},
 		"room":           {in: func(p *Process) { p.BufferBytes, p.BufferLimit = 79, 100 }},
 		"expiry":         {expiry(365*day, 13*day), operator.Fault, "the certificate ends in 312h0m0s, at 1970-01-25T13:46:40Z"},

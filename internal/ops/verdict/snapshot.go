@@ -92,7 +92,7 @@ type Writes struct {
 	Shards int
 	Since  time.Time
 	Err    error         // of the last one; nil means that they are slow
-	Took   time.Duration // of the last slow one
+	Took   time.Duration // of a slow one, which may still wait
 }
 
 // A Turn is a turn that may hang.
