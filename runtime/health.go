@@ -26,14 +26,15 @@ type Health struct {
 	// Ready reports, for a node, whether it is an Up member that may run turns, and for a
 	// connection, whether a member serves it. It is false as soon as the node begins to leave, and
 	// while the broker cannot be reached. A node that hosts durable types is not ready while the
-	// store does not answer.
+	// store takes no writes.
 	Ready bool
 	// Ending reports whether the node is leaving, or the process is stopping or has stopped: it
 	// will not be ready again.
 	Ending bool
-	// Reasons name the faults, each in a sentence without a full stop: first why Live or Ready is
-	// false, then faults elsewhere in the cluster as this process sees it, such as shards without a
-	// home. It is empty without faults.
+	// Reasons name the faults, each in a sentence without a full stop and with what to do: first why
+	// Live or Ready is false, then other faults of this process and of the cluster as it sees it, and
+	// last what passes by itself, such as members that do not agree yet. There are at most 12, and a
+	// line with the number of others.
 	Reasons []string
 }
 

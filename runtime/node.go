@@ -527,10 +527,9 @@ func (n *Node) stop(err error) {
 	})
 }
 
-// Health returns the node's health. It does no I/O and takes well under a millisecond. It does not
-// wait for the store: each call reports the result of a question to the store that an earlier call
-// began. A call begins a new question if the last one is 5s old, or 1s while the store does not
-// answer.
+// Health returns the node's health. It takes well under a millisecond, and does not wait for the
+// store: the node tries a write every 5s if it has no others, or every 1s while the store takes none,
+// and Health reports how the last one went. Every 5s it may read the files of credentials.
 func (n *Node) Health() Health { return healthOf(n.judge(time.Now())) }
 
 // Counters returns how many calls, tells, frames and shards of this node did not take the usual

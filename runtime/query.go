@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
 	"github.com/shardgen/shardgen/internal/driver/node"
+	"github.com/shardgen/shardgen/internal/ops/operator"
 	"github.com/shardgen/shardgen/internal/wire/hostmeta"
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/measure"
@@ -228,7 +229,7 @@ func (n *Node) Load() measure.Load {
 	drv := n.driver
 	l := measure.Load{
 		BufferBytes: drv.Budget.Used(), BufferLimit: int64(drv.Config.BufferBytes), Refused: drv.Refusals.Snapshot(),
-		Sent: map[string]uint64{}, Received: map[string]uint64{}, Downed: n.control.member.Traffic().Downed(),
+		Faults: map[string]uint64{}, Sent: map[string]uint64{}, Received: map[string]uint64{}, Downed: n.control.member.Traffic().Downed(),
 	}
 	if v := n.control.member.View(); v != nil {
 		l.Health = v.Health
@@ -251,6 +252,12 @@ func (n *Node) Load() measure.Load {
 		}
 		l.Types = append(l.Types, t)
 	}
+	found, _ := n.judge(time.Now())
+	for _, f := range found {
+		if f.Severity >= operator.Fault {
+			l.Faults[f.Check]++
+		}
+	}
 	for _, f := range n.feeds {
 		l.Feeds = append(l.Feeds, loadFeed(f))
 	}
@@ -261,8 +268,8 @@ func (n *Node) Load() measure.Load {
 // method. It reads some hundred bytes for each method and visits no entity.
 func (n *Node) Calls() measure.Calls { return n.driver.Calls() }
 
-// Measure reports appends, moves and frames of the node to m until stop is called. Without a meter
-// the node reads no clock to measure them. Several meters may measure one node.
+// Measure reports appends, moves and frames of the node to m until stop is called. Several meters may
+// measure one node.
 func (n *Node) Measure(m measure.Meter) (stop func()) {
 	appends := &durablehost.Measured{} // of nothing, without a store
 	if d := n.driver.Durable; d != nil {

@@ -11,6 +11,7 @@ import (
 type loads struct {
 	buffer, limit                           metric.Int64Observable
 	refused, messages, downed, health       metric.Int64Observable
+	faults                                  metric.Int64Observable
 	shards, homeless, entities, active      metric.Int64Observable
 	instances, wanted                       metric.Int64Observable
 	held, waiting, queued, size             metric.Int64Observable
@@ -28,6 +29,7 @@ func newLoads(m *maker) *loads {
 		messages:      m.counter("shardgen.membership.messages", "{message}", "Messages of the membership, such as heartbeats and gossip."),
 		downed:        m.counter("shardgen.members.downed", "{member}", "Members that the node has seen downed, by the evidence."),
 		health:        m.gauge("shardgen.membership.health", "1", "The node's score of its own health, with a membership table: 0 is healthy, 8 the worst."),
+		faults:        m.gauge("shardgen.faults", "{fault}", "Faults that the node has found at itself and in the cluster."),
 		shards:        m.gauge("shardgen.shards", "{shard}", "Shards that the node has, receives, or forwards calls for."),
 		homeless:      m.gauge("shardgen.shards.homeless", "{shard}", "Shards without a home, in the node's table."),
 		instances:     m.gauge("shardgen.pool.instances", "{instance}", "Instances of a pool, in the node's table."),
@@ -61,6 +63,7 @@ func (l *loads) observe(out metric.Observer, load measure.Load) {
 	each(out, l.messages, load.Received, keyMessage, keyDirection.String("receive"))
 	each(out, l.downed, load.Downed, keyEvidence)
 	out.ObserveInt64(l.health, int64(load.Health))
+	each(out, l.faults, load.Faults, keyCheck)
 	for _, t := range load.Types {
 		l.observeType(out, t)
 	}

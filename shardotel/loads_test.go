@@ -107,6 +107,7 @@ func TestWaiting(t *testing.T) {
 		require.Positive(s.t, waiting)
 		require.Equal(s.t, waiting, s.read("shardgen.buffer.usage").value)
 		require.Greater(s.t, s.read("shardgen.buffer.limit").value, waiting)
+		require.EqualValues(s.t, 1, s.read("shardgen.faults", "shardgen.check=buffers").value, "calls were refused")
 		refused := 0
 		for range 4 {
 			if err := <-results; err != nil {

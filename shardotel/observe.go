@@ -23,6 +23,7 @@ type Process interface {
 // Labels of the metrics of a process.
 const (
 	keyReason      = attribute.Key("shardgen.reason")
+	keyCheck       = attribute.Key("shardgen.check")
 	keyStatus      = attribute.Key("shardgen.status")
 	keyState       = attribute.Key("shardgen.state")
 	keyEvidence    = attribute.Key("shardgen.evidence")

@@ -33,8 +33,8 @@ type jsonFinding struct {
 	Skipped bool `json:"skipped,omitempty"`
 }
 
-// secondLook is how long doctor waits before it looks again at a cluster with faults: only what
-// lasts is reported.
+// secondLook is the time between doctor's look at a cluster and a second one if there are faults:
+// only what lasts is reported.
 const secondLook = 2 * time.Second
 
 func doctor(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
@@ -52,10 +52,11 @@ func doctor(ctx context.Context, c *admin.Client, o *options, w io.Writer) error
 		}
 		return verdict.Judge(s)
 	}
+	began := time.Now()
 	all := examine()
 	if slices.ContainsFunc(all, recent) {
 		select {
-		case <-time.After(secondLook):
+		case <-time.After(time.Until(began.Add(secondLook))):
 			all = verdict.Lasting(all, examine())
 		case <-ctx.Done():
 		}

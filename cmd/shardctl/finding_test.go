@@ -39,6 +39,7 @@ const (
 var questions = map[string]question{
 	"moves":                        {aMoveWaits, `(?m)^Account/\d+ n1→n2 for .*(PinShards).*:`},
 	"status":                       {aMemberHangs, `NOT healthy(?s:.*)wrong: n3#\w+ is not reachable: .*silent(?s:.*)wrong: Fine: no member hosts it, so calls of it wait: 1`},
+	"status -json":                 {aMemberHangs, `"check": "cluster",\s*"severity": "fault",\s*"since": "20.*",\s*"text": "n3#\w+ is not reachable`},
 	"members":                      {aMemberHangs, `n3 +up .*no: .*silent(?s:.*)Chief +n1`},
 	"events -at 02:14":             {aMemberHangs, `pinned Account(?s:.*)move resumed(?s:.*)member unreachable member=n3`},
 	"events -since 30m":            {aMemberHangs, `member.*unreachable|unreachable.*member`},

@@ -28,6 +28,7 @@ import (
 	"github.com/shardgen/shardgen/internal/test/fixture"
 	"github.com/shardgen/shardgen/internal/test/fixture/vault"
 	"github.com/shardgen/shardgen/internal/test/natsproc"
+	"github.com/shardgen/shardgen/internal/util/tasks"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/health"
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -124,7 +125,7 @@ func startJudged(t *testing.T, servers ...*natsproc.Server) *judgedCluster {
 		working.Go(func() {
 			for t.Context().Err() == nil {
 				_, _ = vault.NewVaultClient(conn).Ref(fmt.Sprint(i), shard.Timeout(5*time.Second)).Add(t.Context(), 1)
-				time.Sleep(20 * time.Millisecond)
+				tasks.Rest(t.Context(), 20*time.Millisecond)
 			}
 		})
 	}
@@ -262,7 +263,7 @@ func (c *judgedCluster) await(want *regexp.Regexp, long time.Duration) map[strin
 					mu.Unlock()
 					return
 				}
-				time.Sleep(100 * time.Millisecond)
+				tasks.Rest(c.t.Context(), 100*time.Millisecond)
 			}
 		})
 	}
@@ -350,12 +351,11 @@ func (c *judgedCluster) hold(calls int) (release func()) {
 	var calling sync.WaitGroup
 	account := fixture.NewAccountClient(c.client).Ref("stuck", shard.Timeout(time.Hour))
 	calling.Go(func() { _ = account.Hold(ctx) })
-	time.Sleep(200 * time.Millisecond)
 	for range calls {
 		calling.Go(func() {
 			for ctx.Err() == nil {
 				_, _ = account.Add(ctx, 1)
-				time.Sleep(50 * time.Millisecond)
+				tasks.Rest(ctx, 50*time.Millisecond)
 			}
 		})
 	}

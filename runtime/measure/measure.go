@@ -25,6 +25,9 @@ type Load struct {
 	// Health is the node's score of its own health in a cluster with a membership table: from 0,
 	// healthy, to 8. It is 0 with gossip.
 	Health int
+	// Faults counts the faults that the node has found at itself and in the cluster, by what was
+	// checked: "cluster", "store", "turns", "buffers" and so on. Checks without a fault are left out.
+	Faults map[string]uint64
 	// Feeds has the streams that the node reads with shard.Consume, in order of name.
 	Feeds []Feed
 }

@@ -30,7 +30,6 @@ type writing struct {
 // begun notes that an append was sent.
 func (w *writing) begun(at time.Time) { w.sent.Store(at.UnixNano()) }
 
-
 // Writes says that writes of a shard fail or are slow.
 type Writes struct {
 	Since time.Time // of the first one in a row

@@ -27,7 +27,8 @@ type cluster struct {
 	err    error
 }
 
-func (c cluster) Members(context.Context) (admin.View, error)                { return c.view, c.err }
+func (c cluster) Members(context.Context) (admin.View, error) { return c.view, c.err }
+
 func (c cluster) Shards(context.Context, string) ([]admin.NodeShards, error) { return c.shards, nil }
 func (c cluster) Facts(context.Context) ([]admin.NodeFact, error)            { return c.facts, nil }
 func (c cluster) health(t *testing.T) Health                                 { return Judge("shop", Look(t.Context(), c)) }

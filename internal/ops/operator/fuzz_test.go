@@ -32,7 +32,10 @@ func FuzzDecode(f *testing.F) {
 			Running: []RunningTurn{{Turn: Turn{EntityID: tea, Method: "Take", From: "b"}, For: 5}},
 		}}},
 		{a: &Answer{Facts: &Fact{
-			time.Unix(1, 2), time.Unix(3, 4), "v1", "p", "go1", 5, "s", true, []string{"r"}, []Contract{{"stock", 4, []string{"Take"}, "ab12"}}, 6, 7, 8, 9, 2, true, true, "shop", 3,
+			time.Unix(1, 2), time.Unix(3, 4), "v1", "p", "go1", 5, "s", true,
+			[]string{"r"},
+			[]Contract{{"stock", 4, []string{"Take"}, "ab12"}},
+			6, 7, 8, 9, 2, true, true, "shop", 3,
 			[]Finding{{"store", "Cart", "a", Fault, time.Unix(5, 6), "t", "d"}},
 		}}},
 		{a: &Answer{Refusal: "no", View: View{Self: node, Coordinator: node, Members: []Member{{Address: node, Roles: []string{"web"}}}, Singletons: []Singleton{{Kind: "Chief", Node: node, Hosts: []transport.Address{node}}}}}},
