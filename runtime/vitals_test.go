@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/shardgen/shardgen/internal/ops/operator"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
+	"github.com/shardgen/shardgen/transport/memory"
 )
 
 // TestHealthOf: the worst finding decides, notes are no reasons, and long lists are clipped.
@@ -119,4 +121,46 @@ func TestHomeless(t *testing.T) {
 	require.Equal(t, uint32(4), k.Shards())
 	require.Len(t, homeless(k, false), 2, "one has no home, and one no entry")
 	require.Len(t, homeless(k, true), 1, "an instance of a pool has no home; a pool of three has no fourth one")
+}
+
+// expiring is a link whose certificate ends soon.
+type expiring struct{ transport.Link }
+
+func (expiring) Expiries() []transport.Expiry {
+	return []transport.Expiry{{What: "the certificate", Until: time.Now().Add(time.Hour)}}
+}
+
+type expiringTransport struct{ transport.Transport }
+
+func (e expiringTransport) Open(ctx context.Context, o transport.Options) (transport.Link, error) {
+	l, err := e.Transport.Open(ctx, o)
+	return expiring{l}, err
+}
+
+// TestHealthOfBounds: a node finds full buffers, refused clients and ending credentials, and their end.
+func TestHealthOfBounds(t *testing.T) {
+	n := New(Config{
+		Cluster: "test", Name: "a", Transport: expiringTransport{memory.NewBroker(memory.Options{}).Transport()}, Logger: slog.New(slog.DiscardHandler),
+	})
+	t.Cleanup(func() { _ = n.Close() })
+	require.NoError(t, n.Start(t.Context()))
+	checks := func(at time.Time) (all []string) {
+		found, _ := n.judge(at)
+		for _, f := range found {
+			if f.Severity == operator.Fault {
+				all = append(all, f.Check)
+			}
+		}
+		return all
+	}
+	now := time.Now()
+	require.Equal(t, []string{"credentials"}, checks(now))
+	require.Equal(t, map[string]uint64{"credentials": 1}, n.Load().Faults)
+	limit := int(n.driver.Config.BufferBytes)
+	n.driver.Budget.Force(limit)
+	n.driver.Counts.Add(node.ClientOverQuota)
+	require.Equal(t, []string{"buffers", "clients", "credentials"}, checks(now))
+	n.driver.Budget.Give(limit)
+	require.Equal(t, []string{"clients", "credentials"}, checks(now))
+	require.Equal(t, []string{"credentials"}, checks(now.Add(time.Minute)))
 }

@@ -42,6 +42,9 @@ const (
 	replicasVar = "SHARDCTL_TEST_REPLICAS"
 	// doctorsVar is how often doctor is asked about a healthy cluster.
 	doctorsVar = "SHARDCTL_TEST_DOCTORS"
+	// faultVar is a part of the names of the faults that are caused; lastsVar is how long they last
+	// after all judges have found them.
+	faultVar, lastsVar = "SHARDCTL_TEST_FAULT", "SHARDCTL_TEST_LASTS"
 )
 
 func beJudged(name string) error {
@@ -291,6 +294,9 @@ func (c *judgedCluster) strike(table *tabwriter.Writer, f judgedFault) {
 	began := time.Now()
 	f.begin(c)
 	said := c.await(regexp.MustCompile(f.want), 3*soon)
+	if lasts, err := time.ParseDuration(os.Getenv(lastsVar)); err == nil {
+		tasks.Rest(t.Context(), lasts)
+	}
 	f.end(c)
 	late := cmp.Or(f.over, soon)
 	over := c.await(nil, late+3*soon)
@@ -371,7 +377,7 @@ func (c *judgedCluster) judge(faults ...judgedFault) {
 	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "fault\tjudge\tsaid after\tend after\twhat")
 	for _, f := range faults {
-		if only := os.Getenv("SHARDCTL_TEST_FAULT"); only == "" || strings.Contains(f.name, only) {
+		if only := os.Getenv(faultVar); only == "" || strings.Contains(f.name, only) {
 			c.strike(table, f)
 		}
 	}
@@ -380,11 +386,42 @@ func (c *judgedCluster) judge(faults ...judgedFault) {
 	require.NotRegexp(c.t, `is healthy`, out.String())
 }
 
-// TestVerdict causes faults on real processes, and shows what every judge says, and when.
+// TestVerdict causes faults of members on real processes, and shows what every judge says, and when.
 func TestVerdict(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("it takes two minutes")
+	}
+	c := startJudged(t, natsproc.Start(t, "-js", "-sd", t.TempDir()))
+	var release func()
+	nothing := func(*judgedCluster) {}
+	const lost = `n3.* (is missing|is not reachable|does not answer|is down)`
+	kill, restart := func(c *judgedCluster) { c.kill("n3") }, func(c *judgedCluster) { c.start("n3") }
+	c.judge(
+		judgedFault{"a member is killed", kill, restart, lost, 0},
+		judgedFault{"a member stands still", func(c *judgedCluster) { stop(c.t, c.member("n3").Process) }, func(c *judgedCluster) {
+			c.kill("n3") // the others may have removed it, so it would end when it goes on
+			c.start("n3")
+		}, lost, 0},
+		judgedFault{
+			"a turn hangs, with calls behind", func(c *judgedCluster) { release = c.hold(3) }, func(*judgedCluster) { release() },
+			`Account/stuck: a turn of .* has run for at least .*, and calls wait behind it: 3`, 0,
+		},
+		judgedFault{"calls exceed a mailbox", func(c *judgedCluster) { release = c.hold(40) }, func(*judgedCluster) { release() }, `calls were refused with ErrOverloaded`, 0},
+		judgedFault{"a member crashes again and again", func(c *judgedCluster) {
+			for range 3 {
+				c.kill("n3")
+				c.start("n3")
+			}
+		}, nothing, `n3 was lost \d times within`, time.Minute + soon},
+	)
+}
+
+// TestVerdictOnTheStore causes faults of the broker and of the store.
+func TestVerdictOnTheStore(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("it takes a minute")
 	}
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "nats.conf")
@@ -396,63 +433,21 @@ func TestVerdict(t *testing.T) {
 	configure("")
 	server := natsproc.Start(t, "-c", conf)
 	c := startJudged(t, server)
-	var release func()
-	const lost = `n3.* (is missing|is not reachable|does not answer|is down)`
-	c.judge([]judgedFault{
-		{name: "a member is killed", begin: func(c *judgedCluster) { c.kill("n3") }, end: func(c *judgedCluster) { c.start("n3") }, want: lost},
-		{
-			"a member stands still", func(c *judgedCluster) { stop(c.t, c.member("n3").Process) },
-			func(c *judgedCluster) { // the others may have removed it, so it would end when it goes on
-				c.kill("n3")
-				c.start("n3")
-			},
-			lost, 0,
-		},
-		{
-			"a turn hangs, with calls behind", func(c *judgedCluster) { release = c.hold(3) }, func(*judgedCluster) { release() },
-			`Account/stuck: a turn of .* has run for at least .*, and calls wait behind it: 3`, 0,
-		},
-		{
-			"calls exceed a mailbox", func(c *judgedCluster) { release = c.hold(40) }, func(*judgedCluster) { release() },
-			`calls were refused with ErrOverloaded`, 0,
-		},
-		{"the store is full", fillStore, emptyStore, `(?i)(taken no write|writes of .* failed).*(full|insufficient|resources|storage)`, 0},
-		{
-			"the right to write is gone",
-			func(*judgedCluster) {
-				configure(`"shardgen.>"`)
-				require.NoError(t, server.Reload())
-			},
-			func(*judgedCluster) {
-				configure("")
-				require.NoError(t, server.Reload())
-			},
-			`(taken no write|writes of .* failed|denied|ermission)`, 0,
-		},
-		{
-			"the broker stands still",
-			func(*judgedCluster) { require.NoError(t, server.Pause()) },
-			func(*judgedCluster) { require.NoError(t, server.Resume()) },
-			`(broker|no answer|connect|lost contact|timeout|i/o)`, 0,
-		},
-		{
-			"the broker is gone",
-			func(*judgedCluster) { require.NoError(t, server.Kill()) },
-			func(*judgedCluster) { require.NoError(t, server.Start()) },
-			`(broker|no answer|connect|refused)`, 0,
-		},
-		{
-			"a member crashes again and again",
-			func(c *judgedCluster) {
-				for range 3 {
-					c.kill("n3")
-					c.start("n3")
-				}
-			},
-			func(*judgedCluster) {},
-			`n3 was lost \d times within`, time.Minute + soon,
-		},
-	}...)
+	deny := func(what string) func(*judgedCluster) {
+		return func(*judgedCluster) {
+			configure(what)
+			require.NoError(t, server.Reload())
+		}
+	}
+	do := func(what func() error) func(*judgedCluster) {
+		return func(*judgedCluster) { require.NoError(t, what()) }
+	}
+	c.judge(
+		judgedFault{"the store is full", fillStore, emptyStore, `(?i)(taken no write|writes of .* failed).*(full|insufficient|resources|storage)`, 0},
+		judgedFault{"the right to write is gone", deny(`"shardgen.>"`), deny(""), `(taken no write|writes of .* failed|denied|ermission)`, 0},
+		judgedFault{"the broker stands still", do(server.Pause), do(server.Resume), `(broker|no answer|connect|lost contact|timeout|i/o)`, 0},
+		judgedFault{"the broker is gone", do(server.Kill), do(server.Start), `(broker|no answer|connect|refused)`, 0},
+	)
 }
 
 // TestVerdictWithoutLeader: two of three NATS servers are killed, so that no stream has a leader.

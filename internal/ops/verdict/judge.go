@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/ops/operator"
+	"github.com/shardgen/shardgen/internal/util/bounded"
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
@@ -299,7 +300,7 @@ func (j *judge) process(p *Process) {
 			severity = operator.Fault
 		}
 		j.self(severity, Turns, t.Kind+"/"+t.ID, "shardctl dump "+p.Name+" shows where it hangs",
-			"%s/%s: a turn of %s, called by %s, has run for at least %v, and calls wait behind it: %d", t.Kind, t.ID, t.Method, t.From, tenths(j.Now.Sub(t.Since)), t.Waiting).Since = t.Since
+			"%s/%s: a turn of %s, called by %s, has run for at least %v, and calls wait behind it: %d", t.Kind, bounded.ID(t.ID), t.Method, t.From, tenths(j.Now.Sub(t.Since)), t.Waiting).Since = t.Since
 	}
 	if p.BufferLimit > 0 && float64(p.BufferBytes) >= nearlyFull*float64(p.BufferLimit) {
 		j.self(operator.Fault, Buffers, "", "shardctl shards shows for which types calls wait; or raise Config.Limits.BufferBytes",

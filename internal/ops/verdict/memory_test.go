@@ -115,9 +115,11 @@ func TestHung(t *testing.T) {
 	require.Equal(t, 6*time.Second, l.m.usual["Cart"])
 
 	l = newLife()
-	stuck.Since = start.Add(-time.Hour)
+	stuck.Since, stuck.ID = start.Add(-time.Hour), "a\nb"
 	l.self.Turns = []Turn{stuck}
-	require.Len(t, l.look(0), 1, "its begin is known")
+	found := l.look(0)
+	require.Len(t, found, 1, "its begin is known")
+	require.Contains(t, found[0], `Cart/"a\nb": a turn of`)
 }
 
 // TestGrowth: counts that grow are findings until they have stood still for growthLasts.
