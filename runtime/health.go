@@ -26,7 +26,7 @@ type Health struct {
 	// Ready reports, for a node, whether it is an Up member that may run turns, and for a
 	// connection, whether a member serves it. It is false as soon as the node begins to leave, and
 	// while the broker cannot be reached. A node that hosts durable types is not ready while the
-	// store takes no writes.
+	// store has taken no writes for 5s.
 	Ready bool
 	// Ending reports whether the node is leaving, or the process is stopping or has stopped: it
 	// will not be ready again.
@@ -95,17 +95,20 @@ func (n *Node) judge(now time.Time) (found []operator.Finding, ending bool) {
 	s, ending := n.snapshot(now)
 	found, begun, ended := n.watch.memory.Judge(s)
 	for _, f := range begun {
-		if f.Severity == operator.Fault {
+		if logs(f) {
 			n.log.Warn("fault found", "check", f.Check, "fault", f.Text, "remedy", f.Do)
 		}
 	}
 	for _, f := range ended {
-		if f.Severity == operator.Fault {
+		if logs(f) {
 			n.log.Info("fault has ended", "check", f.Check, "fault", f.Text, "after", tenths(now.Sub(f.Since)))
 		}
 	}
 	return found, ending
 }
+
+// logs reports whether a finding is logged: other lines say why a node is not ready.
+func logs(f operator.Finding) bool { return f.Severity >= operator.Fault && f.Check != verdict.Ready }
 
 // snapshot returns what the node knows of itself and the cluster. The caller holds watch.mu.
 func (n *Node) snapshot(now time.Time) (s verdict.Snapshot, ending bool) {

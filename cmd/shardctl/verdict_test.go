@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"text/tabwriter"
 	"time"
@@ -96,6 +97,7 @@ type judgedCluster struct {
 	servers   []*natsproc.Server
 	dashboard string
 	client    *shard.Conn
+	quiet     atomic.Bool // nobody writes
 
 	mu      sync.Mutex
 	members map[string]*judged
@@ -127,7 +129,9 @@ func startJudged(t *testing.T, servers ...*natsproc.Server) *judgedCluster {
 	for i := range 4 {
 		working.Go(func() {
 			for t.Context().Err() == nil {
-				_, _ = vault.NewVaultClient(conn).Ref(fmt.Sprint(i), shard.Timeout(5*time.Second)).Add(t.Context(), 1)
+				if !c.quiet.Load() {
+					_, _ = vault.NewVaultClient(conn).Ref(fmt.Sprint(i), shard.Timeout(5*time.Second)).Add(t.Context(), 1)
+				}
 				tasks.Rest(t.Context(), 20*time.Millisecond)
 			}
 		})
@@ -444,6 +448,13 @@ func TestVerdictOnTheStore(t *testing.T) {
 	}
 	c.judge(
 		judgedFault{"the store is full", fillStore, emptyStore, `(?i)(taken no write|writes of .* failed).*(full|insufficient|resources|storage)`, 0},
+		judgedFault{"the store is full, and nobody writes", func(c *judgedCluster) {
+			c.quiet.Store(true)
+			fillStore(c)
+		}, func(c *judgedCluster) {
+			emptyStore(c)
+			c.quiet.Store(false)
+		}, `(taken no write|writes of .* failed)`, 0},
 		judgedFault{"the right to write is gone", deny(`"shardgen.>"`), deny(""), `(taken no write|writes of .* failed|denied|ermission)`, 0},
 		judgedFault{"the broker stands still", do(server.Pause), do(server.Resume), `(broker|no answer|connect|lost contact|timeout|i/o)`, 0},
 		judgedFault{"the broker is gone", do(server.Kill), do(server.Start), `(broker|no answer|connect|refused)`, 0},

@@ -15,6 +15,10 @@ import (
 const (
 	loopPatience  = 30 * time.Second // in which the control loop must run
 	nearlyFull    = 0.8              // share of a limit
+	// storePatience is how long the store must have taken no write, and storeUnready how long until the
+	// process is not ready: a stream that elects a leader takes no write for some seconds.
+	storePatience = time.Second
+	storeUnready  = 5 * time.Second
 	missingFor    = time.Hour        // after a member was lost
 	expirySoon    = 14 * 24 * time.Hour
 	expiryShare   = 5 // credentials that are short-lived end soon in the last fifth of their life
@@ -279,12 +283,12 @@ func (j *judge) process(p *Process) {
 			j.self(operator.Unready, Ready, fmt.Sprint(i), "", "%s", why)
 		}
 	}
-	if p.Store != "" {
+	if lasts := j.Now.Sub(p.StoreSince); p.Store != "" && lasts >= storePatience {
 		severity := operator.Fault
-		if p.Durable {
+		if p.Durable && lasts >= storeUnready {
 			severity = operator.Unready
 		}
-		j.self(severity, Store, "", "shardctl doctor names limits and streams without a leader", "the store has taken no write for %v: %s", tenths(j.Now.Sub(p.StoreSince)), p.Store).Since = p.StoreSince
+		j.self(severity, Store, "", "shardctl doctor names limits and streams without a leader", "the store has taken no write for %v: %s", tenths(lasts), p.Store).Since = p.StoreSince
 	}
 	for _, w := range p.Writes {
 		if w.Err == nil {

@@ -151,8 +151,10 @@ func TestJudgeProcess(t *testing.T) {
 		"leaving":        {func(p *Process) { p.Leaving = "l" }, operator.Unready, "l"},
 		"lease":          {func(p *Process) { p.Lease = "l" }, operator.Unready, "l"},
 		"few":            {func(p *Process) { p.MinMembers = 3 }, operator.Fault, "2 of at least 3 members are up (Config.Membership.MinMembers)"},
-		"store":          {func(p *Process) { p.Store, p.StoreSince, p.Durable = "full", start.Add(-2*time.Second), true }, operator.Unready, "the store has taken no write for 2s: full"},
-		"store unneeded": {func(p *Process) { p.Store, p.StoreSince = "full", start.Add(-2*time.Second) }, operator.Fault, "the store has taken no write for 2s: full"},
+		"store":          {func(p *Process) { p.Store, p.StoreSince, p.Durable = "full", start.Add(-5*time.Second), true }, operator.Unready, "the store has taken no write for 5s: full"},
+		"store elects":   {func(p *Process) { p.Store, p.StoreSince, p.Durable = "full", start.Add(-4*time.Second), true }, operator.Fault, "the store has taken no write for 4s: full"},
+		"one write":      {in: func(p *Process) { p.Store, p.StoreSince, p.Durable = "full", start.Add(-time.Second/2), true }},
+		"store unneeded": {func(p *Process) { p.Store, p.StoreSince = "full", start.Add(-5*time.Second) }, operator.Fault, "the store has taken no write for 5s: full"},
 		"writes fail": {func(p *Process) {
 			p.Writes = []Writes{{"Cart", 2, start.Add(-time.Second), errors.New("no leader"), 0}}
 		}, operator.Fault, "Cart: writes of 2 shards have failed for 1s: no leader"},
