@@ -140,12 +140,8 @@ func printSettled(w io.Writer, o *options) error {
 
 // unsettled returns why the cluster has not settled, or "" if it has.
 func unsettled(ctx context.Context, c *admin.Client, o *options) string {
-	s := clusterview.Look(ctx, c)
-	for _, f := range verdict.Judge(s) { // the worst is the first
-		if f.Severity >= operator.Passing {
-			return f.Sentence()
-		}
-		break
+	if found := verdict.Judge(clusterview.Look(ctx, c)); verdict.Worst(found) >= operator.Passing {
+		return found[0].Sentence() // the worst is the first
 	}
 	moves, _, err := c.Moves(ctx)
 	switch {

@@ -13,13 +13,13 @@ import (
 
 // Bounds beyond which a finding is a fault.
 const (
-	loopPatience  = 30 * time.Second // in which the control loop must run
-	nearlyFull    = 0.8              // share of a limit
+	loopPatience = 30 * time.Second // in which the control loop must run
+	nearlyFull   = 0.8              // share of a limit
 	// storePatience is how long the store must have taken no write, and storeUnready how long until the
 	// process is not ready: a stream that elects a leader takes no write for some seconds.
 	storePatience = time.Second
 	storeUnready  = 5 * time.Second
-	missingFor    = time.Hour        // after a member was lost
+	missingFor    = time.Hour // after a member was lost
 	expirySoon    = 14 * 24 * time.Hour
 	expiryShare   = 5 // credentials that are short-lived end soon in the last fifth of their life
 	clockSkew     = time.Second
