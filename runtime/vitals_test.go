@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/ops/operator"
+	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 	"github.com/shardgen/shardgen/transport/memory"
@@ -121,6 +122,21 @@ func TestHomeless(t *testing.T) {
 	require.Equal(t, uint32(4), k.Shards())
 	require.Len(t, homeless(k, false), 2, "one has no home, and one no entry")
 	require.Len(t, homeless(k, true), 1, "an instance of a pool has no home; a pool of three has no fourth one")
+}
+
+// TestTakeLost: members that were downed on evidence are lost, each once, and not those that an operator
+// has downed or that have other settings.
+func TestTakeLost(t *testing.T) {
+	var v events
+	downed := func(name string, e membership.Evidence, why string) membership.Event {
+		return membership.MemberDowned{Member: membership.Member{Address: transport.Address{Name: name}}, Evidence: e, Why: why}
+	}
+	v.publish(&membership.View{}, []membership.Event{
+		downed("a", membership.EvidenceGone, ""), downed("b", membership.NoEvidence, ""), downed("c", membership.EvidenceSilent, "Lanes"),
+		membership.MemberRemoved{Member: membership.Member{Address: transport.Address{Name: "d"}}},
+	})
+	require.Equal(t, []string{"a"}, v.takeLost())
+	require.Empty(t, v.takeLost())
 }
 
 // expiring is a link whose certificate ends soon.

@@ -229,7 +229,7 @@ func TestJetStream(t *testing.T) {
 		Store: "s", Replicas: 3, Missing: []string{"s_t_User_l_1"}, Offline: map[string]string{"s_t_User_l_2": "unsupported"},
 		Limits: []Limit{{Text: "the account uses 80 B of 100 B on disk", Used: 80, Most: 100, Do: "d"}, {Text: "room", Used: 79, Most: 100}, {Text: "no limit", Used: 79, Most: -1}},
 		Streams: []Stream{
-			{Name: "led", Clustered: true, Leader: "s1", Replicas: 3, Bytes: 7000, Peers: peers(Peer{Name: "s2", Current: true}, Peer{Name: "s3", Lag: 2, Silent: time.Second})},
+			{Name: "led", Clustered: true, Leader: "s1", Replicas: 3, Bytes: 7000, Peers: peers(Peer{Name: "s2", Current: true, Lag: 20_000}, Peer{Name: "s3", Lag: 2, Silent: time.Second})},
 			{Name: "unled", Clustered: true, Replicas: 1, Peers: peers(Peer{Name: "s2"}, Peer{Name: "s3", Offline: true})},
 			{Name: "lame", Clustered: true, Leader: "s1", Replicas: 3, Peers: peers(Peer{Name: "s2", Offline: true, Lag: 7}, Peer{Name: "s3", Lag: 2, Silent: 10 * time.Second})},
 			{Name: "far", Clustered: true, Leader: "s1", Replicas: 3, Peers: peers(Peer{Name: "s2", Current: true}, Peer{Name: "s3", Lag: 10_000})},

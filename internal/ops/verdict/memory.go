@@ -81,7 +81,7 @@ func (g *growth) grown(count uint64, now time.Time) uint64 {
 		}
 		g.count, g.at = count, now
 	}
-	if g.at.IsZero() || now.Sub(g.at) >= growthLasts {
+	if now.Sub(g.at) >= growthLasts {
 		return 0
 	}
 	return g.count - g.from

@@ -165,6 +165,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		lost = append(lost, fmt.Sprint("lost-", i))
 	}
 	l.look(0, lost...)
+	require.Len(t, l.m.turns, maxTracked)
 	l.self.Turns = nil
 	l.look(time.Second)
 	require.LessOrEqual(t, len(l.m.lost), maxTracked)
