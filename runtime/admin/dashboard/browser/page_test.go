@@ -243,7 +243,9 @@ func TestThreeMembers(t *testing.T) {
 	s.shows("main table", "not reachable")
 	s.picture("evidence")
 	s.shows("#summary", "2 members") // it was downed, and its shards have new homes
-	s.shows("#health", "healthy")
+	s.shows("#health", "1 fault")
+	s.keys("1")
+	s.shows("main", "n3 is missing: it was lost at ", "has not come back")
 
 	_, err := chromedp.Call(s.page, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}},
