@@ -28,6 +28,9 @@ type Health struct {
 	// while the broker cannot be reached. A node that hosts durable types is not ready while the
 	// store has taken no writes for 5s.
 	Ready bool
+	// Settled reports whether, in addition to Ready, nothing is wrong that a rolling restart should
+	// wait for, here or in the cluster as this process sees it. Credentials that end soon do not count.
+	Settled bool
 	// Ending reports whether the node is leaving, or the process is stopping or has stopped: it
 	// will not be ready again.
 	Ending bool
@@ -40,7 +43,8 @@ type Health struct {
 
 func healthOf(found []operator.Finding, ending bool) Health {
 	worst := verdict.Worst(found)
-	h := Health{Live: worst < operator.Dead, Ready: worst < operator.Unready, Ending: ending}
+	_, waits := verdict.Unsettled(found)
+	h := Health{Live: worst < operator.Dead, Ready: worst < operator.Unready, Settled: !waits, Ending: ending}
 	for _, f := range found {
 		if f.Severity >= operator.Passing {
 			f.Node = "" // who reads it has asked this process

@@ -27,7 +27,7 @@ func TestHealthOf(t *testing.T) {
 		worst operator.Severity
 		want  Health
 	}{
-		{operator.Note, Health{Live: true, Ready: true}},
+		{operator.Note, Health{Live: true, Ready: true, Settled: true}},
 		{operator.Passing, Health{Live: true, Ready: true, Reasons: []string{"passing (mend it)"}}},
 		{operator.Fault, Health{Live: true, Ready: true, Reasons: []string{"fault (mend it)"}}},
 		{operator.Unready, Health{Live: true, Reasons: []string{"unready (mend it)"}}},
@@ -35,7 +35,7 @@ func TestHealthOf(t *testing.T) {
 	} {
 		require.Equal(t, c.want, healthOf([]operator.Finding{f(c.worst), f(operator.Note)}, false))
 	}
-	require.Equal(t, Health{Live: true, Ready: true, Ending: true}, healthOf(nil, true))
+	require.Equal(t, Health{Live: true, Ready: true, Settled: true, Ending: true}, healthOf(nil, true))
 	reasons := healthOf(slices.Repeat([]operator.Finding{f(operator.Fault)}, maxReasons+2), false).Reasons
 	require.Len(t, reasons, maxReasons+1)
 	require.Equal(t, "and 2 more", reasons[maxReasons])

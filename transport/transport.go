@@ -180,6 +180,9 @@ type Confidential interface {
 type Expiry struct {
 	What        string    // for people, such as "the broker's certificate"
 	From, Until time.Time // From is zero if it is not known
+	// Seen reports whether it is what the present connection has shown when it was made: it may have
+	// been renewed since.
+	Seen bool
 }
 
 // An Expiring is a [Link] whose connection needs certificates or credentials.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/ops/clusterview"
-	"github.com/shardgen/shardgen/internal/ops/operator"
 	"github.com/shardgen/shardgen/internal/ops/verdict"
 	"github.com/shardgen/shardgen/runtime/admin"
 )
@@ -140,8 +139,8 @@ func printSettled(w io.Writer, o *options) error {
 
 // unsettled returns why the cluster has not settled, or "" if it has.
 func unsettled(ctx context.Context, c *admin.Client, o *options) string {
-	if found := verdict.Judge(clusterview.Look(ctx, c)); verdict.Worst(found) >= operator.Passing {
-		return found[0].Sentence() // the worst is the first
+	if why, waits := verdict.Unsettled(verdict.Judge(clusterview.Look(ctx, c))); waits {
+		return why.Sentence()
 	}
 	moves, _, err := c.Moves(ctx)
 	switch {

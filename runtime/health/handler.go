@@ -14,7 +14,7 @@ import (
 //     (Health.Live);
 //   - /readyz answers 200 while calls can be made here (Health.Ready), and else 503;
 //   - /settledz answers 200 while, in addition, nothing is wrong in the cluster as this
-//     process sees it (no Health.Reasons), and else 503.
+//     process sees it (Health.Settled), and else 503.
 //
 // The body of each answer is text: one line with the state, and a line for each reason. It names
 // members and types, so serve it to operators only. check is Health of a node or a connection, and
@@ -39,6 +39,6 @@ func Handler(check func() shard.Health) http.Handler {
 	}
 	serve("/livez", "live", func(h shard.Health) bool { return h.Live })
 	serve("/readyz", "ready", func(h shard.Health) bool { return h.Ready })
-	serve("/settledz", "settled", func(h shard.Health) bool { return h.Ready && len(h.Reasons) == 0 })
+	serve("/settledz", "settled", func(h shard.Health) bool { return h.Settled })
 	return mux
 }

@@ -21,7 +21,7 @@ import (
 
 func TestHandler(t *testing.T) {
 	states := map[string]shard.Health{
-		"good":     {Live: true, Ready: true},
+		"good":     {Live: true, Ready: true, Settled: true},
 		"noted":    {Live: true, Ready: true, Reasons: []string{"n2 cannot be reached"}},
 		"draining": {Live: true, Ending: true, Reasons: []string{"the node drains", "two\nlines"}},
 		"ended":    {Ending: true, Reasons: []string{"the node has stopped"}},

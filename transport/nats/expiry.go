@@ -17,7 +17,7 @@ import (
 func expiries(o *nats.Options, nc *nats.Conn) (all []transport.Expiry) {
 	if state, err := nc.TLSConnectionState(); err == nil && len(state.PeerCertificates) > 0 {
 		c := state.PeerCertificates[0]
-		all = append(all, transport.Expiry{What: "the broker's certificate", From: c.NotBefore, Until: c.NotAfter})
+		all = append(all, transport.Expiry{What: "the broker's certificate, as it was when this process connected,", From: c.NotBefore, Until: c.NotAfter, Seen: true})
 	}
 	if c := ownCertificate(o); c != nil {
 		all = append(all, transport.Expiry{What: "the certificate of this process for the broker", From: c.NotBefore, Until: c.NotAfter})

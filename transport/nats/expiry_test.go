@@ -29,6 +29,8 @@ func TestExpiries(t *testing.T) {
 		require.WithinDuration(t, time.Now().Add(-time.Hour), e.From, time.Minute, e.What)
 		require.WithinDuration(t, time.Now().Add(time.Hour), e.Until, time.Minute, e.What)
 	}
+	require.True(t, all[0].Seen, "the server may have another one by now")
+	require.False(t, all[1].Seen)
 	require.Equal(t, transport.Expiry{What: "the JWT of this process for the broker", From: time.Unix(1000, 0), Until: time.Unix(2000, 0)}, all[2])
 
 	plain := natsproc.Start(t)

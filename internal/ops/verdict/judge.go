@@ -91,6 +91,17 @@ func Worst(all []operator.Finding) (worst operator.Severity) {
 	return worst
 }
 
+// Unsettled returns the worst finding that a rolling restart should wait for, and false if there is
+// none. Credentials that end soon are no reason to wait: a restart may renew them.
+func Unsettled(all []operator.Finding) (operator.Finding, bool) {
+	for _, f := range all { // the worst is the first
+		if f.Severity >= operator.Passing && f.Check != Credentials {
+			return f, true
+		}
+	}
+	return operator.Finding{}, false
+}
+
 // Lasting returns the findings of the later judgement without faults that the earlier one did not
 // have.
 func Lasting(earlier, later []operator.Finding) (all []operator.Finding) {
@@ -329,7 +340,11 @@ func (j *judge) process(p *Process) {
 			if left <= 0 {
 				text = "has ended"
 			}
-			j.self(operator.Fault, Credentials, e.What, "renew it before then, and restart the processes that do not read it again",
+			severity := operator.Fault
+			if e.Seen {
+				severity = operator.Note
+			}
+			j.self(severity, Credentials, e.What, "renew it before then, and restart the processes that do not read it again",
 				"%s %s, at %s", e.What, text, e.Until.UTC().Format(time.RFC3339))
 		}
 	}

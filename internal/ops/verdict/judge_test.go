@@ -165,7 +165,11 @@ func TestJudgeProcess(t *testing.T) {
 		"late enough":    {in: expiry(365*day, 15*day)},
 		"short-lived":    {in: expiry(day, 6*time.Hour)},
 		"short and late": {expiry(day, 4*time.Hour), operator.Fault, "the certificate ends in 4h0m0s, at 1970-01-12T17:46:40Z"},
-		"expired":        {expiry(day, 0), operator.Fault, "the certificate has ended, at 1970-01-12T13:46:40Z"},
+		"seen": {func(p *Process) {
+			expiry(365*day, 13*day)(p)
+			p.Expiries[0].Seen = true
+		}, operator.Note, "the certificate ends in 312h0m0s, at 1970-01-25T13:46:40Z"},
+		"expired": {expiry(day, 0), operator.Fault, "the certificate has ended, at 1970-01-12T13:46:40Z"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := Snapshot{Now: start, View: up(web1, web2), Self: &Process{Name: "web-1"}}
@@ -209,6 +213,20 @@ func TestMerge(t *testing.T) {
 	s.View.Members[0].Status = membership.Leaving
 	s.Answers = []Answer{answer(web1, local[:1])}
 	require.Equal(t, operator.Passing, Worst(worse(Judge(s))))
+}
+
+// TestUnsettled: a rolling restart waits for what passes and for faults, but not for credentials.
+func TestUnsettled(t *testing.T) {
+	f := func(check string, s operator.Severity) operator.Finding {
+		return operator.Finding{Check: check, Severity: s}
+	}
+	_, waits := Unsettled([]operator.Finding{f(Credentials, operator.Fault), f(Cluster, operator.Note)})
+	require.False(t, waits)
+	for _, why := range []operator.Finding{f(Cluster, operator.Passing), f(Ready, operator.Unready)} {
+		got, waits := Unsettled([]operator.Finding{f(Credentials, operator.Fault), why})
+		require.True(t, waits)
+		require.Equal(t, why, got)
+	}
 }
 
 // TestLasting: a fault that only the later look has found is not reported.
