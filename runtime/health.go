@@ -178,7 +178,7 @@ func (n *Node) look(s *verdict.Snapshot, leaveAt time.Time) {
 	w := &n.watch
 	if !now.Before(w.lookAt) {
 		began := time.Now()
-		w.turns = node.TurnsUnderWay(n.hosted()).Long(drv.Clock.Load())
+		w.turns = node.TurnsUnderWay(n.hosted()).Long(drv.Clock.Load(), began)
 		w.lookAt = now.Add(max(watchEvery/2, lookShare*time.Since(began)))
 	}
 	if link, ok := drv.Link().(transport.Expiring); ok && now.Sub(w.readAt) >= expiryEvery {

@@ -36,17 +36,23 @@ func (h *Host) Writes(now time.Time) (all verdict.Writes, ok bool) {
 const longTurn = 2 * TicksASecond
 
 // Long lists the turns under way that may be long: of entities that have ended no other turn for
-// two seconds. It examines every entity.
-func (u TurnsUnderWay) Long(now uint32) (all []verdict.Turn) {
+// two seconds. It examines every entity. clock is the coarse clock at the time now.
+func (u TurnsUnderWay) Long(clock uint32, now time.Time) (all []verdict.Turn) {
 	for s := range u.shards() {
 		if _, held := s.Held(); !held {
 			continue
 		}
 		s.Mu.Lock()
 		list := func(e *region.Entity) {
-			if used := e.Used(); now-used >= longTurn {
-				all = append(all, verdict.Turn{Turn: turnOfEntity(s, e), Number: used, Waiting: e.Mailbox()})
+			used := e.Used()
+			if clock-used < longTurn {
+				return
 			}
+			t := verdict.Turn{Turn: turnOfEntity(s, e), Number: used, Waiting: e.Mailbox()}
+			if note, since := e.Note(); note != 0 { // else its begin is not known
+				t.Since = now.Add(-time.Duration(clock-since) * ClockTick)
+			}
+			all = append(all, t)
 		}
 		for e := range s.Core.UnderWay() {
 			list(e)
