@@ -73,7 +73,7 @@ func TestCallSingleton(t *testing.T) {
 	t.Parallel()
 	env, _ := guarded(t, shard.Config{Gateway: true})
 	shardctl(t, env("php"), "call Chief Next singleton").check(t, "with its id", exitOK, `{"n":1,"node":"n1"}`, "")
-	shardctl(t, env("php"), "call Chief Next").check(t, "without an id", exitUsage, "", "say which entity (a singleton has the id singleton)")
+	shardctl(t, env("php"), "call Chief Next").check(t, "without an id", exitUsage, "", "say which entity (a singleton has the id singleton, a pool numbers and any)")
 }
 
 // TestCallMayNotPublish: a caller that may hear answers and not send the request is told so.

@@ -60,7 +60,7 @@ func TestCommandLine(t *testing.T) {
 		{"down -h", exitOK, "", "make sure that its process\nhas stopped"},
 		{"members", exitUsage, "", "say which -cluster (shardctl members -h)"},
 		{"members -cluster c extra", exitUsage, "", `unexpected argument "extra"`},
-		{"call Report All -cluster c", exitUsage, "", "say which entity (a singleton has the id singleton)"},
+		{"call Report All -cluster c", exitUsage, "", "say which entity (a singleton has the id singleton, a pool numbers and any)"},
 		{"leave -cluster c", exitUsage, "", "say which node"},
 		{"leave a -cluster c b", exitUsage, "", `unexpected argument "b"`},
 		{"leave a -cluster c -force", exitUsage, "", "not defined: -force"},
