@@ -97,7 +97,13 @@ func (c *InCall) ran(s *HostedShard, e *region.Entity, m *hostedMethod, a answer
 	took := drv.since(c.began)
 	t.Turns.Add(s.ID.Shard, key, took)
 	if n := drv.due(1); n > 0 {
-		drv.noteTurn(c.described(e).turn.described(), n, took)
+		r := c.Encoded.Load()
+		if r == nil && s.Durable == nil { // nobody could see the turn
+			r = c.described(e)
+		}
+		if r != nil {
+			drv.noteTurn(r.turn.described(), n, took)
+		}
 	}
 	if c.here == nil && !c.told && !c.arrived.IsZero() {
 		key.Cause = ""
