@@ -6,6 +6,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/ops/operator"
 	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
 )
 
 // Past is what a Memory adds to a Snapshot.
@@ -52,7 +53,7 @@ const (
 // The zero value is ready for use.
 type Memory struct {
 	lost                  map[string]*lost
-	up                    int // members that were up in the last snapshot
+	up                    map[transport.Address]*upMember // in the last snapshot; nil before the first
 	turns                 map[operator.EntityID]Turn
 	usual                 map[string]time.Duration // the longest turn that has ended, by type
 	overloaded, overQuota growth
@@ -61,7 +62,12 @@ type Memory struct {
 
 type lost struct {
 	Lost
-	before int // members that were up
+	replaced bool // by a member of another name, which stays so whoever leaves later
+}
+
+type upMember struct {
+	since    time.Time // zero: it was up before the first snapshot
+	replaces bool      // a lost member
 }
 
 // A growth is a count's, with when it grew.
@@ -102,7 +108,7 @@ func (m *Memory) Judge(s Snapshot) (all, begun, ended []operator.Finding) {
 			delete(m.lost, name)
 			continue
 		}
-		l.Missing = l.Up.IsZero() && m.up < l.before
+		l.Missing = l.Up.IsZero() && !l.replaced
 		s.Past.Lost = append(s.Past.Lost, l.Lost)
 	}
 	if s.Self != nil {
@@ -135,12 +141,18 @@ func (m *Memory) Judge(s Snapshot) (all, begun, ended []operator.Finding) {
 	return all, begun, ended
 }
 
-// look remembers the members that were lost, and which of them are back.
+// look remembers the members that were lost, and which of them are back or replaced.
 func (m *Memory) look(s *Snapshot) {
-	up, at := 0, map[string]membership.Status{}
+	up, at := map[transport.Address]*upMember{}, map[string]membership.Status{}
 	for _, r := range s.View.Members {
 		if r.Status == membership.Up {
-			up++
+			up[r.Address] = m.up[r.Address]
+			if up[r.Address] == nil {
+				up[r.Address] = &upMember{}
+				if m.up != nil || r.Address == s.View.Self {
+					up[r.Address].since = s.Now
+				}
+			}
 		}
 		if r.Status != membership.Down {
 			at[r.Name] = max(at[r.Name], r.Status)
@@ -155,7 +167,7 @@ func (m *Memory) look(s *Snapshot) {
 			l = &lost{Lost: Lost{Name: name}}
 			m.lost[name] = l
 		}
-		l.before, l.Up = max(m.up, up+1), time.Time{}
+		l.replaced, l.Up = false, time.Time{}
 		l.At = append(l.At[max(0, len(l.At)-2*loopLosses):], s.Now)
 	}
 	for _, name := range SortedKeys(m.lost) {
@@ -165,6 +177,12 @@ func (m *Memory) look(s *Snapshot) {
 			l.Up = time.Time{}
 		case l.Up.IsZero():
 			l.Up = s.Now
+		}
+		for _, r := range s.View.Members { // the one that came first takes the place
+			u := up[r.Address]
+			if back := m.lost[r.Name] != nil; l.Up.IsZero() && !l.replaced && !back && u != nil && !u.replaces && !u.since.Before(l.At[len(l.At)-1]) {
+				l.replaced, u.replaces = true, true
+			}
 		}
 	}
 	m.up = up

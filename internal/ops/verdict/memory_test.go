@@ -22,6 +22,15 @@ type life struct {
 
 func newLife() *life { return &life{view: up(web1, web2), now: start, self: Process{Name: "web-1"}} }
 
+// oldLife is a life of which the first look was long ago.
+func oldLife(others ...transport.Address) *life {
+	l := newLife()
+	l.view, l.now = up(append(others, web1, web2)...), start.Add(-time.Hour)
+	l.look(0)
+	l.now = start
+	return l
+}
+
 // look lets a time pass, and returns the texts of the findings.
 func (l *life) look(pass time.Duration, downed ...string) (texts []string) {
 	l.now = l.now.Add(pass)
@@ -39,12 +48,10 @@ func (l *life) lose() { l.view = up(web1) }
 // TestMissing: a member that was lost is missing until it or another comes, for an hour. One that has
 // left in order is not.
 func TestMissing(t *testing.T) {
-	l := newLife()
-	require.Empty(t, l.look(0))
+	l := oldLife()
 	l.lose()
 	require.Empty(t, l.look(time.Second), "it has left in order")
-	l = newLife()
-	l.look(0)
+	l = oldLife()
 	l.lose()
 	missing := []string{"web-2 is missing: it was lost at 1970-01-12T13:46:41Z and has not come back"}
 	require.Equal(t, missing, l.look(time.Second, "web-2"))
@@ -57,20 +64,39 @@ func TestMissing(t *testing.T) {
 	l.view = up(web1, transport.Address{Name: "web-7", Incarnation: 7})
 	require.Empty(t, l.look(time.Second), "another has taken its place")
 	l.lose()
-	require.Len(t, l.look(time.Second), 1)
+	require.Len(t, l.look(time.Second, "web-7"), 1)
 	require.Empty(t, l.look(missingFor))
 }
 
 // TestMissingTwice: of two members that are lost together, one that comes takes one place.
 func TestMissingTwice(t *testing.T) {
 	web3 := transport.Address{Name: "web-3", Incarnation: 3}
-	l := newLife()
-	l.view = up(web1, web2, web3)
-	l.look(0)
+	l := oldLife(web3)
 	l.lose()
 	require.Len(t, l.look(time.Second, "web-2", "web-3"), 2)
 	l.view = up(web1, web3)
 	require.Len(t, l.look(time.Second), 1)
+}
+
+// TestReplaced: one that was started in the place of a lost member may be up when the loss is found. The
+// place stays taken if somebody leaves in order afterwards, until the lost member is lost again.
+func TestReplaced(t *testing.T) {
+	web3, web7 := transport.Address{Name: "web-3", Incarnation: 3}, transport.Address{Name: "web-7", Incarnation: 7}
+	l := oldLife(web3)
+	l.view = up(web1, web3, web7)
+	require.Empty(t, l.look(time.Second, "web-2"), "web-7 came at the same time")
+	l.view = up(web1, web7)
+	require.Empty(t, l.look(time.Second), "web-3 has left in order")
+	l.view = up(web1, web2, web7)
+	require.Empty(t, l.look(time.Minute))
+	l.view = up(web1, web7)
+	require.Len(t, l.look(time.Second, "web-2"), 1, "web-7 has taken a place already")
+
+	l = oldLife(web3)
+	l.view = up(web1, web2, web3, web7)
+	l.look(time.Second)
+	l.view = up(web1, web3, web7)
+	require.Len(t, l.look(time.Second, "web-2"), 1, "web-7 came before, and may be an addition")
 }
 
 // TestCrashLoop: a member that is lost three times in ten minutes, until it has been up for a minute.
