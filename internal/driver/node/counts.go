@@ -90,20 +90,14 @@ func (c *InCall) ran(s *HostedShard, e *region.Entity, m *hostedMethod, a answer
 	}
 	t, drv := s.Host.Kind.Counts, s.driver()
 	key := counting.Key{Number: m.number, Tell: c.ID == 0, Cause: a.cause(s, c.failed)}
-	if c.began == 0 { // a tell of this process, without a clock
+	if c.began == 0 { // a local tell, without a clock
 		s.countTold(e, m.number, key.Cause, c.timed)
 		return
 	}
 	took := drv.since(c.began)
 	t.Turns.Add(s.ID.Shard, key, took)
 	if n := drv.due(1); n > 0 {
-		r := c.Encoded.Load()
-		if r == nil && s.Durable == nil { // nobody could see the turn
-			r = c.described(e)
-		}
-		if r != nil {
-			drv.noteTurn(r.turn.described(), n, took)
-		}
+		drv.noteTurn(c.described(e), n, took)
 	}
 	if c.here == nil && !c.told && !c.arrived.IsZero() {
 		key.Cause = ""

@@ -13,6 +13,7 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/peers"
 	"github.com/shardgen/shardgen/internal/driver/runner"
 	"github.com/shardgen/shardgen/internal/driver/shardhost"
+	"github.com/shardgen/shardgen/internal/ops/operator"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/transport"
@@ -45,16 +46,29 @@ type InCall struct {
 }
 
 func (c *InCall) newTurn(e *region.Entity) *encodedTurn {
-	r := c.described(e)
+	var d *durableTurn
+	if hostedOf(e).Durable != nil {
+		d = c.here.newTurn()
+	}
+	r := c.turnIn(d, e)
 	r.run = c.run
 	c.Encoded.Store(r)
 	return r
 }
 
-// described returns a turn with the data of the call, without its hold on a lane or runner.
-func (c *InCall) described(e *region.Entity) (r *encodedTurn) {
+// described describes the call's turn. It leaves the turn itself alone, which may be running.
+func (c *InCall) described(e *region.Entity) operator.Turn {
+	var d *durableTurn
 	if hostedOf(e).Durable != nil {
-		d := c.here.newTurn()
+		d = new(durableTurn)
+	}
+	return c.turnIn(d, e).turn.described()
+}
+
+// turnIn returns a turn with the data of the call, without its hold on a lane or runner: in d, if
+// the type is durable, else d is nil.
+func (c *InCall) turnIn(d *durableTurn, e *region.Entity) (r *encodedTurn) {
+	if d != nil {
 		d.deadline, d.chain = c.Deadline, c.Links
 		r = &d.encodedTurn
 		r.turn.parent = d

@@ -77,7 +77,7 @@ func (u TurnsUnderWay) String() string {
 
 func turnOfEntity(s *HostedShard, e *region.Entity) operator.Turn {
 	if c := e.Turn(); c != nil && !c.Local { // else it is a local call's, or began without the lock
-		return Inbound(c).described(e).turn.described()
+		return Inbound(c).described(e)
 	}
 	method := "?" // a tell, or work of the runtime itself
 	if note, _ := e.Note(); note != 0 {
