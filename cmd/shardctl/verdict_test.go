@@ -287,7 +287,7 @@ type judgedFault struct {
 	over  time.Duration // after which the end must be said at the latest. Default soon
 }
 
-// soon is in which time each judge must say that a fault has begun, or that it has ended.
+// soon is how long each judge may take to say that a fault has begun or ended.
 const soon = 10 * time.Second
 
 // slack is for a loaded machine: the test's own question takes time, too.

@@ -42,7 +42,7 @@ const (
 	orphan              // the shard was lost during this turn: End counts for nothing
 	told                // the turn is one of tells, which more may join
 	flags   = 1<<8 - 1
-	noteAt  = 8           // above the flags are, of a turn of tells, the tells that are not over, and of another turn its note
+	noteAt  = 8           // above the flags: the tells of a turn of tells that are not over, or another turn's note
 	oneTell = 1 << noteAt // one tell
 	usedAt  = 32          // by how much the time of the last use is shifted
 )

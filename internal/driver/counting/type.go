@@ -19,8 +19,8 @@ type Quick int
 // The kinds of quick calls.
 const (
 	Ask  Quick = iota // the turn of a local caller, on its goroutine: counts as a call and as a turn
-	Tell              // the turn of a tell of this process
-	Sent              // a tell that was sent
+	Tell              // the turn of a local tell
+	Sent              // the sending of a tell
 	quicks
 )
 
