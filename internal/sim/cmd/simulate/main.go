@@ -53,10 +53,39 @@ func main() {
 	flag.BoolVar(&f.events, "events", false, "print what is done to the cluster and what its members say, without messages")
 	flag.StringVar(&f.profile, "cpuprofile", "", "write a CPU profile to this file")
 	flag.Parse()
+	if err := f.unused(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
 	if err := f.run(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// unused returns an error that names a flag without a meaning for what is to be run.
+func (f *flags) unused() (err error) {
+	means := func(name string) bool {
+		switch name {
+		case "nodes":
+			return f.scenario != random
+		case "detection":
+			return f.scenario != random && f.scenario != everything
+		case "seeds", "twice", "within":
+			return f.scenario == random
+		case "trace", "events":
+			return f.scenario != everything && f.seeds == 1
+		case "membership":
+			return f.scenario != everything
+		}
+		return true
+	}
+	flag.Visit(func(g *flag.Flag) {
+		if !means(g.Name) {
+			err = fmt.Errorf("simulate: -%s has no meaning for -scenario %s with %d seeds", g.Name, f.scenario, f.seeds)
+		}
+	})
+	return err
 }
 
 func (f *flags) run() (err error) {
@@ -82,8 +111,6 @@ func (f *flags) run() (err error) {
 		return many(os.Stdout, chaos.Sweep{First: f.seed, Seeds: f.seeds, Table: byTable, Twice: f.twice}, f.within)
 	case f.scenario == random:
 		return one(os.Stdout, chaos.Options{Seed: f.seed, Table: byTable, Trace: f.tell()})
-	case f.scenario == everything && byTable:
-		return errors.New("simulate: the table of all scenarios is of gossip (name a scenario)")
 	case f.scenario == everything:
 		return table(f.seed, f.nodes)
 	}
