@@ -139,6 +139,9 @@ func (j *judge) putBack(k known, logs, records bool, homeOf func(shard int) *hom
 		if records {
 			t.head, t.since = now.head, now.since
 		}
+		if t.tainted { // k may have commits that only a promise kept, which is void since
+			j.resync(shard)
+		}
 		h := homeOf(shard)
 		if t.promiser != nil {
 			h = t.promiser // whatever the head says that it has lost, and has been put back to

@@ -253,3 +253,47 @@ func TestVerifyWhileClaiming(t *testing.T) {
 		t.Errorf("%d appends, and %d with Verify: want one more", without, with)
 	}
 }
+
+// TestJudgeOfVoidPromises: the server loses appends because of which a checkpoint has left out older ones. Their
+// home would repeat them, but dies, and the next home does not have the entity. The judge must not want it of that
+// home after another loss, although the disk was written while the first home promised it.
+func TestJudgeOfVoidPromises(t *testing.T) {
+	d := newDesk(t, 1)
+	judge, shard := d.server.judge, d.server.judge.shards[0]
+	a := d.limited(0, 1, few).open()
+	loses := func(disk image, known known, records bool, s *seat) {
+		position, revision := d.server.position, d.server.revision
+		d.server.putBackTo(disk, true, records)
+		d.server.position, d.server.revision = position, revision
+		judge.putBack(known, true, records, func(int) *home { return s.home })
+	}
+	for range few.TailCommits / 2 {
+		a.commit("hot", "1")
+	}
+	disk, known := d.server.sync(), judge.sync()
+	for range few.TailCommits / 2 {
+		a.commit("hot", "2")
+	}
+	if since := d.server.head(0).Since; since != disk.position || len(d.server.shards[0].records["ehot"]) > 0 {
+		t.Fatalf("since %d: want that the log from %d has the entity's state, and no record", since, disk.position)
+	}
+	loses(disk, known, false, a)
+	disk, known = d.server.sync(), judge.sync()
+
+	b := d.limited(0, 2, few).open()
+	judge.void(0)
+	if l := b.state("hot"); l.Found {
+		t.Fatalf("the next home has version %d", l.Version)
+	}
+	b.commit("new", "1")
+	loses(disk, known, true, b)
+	b.core.Verify(b.now())
+	b.run()
+	b.save("new")
+	if err := judge.kept(0); err != nil {
+		t.Error(err)
+	}
+	if n := len(shard.promise["new"]); n != 1 {
+		t.Errorf("%d commits of the next home are promised, want 1", n)
+	}
+}
