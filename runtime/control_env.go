@@ -85,8 +85,8 @@ func (v *controlEnv) InspectShards(kind string) []coordinator.InspectedShard {
 }
 
 // HoldsShards reports whether this node still has work with shards: it holds a shard, a shard is
-// moving to or from it, calls wait here, or a Flush, the message behind a sender's last call, has
-// yet to arrive.
+// moving to or from it, calls wait here, a Flush, the message behind a sender's last call, has yet to
+// arrive, or a tell of this node needs another home.
 func (v *controlEnv) HoldsShards() bool { return v.driver.Data.Needs() }
 
 // Unasked returns the hosted types that need homes without a call, in the order of their names: those

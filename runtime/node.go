@@ -271,7 +271,8 @@ func (n *Node) connState(ch transport.Channel, s transport.State) {
 // Shutdown leaves the cluster in order. As soon as it is called, [Node.Health] is not ready.
 //
 //   - The node works on as before for Config.Membership.LeaveDelay.
-//   - It gives its shards and their state to other members, for at most Config.Membership.LeaveTimeout.
+//   - It gives its shards and their state to other members, and sends its tells once they have homes,
+//     for at most Config.Membership.LeaveTimeout.
 //   - Then the contexts of methods that still run end. For one more second the node begins turns;
 //     then their contexts end too.
 //   - Another second later the other members may start the entities that are still here, without
@@ -398,6 +399,7 @@ func (n *Node) drain(ctx context.Context) {
 	n.memory.Flush(ctx)
 	node.Drain{Driver: n.driver}.SettleSessions(ctx, over)
 	node.Drain{Driver: n.driver}.Run(ctx)
+	n.driver.DropTells(time.Now()) // the node did not wait for their homes any longer
 }
 
 // stopEntities runs the stop hooks of the remaining entities, and waits until the store has their

@@ -14,6 +14,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/test/fixture"
 	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/membership"
 )
 
 // TestTellsAndCallsInOrder: what one sender tells and asks an account runs once and
@@ -225,7 +226,7 @@ func TestTellsBeforeClose(t *testing.T) {
 	}
 }
 
-// TestTellsWithoutHomeBeforeClose: Close says what it could not send.
+// TestTellsWithoutHomeBeforeClose: Close says what it could not send, and a node counts it.
 func TestTellsWithoutHomeBeforeClose(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
@@ -240,6 +241,36 @@ func TestTellsWithoutHomeBeforeClose(t *testing.T) {
 	require.ErrorContains(t, err, "closed before 1 tells were delivered: 1 did not run (not executed: ")
 	require.Equal(t, err, conn.Close(), "again")
 	require.EqualValues(t, 1, conn.Counters()["tell lost"])
+
+	require.NoError(t, fixture.NewAccountClient(caller).Tell("x").Add(testContext(t), 1))
+	require.NoError(t, caller.Shutdown(testContext(t)), "no other member can become a home")
+	require.EqualValues(t, 1, caller.Counters()["tell lost"])
+}
+
+// TestTellsBeforeShutdown: a node that leaves waits until its tells have a home.
+func TestTellsBeforeShutdown(t *testing.T) {
+	t.Parallel()
+	c := emptyCluster(t)
+	start := func(name string) *shard.Node {
+		n := shard.New(c.config(name))
+		require.NoError(t, fixture.HostDesk(n, func() *fixture.Desk { return &fixture.Desk{} }))
+		require.NoError(t, n.Start(testContext(t)))
+		c.nodes[name] = n
+		return n
+	}
+	start("a")
+	b := start("b")
+	require.NoError(t, fixture.NewAccountClient(b).Tell("x").Add(testContext(t), 1)) // nobody hosts accounts
+	left := make(chan error, 1)
+	go func() { left <- b.Shutdown(testContext(t)) }()
+	require.Eventually(t, func() bool { return b.Cluster().Status == membership.Leaving }, testPatience, testTick)
+	accounts := fixture.NewAccountClient(c.start("c"))
+	require.NoError(t, receive(t, left, "b leaves"))
+	require.Zero(t, b.Counters()["tell lost"])
+	require.Eventually(t, func() bool {
+		got, err := accounts.Ref("x").Get(testContext(t))
+		return err == nil && got == 1
+	}, testPatience, testTick)
 }
 
 // TestTellsFillAMailbox: what is told nearby beyond it is the sender's to hear of, from

@@ -293,9 +293,14 @@ func (p *Plane) Homes() (all []transport.Address) {
 	return slices.DeleteFunc(all, p.env.Parted)
 }
 
-// Needs reports whether a leaving process still waits for one of its shards.
+// Needs reports whether a leaving process still waits for one of its shards, or for the next home of
+// tells. Such tells wait in a route, or went to a home that has left and may give them back. Drain
+// waits for other homes.
 func (p *Plane) Needs() (needs bool) {
 	p.env.EachShard(AllLanes, func(s Shard) { needs = needs || s.Needed() })
+	p.env.EachRoute(AllLanes, func(r *routing.Route) {
+		needs = needs || r.HoldsTells() || p.env.Parted(r.Home()) && r.Unacknowledged()
+	})
 	return needs
 }
 

@@ -324,6 +324,29 @@ func TestNeeds(t *testing.T) {
 	require.False(t, s.Needs())
 }
 
+// TestNeedsHomesForTells: a leaving process waits until tells have a home, and until a home that has
+// left has acknowledged them or they have come back.
+func TestNeedsHomesForTells(t *testing.T) {
+	s := newStage()
+	b := &home{name: "b"}
+	n := &network{homes: map[transport.Address]*home{address("b"): b}}
+	s.hosts, s.route, s.parted = false, &routing.Route{}, map[transport.Address]bool{}
+	s.route.Init(n, []byte("K"), 1)
+	require.False(t, s.Needs())
+	s.route.Core.Hold(stream.Outgoing{Envelope: wire.Envelope{Type: wire.TypeCall, ID: 1}})
+	require.False(t, s.Needs(), "a call's caller learns what became of it")
+	s.route.Core.Hold(stream.Outgoing{Envelope: wire.Envelope{Type: wire.TypeTell}})
+	require.True(t, s.Needs(), "a tell waits")
+	s.route.Learn(address("b"), placement.MakeEpoch(1, 1), false)
+	require.False(t, s.Needs(), "the tell is at its home")
+	s.parted[address("b")] = true
+	require.True(t, s.Needs(), "the home has left, perhaps before the tell came")
+	b.acked = b.seq
+	require.False(t, s.Needs())
+	b.acked, b.departed = 0, true
+	require.False(t, s.Needs(), "its unacknowledged calls have come back")
+}
+
 // A network is the process of a route, with a home for each name.
 type network struct {
 	routing.Env
@@ -355,17 +378,19 @@ func (n *network) Session(a transport.Address) (routing.Session, bool) {
 // A home is a session of a route. It records the calls sent on it.
 type home struct {
 	routing.Session
-	name  string
-	seq   uint64
-	calls []uint64
+	name     string
+	seq      uint64
+	acked    uint64
+	departed bool
+	calls    []uint64
 }
 
 func (h *home) Peer() transport.Peer       { return transport.Peer{Address: address(h.name)} }
 func (h *home) Lock()                      {}
 func (h *home) Unlock()                    {}
-func (h *home) DepartedLocked() bool       { return false }
-func (h *home) HasDeparted() bool          { return false }
-func (h *home) AckedLocked() uint64        { return 0 }
+func (h *home) DepartedLocked() bool       { return h.departed }
+func (h *home) HasDeparted() bool          { return h.departed }
+func (h *home) AckedLocked() uint64        { return h.acked }
 func (h *home) AwaitLocked(*routing.Route) {}
 func (h *home) Flush()                     {}
 func (h *home) AppendLocked(e *wire.Envelope) (uint64, error) {

@@ -87,8 +87,8 @@ type Shards interface {
 	Inventory() (kinds []coordinator.TypeInfo, held []coordinator.HeldShard)
 	// InspectShards returns the shards of a type, or of all types if kind is "".
 	InspectShards(kind string) []coordinator.InspectedShard
-	// HoldsShards reports whether a shard is here or moving here or away, calls wait here, or a
-	// sender's Flush is still to come.
+	// HoldsShards reports whether a shard is here or moving here or away, calls wait here, a
+	// sender's Flush is still to come, or a tell needs another home.
 	HoldsShards() bool
 	// Unasked returns the hosted types that need homes without a call, in order: at once, or with
 	// later also those that need them a while after the start.

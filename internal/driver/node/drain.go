@@ -124,7 +124,7 @@ func (drv Drain) SettleTells(ctx context.Context) {
 func (drv Drain) hasUnsettled() bool {
 	for _, k := range *drv.Kinds.Load() {
 		for i := 0; i < len(k.routes) && drv.held.Load() > 0; i++ {
-			if k.routes[i].holdsTells() {
+			if k.routes[i].HoldsTells() {
 				return true
 			}
 		}

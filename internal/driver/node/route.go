@@ -67,12 +67,6 @@ func (r *Route) sendBy(e *wire.Envelope, by peers.By) error {
 	return err
 }
 
-func (r *Route) holdsTells() bool {
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
-	return r.Core.Holds(func(o stream.Outgoing) bool { return o.Envelope.ID == 0 })
-}
-
 func (r *Route) dropTells(t time.Time) int {
 	return r.Drop(func(o stream.Outgoing) bool {
 		at, ok := o.Driver.(time.Time)

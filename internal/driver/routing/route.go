@@ -163,6 +163,27 @@ func (r *Route) Home() transport.Address {
 	return r.Core.Home
 }
 
+// HoldsTells reports whether a tell waits in the route.
+func (r *Route) HoldsTells() bool {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	return r.Core.Holds(func(o stream.Outgoing) bool { return o.Envelope.ID == 0 })
+}
+
+// Unacknowledged reports whether another process, the home, has not acknowledged all that the route
+// sent there. It reports false after the home has departed.
+func (r *Route) Unacknowledged() bool {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	s, leads := r.homeSession()
+	if !leads {
+		return false
+	}
+	s.Lock()
+	defer s.Unlock()
+	return !s.DepartedLocked() && s.AckedLocked() < r.Core.LastSeq
+}
+
 // LeadsTo reports whether the route's home of the shard is a.
 func (r *Route) LeadsTo(a transport.Address) bool {
 	r.Mu.Lock()

@@ -263,9 +263,10 @@ func (v *memberEnv) Inventory() (kinds []coordinator.TypeInfo, held []coordinato
 	return []coordinator.TypeInfo{{Name: kindName, Package: "p", Shards: uint32(p.w.plan.shards), HashName: "xxh64", Hosts: true}}, held
 }
 
-// HoldsShards reports whether shards are here, calls for them, or calls of the process.
+// HoldsShards reports whether shards are here, or calls for them or of the process. The users of a
+// node end their calls before they shut it down, and do not wait for tells.
 func (v *memberEnv) HoldsShards() bool {
-	return v.process.busy() || v.process.data.Needs()
+	return v.process.calling() || v.process.data.Needs()
 }
 
 // WaitingTypes returns the types of the calls that wait for homes.

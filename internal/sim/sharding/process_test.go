@@ -110,9 +110,12 @@ func (p *process) held() (n int) {
 	return n
 }
 
-// busy reports whether calls of the process itself are under way.
-func (p *process) busy() bool {
-	return p.pending.Coalescer.UnderWay() > 0 || p.held() > 0 || slices.ContainsFunc(p.threads, func(t *thread) bool { return t.busy })
+// busy reports whether calls of the process itself are under way, or tells wait.
+func (p *process) busy() bool { return p.calling() || p.held() > 0 }
+
+// calling reports whether a caller of the process waits for an answer.
+func (p *process) calling() bool {
+	return p.pending.Coalescer.UnderWay() > 0 || slices.ContainsFunc(p.threads, func(t *thread) bool { return t.busy })
 }
 
 // waitsFor describes why busy returns true.

@@ -150,6 +150,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		{"joins and leaves", 8000012, "a client with a late table called a home that had left before, and waited three seconds for the goodbye of that home"},
 		{"leave together", 111, "the coordinator left before the member that stayed knew the pins"},
 		{"leave together", 141, "a host left with its shards because the only other one was still joining"},
+		{"leave together", 900354, "a member left while its first tells were on their way to a home that had left before"},
 		{"everything", 24, "a client that met another life of the cluster went on to a home of the life before, and kept its calls"},
 	} {
 		i := slices.IndexFunc(plans, func(p plan) bool { return p.name == found.plan })
