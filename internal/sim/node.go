@@ -196,12 +196,12 @@ func (n *Node) step(w *World, in membership.Input) {
 		w.wakes.set(n, n.clock.virtual(out.WakeAt, w.now))
 	}
 	n.lease = out.Lease
+	for i := range out.Send { // before the events: one of them may end the process
+		network{w}.send(n, &out.Send[i])
+	}
 	for _, e := range out.Events {
 		w.trace.event(w.now, n, e)
 		n.follow(w, e)
-	}
-	for i := range out.Send {
-		network{w}.send(n, &out.Send[i])
 	}
 	if out.Unclaim {
 		n.claims = 0
@@ -250,6 +250,7 @@ func (n *Node) follow(w *World, e membership.Event) {
 	case membership.JoinFailed, membership.SelfDowned, membership.SelfRemoved:
 		n.last = e
 		n.end(w)
+		n.closedAt = max(n.closedAt, n.lastUp) // a process that ends by itself waits until the server has its last messages
 	}
 }
 

@@ -152,6 +152,40 @@ func TestHash(t *testing.T) {
 	}
 }
 
+// TestLastMessages: a process that ends by itself waits until the broker has its last messages, and
+// one that is killed does not.
+func TestLastMessages(t *testing.T) {
+	w := New(Config{Seed: 1, Latency: time.Millisecond})
+	var nodes []*Node
+	for i := range 4 {
+		n, err := w.Add(membership.Config{
+			Self: transport.Address{Name: fmt.Sprint("n", i), Incarnation: 1}, Seed: uint64(i),
+			Downing: membership.DowningAll, SmallCluster: 1, StableAfter: 5 * time.Second,
+		}, Place{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes = append(nodes, n)
+		w.Start(n)
+	}
+	if !w.RunUntil(10*time.Second, 10*time.Millisecond, func() bool { return Agreed(nodes) }) {
+		t.Fatalf("not up: %v", w.Err())
+	}
+	w.Run(2 * time.Second)
+	w.Give(nodes[3], membership.DownNode{Node: nodes[2].Address})
+	w.Kill(nodes[3]) // the message is on its way
+	w.Run(time.Second)
+	if nodes[2].Ended() {
+		t.Error("the message of a killed process arrived")
+	}
+	var ends []time.Duration
+	w.OnEnd = func(*Node, membership.Event) { ends = append(ends, w.Now()) }
+	w.Run(20 * time.Second)
+	if len(ends) != 3 || ends[2]-ends[0] > 10*time.Millisecond {
+		t.Errorf("the leader has downed all, and they ended after %v", ends)
+	}
+}
+
 // TestLease: the lease that decides splits goes to one node and stays with it. Another node gets it
 // when it has ended, or if it knows the token.
 func TestLease(t *testing.T) {
