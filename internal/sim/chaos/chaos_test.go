@@ -49,6 +49,8 @@ func TestFoundSeeds(t *testing.T) {
 		{3004377, "the silence that one observer reported counted as time without a subscription, which another reported"},
 		{7002127, "a joiner whose member died at once was never asked for its state, because the others' had changed more often"},
 		{7008985, "the smaller side of a large cluster counted members that it could not hear, of which no observer said so yet, and downed two"},
+		{308342, "nobody heard the last message of a leader that had downed all, so leader after leader stopped alone"},
+		{303311, "the judge did not know that of two equally large clusters the one with the later founder gives way"},
 		{7005129, "one side did not count a member that it alone knew to be Exiting, and the other did"},
 	} {
 		if r := Run(Options{Seed: c.seed}); r.Err != nil {

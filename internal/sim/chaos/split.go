@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/core/membership/gossip"
 	"github.com/shardgen/shardgen/internal/sim"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
@@ -56,7 +57,7 @@ func (r split) cutOff(later func(undo func())) (one, other []*sim.Server) {
 
 // cleanly splits a cluster without other faults, and fails if a node on the majority's side has
 // stopped. It does not judge strategies without majority decisions, nor runs whose smaller side
-// has formed a larger cluster.
+// has formed a cluster to which the other gives way.
 func (r split) cleanly() error {
 	w := r.world
 	if !w.RunUntil(time.Minute, 100*time.Millisecond, func() bool { return sim.Agreed(w.Running()) }) {
@@ -84,10 +85,10 @@ func (r split) cleanly() error {
 		lasts = r.plan.lasts
 	}
 	w.Run(lasts)
-	larger := r.largerThan(founder)
+	outranked := r.outranked(founder)
 	undo()
 	w.Run(milliseconds(r.random, 1000, 20_000))
-	if larger {
+	if outranked {
 		return nil
 	}
 	var stopped []error
@@ -99,20 +100,23 @@ func (r split) cleanly() error {
 	return errors.Join(stopped...)
 }
 
-func (r split) largerThan(founder transport.Address) bool {
-	own, other := 0, 0
+// outranked reports whether the members of this founder's cluster give way to another cluster when
+// they meet it: see detector.Presence.OnAlive.
+func (r split) outranked(founder transport.Address) bool {
+	own, other, rival := 0, 0, transport.Address{}
 	for _, n := range r.world.Running() {
 		v := n.View()
 		if v == nil {
 			continue
 		}
-		size := &own
-		if v.Founder != founder {
-			size = &other
+		switch size := v.Count(membership.Up); {
+		case v.Founder == founder:
+			own = max(own, size)
+		case size > other, size == other && gossip.FounderBefore(v.Founder, rival):
+			other, rival = size, v.Founder
 		}
-		*size = max(*size, v.Count(membership.Up))
 	}
-	return other > own
+	return other > own || other > 0 && other == own && gossip.FounderBefore(rival, founder)
 }
 
 // majorityAt returns the nodes at these servers if they have a majority of the votes, else nil.
