@@ -50,10 +50,10 @@ func TestCallNeedsTheRightsOfACaller(t *testing.T) {
 		"deaf": `Permissions Violation for Subscription to "_INBOX.deaf.`,
 	} {
 		began := time.Now()
-		o := shardctl(t, env(user), `call Account Add ann {"n":2}`)
+		o := shardctl(t, env(user), `call Account Add ann {"n":2} -timeout 1m`)
 		o.check(t, user, exitFailed, "", missing)
 		o.check(t, user, exitFailed, "", "not executed; grant the right: shardctl permissions gateway -cluster shop -name "+user)
-		require.Less(t, time.Since(began), time.Second, "%s waits for an answer", user)
+		require.Less(t, time.Since(began), 30*time.Second, "%s waits for an answer", user)
 		require.NotContains(t, o.stderr, "may have run")
 	}
 	o := shardctl(t, env("php"), `call Account Add ann {"n":2} -name ann -json`)
@@ -86,9 +86,9 @@ func TestCallMayNotPublish(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, server.Kill()) })
 	env := map[string]string{"NATS_URL": hostile.URL(server, "php"), "SHARD_CLUSTER": "shop", "SHARD_OPERATOR": "php"}
 	began := time.Now()
-	o := shardctl(t, env, `call Account Add ann -json`)
+	o := shardctl(t, env, `call Account Add ann -json -timeout 1m`)
 	o.check(t, "call", exitFailed, `"outcome": "not executed"`, `Permissions Violation for Publish to "sh.shop.g.php.Account.Add.ann"`)
-	require.Less(t, time.Since(began), time.Second)
+	require.Less(t, time.Since(began), 30*time.Second)
 }
 
 // TestCallWithACommand: the key of -command reaches the gateway, which refuses it for a type that is

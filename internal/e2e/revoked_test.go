@@ -20,7 +20,7 @@ import (
 
 // promptly is how soon a right that is missing is named. It is a second on a machine that is not
 // busy with other tests.
-const promptly = 5 * time.Second
+const promptly = 20 * time.Second
 
 // TestRevokedRightIsNamed takes each right that is needed away from a process that runs, by a
 // reload of the server. Each use of it fails soon, with an error that names the right.
