@@ -1237,17 +1237,21 @@ func (x *DurableNumbers) GetNumbers() []uint64 {
 // DurableHead says who has a shard. The position from which its log is needed is
 // the store's own.
 type DurableHead struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Format        uint32                 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
-	Epoch         uint64                 `protobuf:"fixed64,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Node          string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
-	Incarnation   uint64                 `protobuf:"fixed64,4,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	Write         uint64                 `protobuf:"varint,5,opt,name=write,proto3" json:"write,omitempty"`                              // counts the writer's writes of the head
-	Generation    uint64                 `protobuf:"varint,6,opt,name=generation,proto3" json:"generation,omitempty"`                    // of the shard's table; 0: there is none
-	Parts         uint32                 `protobuf:"varint,7,opt,name=parts,proto3" json:"parts,omitempty"`                              // of the table
-	SinceEpoch    uint64                 `protobuf:"fixed64,8,opt,name=since_epoch,json=sinceEpoch,proto3" json:"since_epoch,omitempty"` // of the append at its since; from the log's start: at most that of the first append; 0: any
-	Lost          *DurableLost           `protobuf:"bytes,9,opt,name=lost,proto3" json:"lost,omitempty"`                                 // absent: nothing was found to be lost
-	Check         uint32                 `protobuf:"fixed32,15,opt,name=check,proto3" json:"check,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Format      uint32                 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
+	Epoch       uint64                 `protobuf:"fixed64,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Node        string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
+	Incarnation uint64                 `protobuf:"fixed64,4,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Write       uint64                 `protobuf:"varint,5,opt,name=write,proto3" json:"write,omitempty"`                              // counts the writer's writes of the head
+	Generation  uint64                 `protobuf:"varint,6,opt,name=generation,proto3" json:"generation,omitempty"`                    // of the shard's table; 0: there is none
+	Parts       uint32                 `protobuf:"varint,7,opt,name=parts,proto3" json:"parts,omitempty"`                              // of the table
+	SinceEpoch  uint64                 `protobuf:"fixed64,8,opt,name=since_epoch,json=sinceEpoch,proto3" json:"since_epoch,omitempty"` // of the append at its since; from the log's start: at most that of the first append; 0: any
+	Lost        *DurableLost           `protobuf:"bytes,9,opt,name=lost,proto3" json:"lost,omitempty"`                                 // absent: nothing was found to be lost
+	// The log must have the append with counter reach of the home with epoch reach_epoch: records are older
+	// than the since position where entities have commits up to that append. 0: records need none.
+	ReachEpoch    uint64 `protobuf:"fixed64,10,opt,name=reach_epoch,json=reachEpoch,proto3" json:"reach_epoch,omitempty"`
+	Reach         uint64 `protobuf:"varint,11,opt,name=reach,proto3" json:"reach,omitempty"`
+	Check         uint32 `protobuf:"fixed32,15,opt,name=check,proto3" json:"check,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1343,6 +1347,20 @@ func (x *DurableHead) GetLost() *DurableLost {
 		return x.Lost
 	}
 	return nil
+}
+
+func (x *DurableHead) GetReachEpoch() uint64 {
+	if x != nil {
+		return x.ReachEpoch
+	}
+	return 0
+}
+
+func (x *DurableHead) GetReach() uint64 {
+	if x != nil {
+		return x.Reach
+	}
+	return 0
 }
 
 func (x *DurableHead) GetCheck() uint32 {
@@ -2482,7 +2500,7 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x0eDurableNumbers\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x14\n" +
 	"\x05shard\x18\x02 \x01(\rR\x05shard\x12\x18\n" +
-	"\anumbers\x18\x03 \x03(\x04R\anumbers\"\xa4\x02\n" +
+	"\anumbers\x18\x03 \x03(\x04R\anumbers\"\xdb\x02\n" +
 	"\vDurableHead\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x06R\x05epoch\x12\x12\n" +
@@ -2495,7 +2513,11 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x05parts\x18\a \x01(\rR\x05parts\x12\x1f\n" +
 	"\vsince_epoch\x18\b \x01(\x06R\n" +
 	"sinceEpoch\x12.\n" +
-	"\x04lost\x18\t \x01(\v2\x1a.shardgen.wire.DurableLostR\x04lost\x12\x14\n" +
+	"\x04lost\x18\t \x01(\v2\x1a.shardgen.wire.DurableLostR\x04lost\x12\x1f\n" +
+	"\vreach_epoch\x18\n" +
+	" \x01(\x06R\n" +
+	"reachEpoch\x12\x14\n" +
+	"\x05reach\x18\v \x01(\x04R\x05reach\x12\x14\n" +
 	"\x05check\x18\x0f \x01(\aR\x05check\"\xba\x01\n" +
 	"\vDurableLost\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +

@@ -31,6 +31,7 @@ type checkpoint struct {
 	write  headWrite
 	room   int // in the last of puts
 	since  store.Position
+	reach  uint64 // the counter of the append that the log must have under its head; 0 means none: see scopeOlder
 }
 
 func (c *checkpoint) may(s *Shard) bool {
@@ -67,7 +68,8 @@ type scope uint8
 const (
 	scopeAll scope = iota
 	// scopeOlder covers the commits acknowledged when the tail's generation began, except replaced
-	// ones. Hot entities then need not be rewritten just to trim the log.
+	// ones. Hot entities then need not be rewritten just to trim the log, and the head names the append
+	// up to which the log must go: see young.
 	scopeOlder
 	// scopeEvents: the journal alone.
 	scopeEvents
@@ -76,7 +78,7 @@ const (
 func (c *checkpoint) begin(s *Shard, what scope) {
 	c.wanted, c.active, c.scope = false, true, what
 	c.doubt, c.keeps, c.anew, c.edit = false, false, false, &edit{none: true}
-	c.since, c.puts, c.room = s.group.position, nil, 0
+	c.since, c.reach, c.puts, c.room = s.group.position, 0, nil, 0
 	for _, change := range s.journal.begin(s.desk.now) {
 		c.add(change)
 	}
@@ -98,7 +100,7 @@ func (c *checkpoint) begin(s *Shard, what scope) {
 	}
 	switch what {
 	case scopeOlder:
-		c.since = s.tail.boundary
+		c.since, c.reach = s.tail.boundary, s.tail.young.reach
 	case scopeAll:
 		s.tail.turn(c.since)
 	default:
@@ -230,7 +232,11 @@ func (c *checkpoint) put(s *Shard) {
 		s.journal.written(s.desk.now)
 		return
 	}
-	c.write.begin(&s.desk, s.head.replace(s.config, c.since, c.table.generation, uint32(len(c.table.parts))), s.head)
+	next := s.head.replace(s.config, c.since, c.table.generation, uint32(len(c.table.parts)))
+	if c.reach > 0 && !c.keeps {
+		next = next.needs(c.reach)
+	}
+	c.write.begin(&s.desk, next, s.head)
 }
 
 func (c *checkpoint) done(s *Shard, r Response) {

@@ -172,7 +172,7 @@ func (c *claim) read(s *Shard, r Response) {
 	}
 	c.forked = false
 	c.chain, c.own, c.has = chain{}, map[uint64]store.Position{}, map[store.Position]bool{}
-	lacks := ""
+	lacks, reached := "", false
 	for i, a := range r.Appends {
 		w, err := readAppend(a.Data)
 		if err != nil {
@@ -183,8 +183,10 @@ func (c *claim) read(s *Shard, r Response) {
 			lacks = s.head.lacks(a.Position, w)
 		}
 		c.has[a.Position] = claimOf(w) == nil || w.GetEpoch() != s.config.Epoch || w.GetClaim() <= c.base
+		counts := c.chain.add(w)
+		reached = reached || counts && s.head.reachedBy(w)
 		switch {
-		case !c.chain.add(w):
+		case !counts:
 		case w.GetEpoch() == s.config.Epoch:
 			c.own[w.GetCounter()] = a.Position
 		case !c.full && claimOf(w) == nil && len(w.GetEntries()) > 0 && a.Position > s.head.stored.Since:
@@ -205,6 +207,10 @@ func (c *claim) read(s *Shard, r Response) {
 	}
 	if c.chain.claim != c.number || c.chain.incarnation != s.config.Incarnation {
 		c.retry(s, fmt.Sprintf("it lacks the claim at %d", c.position))
+		return
+	}
+	if lacks = s.head.ends(reached); lacks != "" && c.full {
+		c.retry(s, lacks)
 		return
 	}
 	c.gone = 0

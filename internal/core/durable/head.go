@@ -47,6 +47,26 @@ func (h head) lacks(p store.Position, a *wire.DurableAppend) string {
 	return ""
 }
 
+// needs returns a head that also needs the append with this counter of the home that writes it.
+func (h head) needs(counter uint64) head {
+	h.value.ReachEpoch, h.value.Reach = h.value.GetEpoch(), counter
+	h.stored.Value = seal(h.value)
+	return h
+}
+
+// ends returns why a log ends too early for the head, or "". reached reports whether it has the append that
+// the head needs, or a later one of the same home.
+func (h head) ends(reached bool) string {
+	if h.value.GetReach() == 0 || reached {
+		return ""
+	}
+	return fmt.Sprintf("it ends before append %d of epoch %s, where the head needs it", h.value.GetReach(), EpochText(h.value.GetReachEpoch()))
+}
+
+func (h head) reachedBy(a *wire.DurableAppend) bool {
+	return a.GetEpoch() == h.value.GetReachEpoch() && a.GetCounter() >= h.value.GetReach()
+}
+
 func (h head) replace(c Config, since store.Position, generation uint64, parts uint32) head {
 	v := &wire.DurableHead{
 		Format: formatNow, Epoch: c.Epoch, Node: c.Node, Incarnation: c.Incarnation,
@@ -54,6 +74,8 @@ func (h head) replace(c Config, since store.Position, generation uint64, parts u
 	}
 	if since != h.stored.Since || h.stored.Revision == store.None {
 		v.SinceEpoch = c.Epoch // since is of this tenure, or the log begins with it
+	} else {
+		v.ReachEpoch, v.Reach = h.value.GetReachEpoch(), h.value.GetReach()
 	}
 	if h.mine(c) {
 		v.Write = h.value.GetWrite() + 1

@@ -45,14 +45,14 @@ func RestoredHead(h []byte, node string, incarnation, epoch uint64, whole bool) 
 }
 
 // Unanchored returns the value of a head for a copy of the shard's log. The copied shard can be
-// opened although its log begins with another append than the head expects, and although the head
+// opened although its log begins or ends with another append than the head expects, and although the head
 // was marked as lost.
 func Unanchored(value []byte) ([]byte, error) {
 	was, err := readHead(store.Head{Revision: store.None + 1, Value: value})
 	if err != nil {
 		return nil, err
 	}
-	was.value.SinceEpoch, was.value.Lost = 0, nil
+	was.value.SinceEpoch, was.value.Reach, was.value.Lost = 0, 0, nil
 	return seal(was.value), nil
 }
 
@@ -72,6 +72,25 @@ func CheckBegin(h store.Head, first store.Append) (whole bool, err error) {
 		return h.Since == store.Start && claimOf(decoded) != nil, fmt.Errorf("%w: %s", errLost, lacks)
 	}
 	return true, nil
+}
+
+// CheckEnd returns an error if log, read from the head's Since position, ends before the append that the head
+// needs.
+func CheckEnd(h store.Head, log []store.Append) error {
+	head, err := readHead(h)
+	if err != nil {
+		return nil // which is reported elsewhere
+	}
+	var counted chain
+	reached := false
+	for _, a := range log {
+		decoded, err := readAppend(a.Data)
+		reached = reached || err != nil || counted.add(decoded) && head.reachedBy(decoded) // a damaged append is reported elsewhere
+	}
+	if lacks := head.ends(reached); lacks != "" {
+		return fmt.Errorf("%w: %s", errLost, lacks)
+	}
+	return nil
 }
 
 // HeadBy returns the epoch of a head, and the node that wrote it.

@@ -37,6 +37,9 @@ type tail struct {
 type young struct {
 	bytes, commits int
 	partial        int // commits that need older ones, or a record: see version.whole
+	// reach is the counter of the last append with the first commit of an entity that also has older commits
+	// outside its record; 0 means none. Without these appends, a record would count that is older than since.
+	reach uint64
 }
 
 // turn begins a generation of commits behind p.
@@ -84,6 +87,9 @@ func (t *tail) ack(b batch) {
 		}
 		if e.entity == nil {
 			e.entity = t.at(string(c.GetEntity()))
+		}
+		if e.entity.dirty && e.entity.generation != t.generation {
+			t.young.reach = b.counter
 		}
 		e.entity.ack(c)
 		if e.entity.generation = t.generation; !e.entity.acked.whole() {

@@ -113,6 +113,24 @@ func TestLostLog(t *testing.T) {
 	}
 }
 
+// TestLostEndOfTheLog checks that a log that ends before the append that the head needs is reported, and
+// that the image has what there is.
+func TestLostEndOfTheLog(t *testing.T) {
+	b := newBusy(t)
+	b.append(appendOf(1, commitOf("a", 1, "a1")))
+	for reach, problems := range map[uint64]int{1: 0, 2: 1} {
+		head := &wire.DurableHead{Format: 1, Epoch: writerEpoch, Node: "n", Incarnation: 5, Write: 2, ReachEpoch: writerEpoch, Reach: reach}
+		var err error
+		if b.revision, err = b.Client.Shards().SetHead(t.Context(), b.shard, store.Head{Revision: b.revision, Value: sealed(t, head)}); err != nil {
+			t.Fatal(err)
+		}
+		snap, image, err := ReadAll(t.Context(), b, b.shard)
+		if err != nil || len(snap.Problems) != problems || image.Entities() != 1 {
+			t.Errorf("the head needs append %d of 1: problems %v, image of %d entities, %v: want %d and 1", reach, snap.Problems, image.Entities(), err, problems)
+		}
+	}
+}
+
 // TestDamagedRecordUnderEvents checks that a damaged record is reported and cannot be deleted alone
 // if events in the log follow it: without the record the shard could not be opened.
 func TestDamagedRecordUnderEvents(t *testing.T) {

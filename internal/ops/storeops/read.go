@@ -156,6 +156,13 @@ func collect(ctx context.Context, s Store, shard store.Shard, head store.Head, w
 		if err == nil {
 			err = found.extend(ctx, s, shard, without)
 		}
+		if err == nil && len(page) == 0 && found.lost == nil {
+			if lost := durable.CheckEnd(head, found.log); lost != nil && without {
+				found.lost = lost
+			} else if lost != nil {
+				err = fmt.Errorf("%w: %w", store.ErrGone, lost)
+			}
+		}
 		if err != nil || len(page) == 0 {
 			return found, err
 		}

@@ -39,6 +39,7 @@ type losing struct {
 	events bool                 // entities have events, and their states are folded
 	count  int
 	lost   bool // the server has lost something, and the home has not noticed
+	closed bool // no home opens the shard any more
 	steps  []string
 }
 
@@ -65,7 +66,7 @@ func runLosing(t *testing.T, seed uint64) {
 	}()
 	l.take()
 	for range 5 + l.random.IntN(60) {
-		if l.step(); t.Failed() {
+		if l.step(); l.closed || t.Failed() {
 			return
 		}
 	}
@@ -164,13 +165,19 @@ func (l *losing) lose() bool {
 }
 
 // take has another home open the shard, and compares what it finds. What a server had lost before, and
-// no home had noticed, is lost.
+// no home had noticed, is lost. The shard stays closed if its head needs a part of that.
 func (l *losing) take() {
 	l.epoch++
 	l.note("take over, lost %v", l.lost)
 	l.home = l.d.limited(0, l.epoch, few)
 	l.home.hasty, l.home.journal = true, l.events
 	l.home.claim(l.epoch)
+	head, log := l.d.server.head(0), l.d.server.shards[0].log
+	if l.home.run(); l.lost && l.home.core.State() == durable.Dropped && durable.CheckEnd(head, log) != nil {
+		l.home.refused("it ends before append")
+		l.closed = true
+		return
+	}
 	l.home.open()
 	for i := range losingEntities {
 		id := fmt.Sprint("e", i)

@@ -139,9 +139,6 @@ func (j *judge) putBack(k known, logs, records bool, homeOf func(shard int) *hom
 		if records {
 			t.head, t.since = now.head, now.since
 		}
-		if t.tainted { // k may have commits that only a promise kept, which is void since
-			j.resync(shard)
-		}
 		h := homeOf(shard)
 		if t.promiser != nil {
 			h = t.promiser // whatever the head says that it has lost, and has been put back to
@@ -256,7 +253,7 @@ func (r *run) unsynced() {
 		owners[shard] = r.ownerOf(shard)
 	}
 	s.putBackTo(s.disk, logs, records)
-	s.position, s.revision = position, revision // see the limits in docs/adr/0089
+	s.position, s.revision = position, revision
 	r.judge.putBack(s.synced, logs, records, func(shard int) *home { return owners[shard] })
 	s.disk, s.synced = s.sync(), r.judge.sync()
 	s.putBacks++

@@ -1,0 +1,56 @@
+package durable
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/shardgen/shardgen/internal/core/durable"
+	"github.com/shardgen/shardgen/store"
+)
+
+// TestHeadNeedsTheEndOfTheLog: a checkpoint has left out an entity whose later commits the log has, and the
+// store then loses the end of the log, though not the head. The record is older than the head's since. If the
+// log has a later commit, a home opens the shard. Otherwise no home does, and a snapshot says why.
+func TestHeadNeedsTheEndOfTheLog(t *testing.T) {
+	opened, refused := 0, 0
+	for lost := 0; ; lost++ {
+		d := blindDesk(t)
+		d.server.sparse = true
+		a := d.limited(0, 1, few).open()
+		a.commit("hot", "0")
+		a.save("hot")
+		versions := map[store.Position]int{}
+		for i, first := 1, d.server.head(0).Since; d.server.head(0).Since < first+14; i++ {
+			a.commit("hot", fmt.Sprint(i))
+			versions[d.last(0)] = i
+			a.commit(fmt.Sprint("new", i), "1") // has no record, so the head does not need it
+			versions[d.last(0)] = i
+		}
+		head, log := d.server.head(0), d.server.shards[0].log
+		if lost == len(log) {
+			break
+		}
+		last := log[len(log)-1-lost].Position
+		d.lose(0, last)
+		log = d.server.shards[0].log
+		lacks, fails := durable.CheckEnd(head, log), versions[last] <= versions[head.Since]
+		if (lacks != nil) != fails {
+			t.Errorf("a snapshot of a log with version %d, behind version %d: %v", versions[last], versions[head.Since], lacks)
+		}
+		b := d.limited(0, 2, few)
+		if !fails {
+			opened++
+			b.open().want("hot", fmt.Sprint(versions[last]), uint64(versions[last])+1)
+			continue
+		}
+		refused++
+		b.refused("where the head needs it")
+		value, err := durable.Unanchored(head.Value) // as a repair does that accepts the loss
+		if err != nil || durable.CheckEnd(store.Head{Revision: head.Revision, Since: head.Since, Value: value}, log) != nil {
+			t.Errorf("a repaired head still needs the end of the log, %v", err)
+		}
+	}
+	if opened == 0 || refused == 0 {
+		t.Errorf("opened %d times, and refused %d times: want both", opened, refused)
+	}
+}
