@@ -47,14 +47,15 @@ func TestBurst(t *testing.T) {
 			})
 		}
 		began := time.Now()
-		c.Until("the pool has grown", func() bool { return count() >= 4 })
+		c.Until("the pool has grown", func() bool { return count() > 2 })
 		if took := time.Since(began); took > time.Minute {
 			t.Errorf("it grew after %v, want at most a minute", took)
 		}
 		c.Restart("n2")
-		c.Until("it is as large again", func() bool { return count() >= 4 })
+		c.Until("it has grown again", func() bool { return count() >= 4 })
 		stop()
 		callers.Wait()
-		c.Until("the pool has shrunk", func() bool { return count() <= 3 })
+		most := count()
+		c.Until("the pool has shrunk", func() bool { return count() < most })
 	}, shardtest.Host(func(n *shard.Node) error { Host(n, 100*time.Millisecond); return nil }), shardtest.Nodes(3))
 }
