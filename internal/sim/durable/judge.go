@@ -330,9 +330,12 @@ func (j *judge) head(shard int, h store.Head) error {
 	}
 	t.head = now
 	for _, id := range sortedKeys(t.promise) {
-		r := &wire.DurableRecord{}
-		if rec := j.server.record(shard, "e"+id); rec.Revision != store.None && decode(rec.Value, r) == nil {
+		r, all := &wire.DurableRecord{}, t.promise[id]
+		switch rec := j.server.record(shard, "e"+id); {
+		case rec.Revision != store.None && decode(rec.Value, r) == nil:
 			t.restore(j, id, r.GetVersion())
+		case rec.Revision == store.None && len(all) > 0 && all[len(all)-1].ended: // an end leaves no record
+			t.restore(j, id, all[len(all)-1].version)
 		}
 	}
 	return j.recoverable(shard)

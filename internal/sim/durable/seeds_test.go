@@ -57,6 +57,8 @@ func TestUnsyncedSeedsThatFailed(t *testing.T) {
 	for seed, found := range map[uint64]string{
 		1008049: "commits of an entity's earlier life were acknowledged again, over those of its present one",
 		906773:  "a stale read of the head followed its uncertain write, the shard counted as new, and no record was read",
+		1011806: "a head needed commits that the log had lost, and the next home opened the shard with an older record",
+		2100652: "the judge took an entity's end for lost, of which its home deleted the record",
 		708228:  "a commit was appended again whose entity only its record had, and the next checkpoint wrote it without its state",
 	} {
 		if r := RunUnsynced(seed, nil); r.Err != nil {
@@ -84,9 +86,10 @@ func TestPublishing(t *testing.T) {
 // TestRemindersSeedsThatFailed is TestSeedsThatFailed for runs with reminders.
 func TestRemindersSeedsThatFailed(t *testing.T) {
 	for seed, found := range map[uint64]string{
-		22694: "a page was made from a leaf while another leaf was lost, and lacked an entity that a checkpoint had saved meanwhile",
-		27555: "the store lost the head of a checkpoint and the commits before it, but not the record, whose reminder no leaf had",
-		27752: "the clock of the store was set back, and retries waited for hours",
+		1514479: "a head needed commits that the log had lost, and the next home opened the shard without an entity",
+		22694:   "a page was made from a leaf while another leaf was lost, and lacked an entity that a checkpoint had saved meanwhile",
+		27555:   "the store lost the head of a checkpoint and the commits before it, but not the record, whose reminder no leaf had",
+		27752:   "the clock of the store was set back, and retries waited for hours",
 	} {
 		if r := RunReminders(seed, nil); r.Err != nil {
 			t.Errorf("seed %d (%s): %v", seed, found, r.Err)
