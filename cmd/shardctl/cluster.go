@@ -43,7 +43,7 @@ func printHealth(w io.Writer, h clusterview.Health) error {
 	for _, s := range h.Notes {
 		fmt.Fprintln(&b, "note: ", s)
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, paint(w, b.String()))
 	return err
 }
 

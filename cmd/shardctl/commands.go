@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"text/template"
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/admin"
@@ -19,6 +20,7 @@ type command struct {
 	about   string
 	args    []argument
 	timeout time.Duration // its default; 0 means it goes on until it is told to end
+	reads   bool          // it only asks, so it has -watch
 	flags   func(*flag.FlagSet, *options)
 	run     func(ctx context.Context, c *admin.Client, o *options, w io.Writer) error
 	// alone takes the place of run for a command that needs none of an operator's rights, because it
@@ -50,7 +52,11 @@ func (a argument) orNone() argument {
 
 func (c command) main(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
 	o, err := c.parse(args, env, stderr)
-	return exitCode(stderr, c.name, err, func() error { return c.do(ctx, o, stdout) })
+	return exitCode(stderr, c.name, err, func() error {
+		return repeat(ctx, o.watch, stdout, stderr, func() error {
+			return printBy(o.form, stdout, func(w io.Writer) error { return c.do(ctx, o, w) })
+		})
+	})
 }
 
 // exitCode runs do unless parsing failed, and prints the error of either.
@@ -109,7 +115,10 @@ func (c command) flagSet(o *options, env func(string) string) *flag.FlagSet {
 	o.connection.flags(f, env)
 	f.StringVar(&o.cluster, "cluster", env("SHARD_CLUSTER"), "`name` of the cluster")
 	f.DurationVar(&o.timeout, "timeout", c.timeout, "bound of the whole command; 0s: none")
-	f.BoolVar(&o.json, "json", false, "print JSON")
+	jsonFlags(f, &o.json, &o.form)
+	if c.reads {
+		f.DurationVar(&o.watch, "watch", 0, "run the command again after each `time`, until it is interrupted; -timeout bounds each run")
+	}
 	f.BoolVar(&o.wide, "wide", false, "print tables of any width, with incarnations; without it they have at most 80 columns, and long names\nare clipped in the middle")
 	if c.flags != nil {
 		c.flags(f, o)
@@ -159,6 +168,8 @@ type options struct {
 	cluster   string
 	timeout   time.Duration
 	json      bool
+	form      *template.Template // of -json; nil means none
+	watch     time.Duration
 	wide      bool
 	node      string
 	kind, id  string
@@ -200,6 +211,8 @@ func (o *options) check() error {
 		return fmt.Errorf("-timeout is %v: want more than 0", o.timeout)
 	case o.spanErr() != nil:
 		return o.spanErr()
+	case o.watch < 0:
+		return fmt.Errorf("-watch is %v: want more than 0", o.watch)
 	case o.since < 0:
 		return fmt.Errorf("-since is %v: want more than 0", o.since)
 	case o.every < 0:
@@ -219,37 +232,37 @@ func (o *options) spanErr() error {
 
 var commands = []command{
 	{
-		name: "status", timeout: 10 * time.Second, run: status,
+		name: "status", reads: true, timeout: 10 * time.Second, run: status,
 		about: "Reports whether the cluster is healthy. It is not if a member is down, is not reachable or does not\nanswer, if a shard has no home, if a durable shard has not opened for 10 s, or if a singleton runs nowhere.\nThe exit code is 0 if it is healthy, and 1 otherwise.",
 	},
 	{
-		name: "shards", args: []argument{argType.orNone()}, timeout: 10 * time.Second, run: shards,
+		name: "shards", reads: true, args: []argument{argType.orNone()}, timeout: 10 * time.Second, run: shards,
 		about: "Without TYPE, lists for each type and member how many shards it has. With TYPE, lists each shard.\nEvery member visits its shards for it.",
 	},
 	{
-		name: "where", args: []argument{argType, argID.orNone()}, timeout: 10 * time.Second, run: where,
+		name: "where", reads: true, args: []argument{argType, argID.orNone()}, timeout: 10 * time.Second, run: where,
 		about: "Prints the home of an entity, active or not: its shard, the member and the epoch, and why the\ncoordinator chose the member. ID is as on the wire: the string itself, or an integer in decimal.\nOf a singleton, which has no ID, it prints the member that runs it.",
 	},
 	{
-		name: "counters", timeout: 10 * time.Second, run: counters,
+		name: "counters", reads: true, timeout: 10 * time.Second, run: counters,
 		about: "Lists the counters of all members, by reason, without those that are 0. They count from the start\nof each process.",
 	},
 	{
-		name: "stats", timeout: time.Minute, run: stats,
+		name: "stats", reads: true, timeout: time.Minute, run: stats,
 		about: "Counts the turns of all members for some seconds and prints their rates by member and by type, and then\nthe counters. P99 is the time within which 99 of 100 turns ended, at most an eighth too high.",
 		flags: func(f *flag.FlagSet, o *options) {
 			f.DurationVar(&o.every, "every", 3*time.Second, "`time` in which turns are counted")
 		},
 	},
 	{
-		name: "entity", args: []argument{argType, argID}, timeout: 10 * time.Second, run: entity,
+		name: "entity", reads: true, args: []argument{argType, argID}, timeout: 10 * time.Second, run: entity,
 		about: "Prints what is known of an entity: its home and the reason for it, the turn that it runs and the calls\nthat wait for it, its shard, its last failed calls, and the lines about it in the logs of the members.\nOf each entity its home keeps the last 5 failed calls for an hour, of up to 1,024 entities, without\narguments and texts of errors. The state of a passivated durable entity is read from the store.",
 		flags: func(f *flag.FlagSet, o *options) {
 			f.BoolVar(&o.showState, "state", false, "show its state as JSON, without secrets; needs the right of an operator, and members log each look")
 		},
 	},
 	{
-		name: "entities", args: []argument{argType}, timeout: time.Minute, run: entities,
+		name: "entities", reads: true, args: []argument{argType}, timeout: time.Minute, run: entities,
 		about: "Lists the ids of a type's entities over all shards, one a line, in the order of their bytes as on the\nwire. Of a durable type these are all that have committed a change and not ended, of another type those\nin the memory of members, active or passivated. An id with bytes that are no text is quoted as in Go,\nand -prefix and -after take that form, too. The last line says whether there are more.",
 		flags: func(f *flag.FlagSet, o *options) {
 			f.StringVar(&o.list.Prefix, "prefix", "", "list ids that begin with this `text`")
@@ -269,7 +282,7 @@ var commands = []command{
 		},
 	},
 	{
-		name: "moves", timeout: 10 * time.Second, run: moves,
+		name: "moves", reads: true, timeout: 10 * time.Second, run: moves,
 		about: "Lists the moves of shards under way, how far they are and why they began, and those that have ended\nlately, with the reason if one was given up.",
 		flags: func(f *flag.FlagSet, o *options) {
 			f.DurationVar(&o.since, "since", 10*time.Minute, "list moves that ended in the `time` before now")
@@ -305,7 +318,7 @@ var commands = []command{
 		},
 	},
 	{
-		name: "doctor", timeout: 20 * time.Second, run: doctor,
+		name: "doctor", reads: true, timeout: 20 * time.Second, run: doctor,
 		about: "Checks the health of all members, their clocks, versions, contracts, rights and store, the broker's\nmax_payload, and JetStream: the account's limits, and for each stream of the store its leader, its\nreplicas and its size. It prints what to do about faults. The exit code is 1 if there is one. JetStream\nis asked with the operator's own rights (shardctl permissions reader -store).",
 		flags: func(f *flag.FlagSet, o *options) {
 			f.StringVar(&o.store, "store", "", "`name` of the store whose streams are checked (default as the members have it)")
@@ -346,7 +359,7 @@ var commands = []command{
 		about: "Makes a member leave, as leave does, and prints how many shards it still has while it gives them away.",
 	},
 	{
-		name: "processes", timeout: 10 * time.Second, run: processes,
+		name: "processes", reads: true, timeout: 10 * time.Second, run: processes,
 		about: "Lists the processes of the members: the release of shardgen, how long they run, their memory (of the heap,\nand all that the Go runtime has of the system) with GOMEMLIMIT, GOMAXPROCS, goroutines, and whether\nthey are ready. With -json also program, Go version and start.",
 	},
 	{
@@ -362,7 +375,7 @@ var commands = []command{
 		about: "Passivates an active entity: its stop hook runs, and its state is kept until the next call activates it\nagain. It fails while a call of the entity is under way. It needs the right of an operator.",
 	},
 	{
-		name: "members", timeout: 10 * time.Second, run: members,
+		name: "members", reads: true, timeout: 10 * time.Second, run: members,
 		about: "Lists the members, the oldest first, as one of them sees the cluster, and where each\nsingleton runs.",
 	},
 	{

@@ -59,14 +59,7 @@ func runComplete(ctx context.Context, words []string, env func(string) string, s
 
 func candidates(ctx context.Context, before []string, typed string, env func(string) string) (all []string) {
 	if len(before) == 0 {
-		all = []string{"store", "permissions", "completion", "help"}
-		for _, c := range commands {
-			all = append(all, c.name)
-		}
-		for _, c := range feedCommands {
-			all = append(all, c.name)
-		}
-		return all
+		return names()
 	}
 	switch before[0] {
 	case "store":

@@ -98,7 +98,7 @@ func printFindings(w io.Writer, all []operator.Finding) error {
 			fmt.Fprintf(&b, "                → %s\n", f.Do)
 		}
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, paint(w, b.String()))
 	return err
 }
 

@@ -71,6 +71,7 @@ Members
 
   permissions ROLE             print the NATS permissions of a worker, client, operator, reader or gateway caller
   completion SHELL             print the completion script for bash, zsh or fish
+  man                          print this manual as a page for man
   version                      print the version of shardctl
 
 NODE is a name, or name#incarnation where several have the name.
@@ -106,6 +107,8 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		return runPermissions(args[1:], env, stdout, stderr)
 	case "completion":
 		return runCompletion(args[1:], stdout, stderr)
+	case "man":
+		return exitCode(stderr, "man", nil, func() error { return printMan(stdout) })
 	case "version", "-version", "--version":
 		return exitCode(stderr, "version", nil, func() error { return version(stdout) })
 	case completeCommand:
@@ -128,7 +131,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 
 // names returns the names of all commands.
 func names() []string {
-	all := []string{"store", "permissions", "completion", "version", "help"}
+	all := []string{"store", "permissions", "completion", "man", "version", "help"}
 	for _, c := range commands {
 		all = append(all, c.name)
 	}

@@ -201,7 +201,7 @@ func TestComplete(t *testing.T) {
 		words []string
 		want  string
 	}{
-		{nil, "store\npermissions\ncompletion\nhelp\nstatus\n"},
+		{nil, "store\npermissions\ncompletion\nman\nversion\nhelp\nstatus\n"},
 		{[]string{"do"}, "doctor\ndown\n"},
 		{[]string{"store", "ver"}, "verify\n"},
 		{[]string{"completion", ""}, "bash\nfish\nzsh\n"},

@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"text/template"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -135,7 +136,9 @@ func runStore(ctx context.Context, args []string, env func(string) string, stdou
 
 func (c storeCommand) main(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
 	o, err := c.parse(args, env, stderr)
-	return exitCode(stderr, c.title(), err, func() error { return c.do(ctx, o, stdout) })
+	return exitCode(stderr, c.title(), err, func() error {
+		return printBy(o.form, stdout, func(w io.Writer) error { return c.do(ctx, o, w) })
+	})
 }
 
 func (c storeCommand) title() string {
@@ -158,14 +161,7 @@ func (c storeCommand) arguments() (text string) {
 
 func (c storeCommand) parse(args []string, env func(string) string, stderr io.Writer) (*storeOptions, error) {
 	var o storeOptions
-	f := flag.NewFlagSet(c.name, flag.ContinueOnError)
-	o.connection.flags(f, env)
-	f.StringVar(&o.store, "store", "shardgen", "`name` of the store, as in natsstore.Config.Name")
-	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "bound of the whole command")
-	f.BoolVar(&o.json, "json", false, "print JSON")
-	if c.flags != nil {
-		c.flags(f, &o)
-	}
+	f := c.flagSet(&o, env)
 	places := []*string{&o.kind, &o.id}[:c.most]
 	given, err := parseAmong(f, args, places, stderr, c.title()+" [flags]"+c.arguments(), c.about)
 	switch {
@@ -194,6 +190,18 @@ func (c storeCommand) parse(args []string, env func(string) string, stderr io.Wr
 	return &o, err
 }
 
+func (c storeCommand) flagSet(o *storeOptions, env func(string) string) *flag.FlagSet {
+	f := flag.NewFlagSet(c.name, flag.ContinueOnError)
+	o.connection.flags(f, env)
+	f.StringVar(&o.store, "store", "shardgen", "`name` of the store, as in natsstore.Config.Name")
+	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "bound of the whole command")
+	jsonFlags(f, &o.json, &o.form)
+	if c.flags != nil {
+		c.flags(f, o)
+	}
+	return f
+}
+
 func (c storeCommand) do(ctx context.Context, o *storeOptions, w io.Writer) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not within %v (raise -timeout?)", o.timeout))
 	defer cancel()
@@ -212,6 +220,7 @@ type storeOptions struct {
 	store                 string
 	timeout               time.Duration
 	json                  bool
+	form                  *template.Template
 	kind, id              string
 	out, from             string
 	drop, replace, states bool
