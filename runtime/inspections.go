@@ -18,6 +18,7 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/ops/operator"
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/internal/wire/identity"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/transport"
@@ -336,6 +337,14 @@ func (i inspections) facts() *operator.Fact {
 		f.MemoryLimit = uint64(limit)
 	}
 	f.Procs = runtime.GOMAXPROCS(0)
+	for _, a := range n.driver.Sessions.Addresses() {
+		if identity.Of(a.Incarnation) == identity.Client {
+			f.Clients = append(f.Clients, a.String())
+		}
+	}
+	slices.Sort(f.Clients)
+	f.ClientCount = len(f.Clients)
+	f.Clients = f.Clients[:min(f.ClientCount, operator.MaxClients)]
 	for _, h := range n.hosted() {
 		f.Contracts = append(f.Contracts, operator.Contract{
 			Kind: h.Desc.Name, Shards: uint32(h.Desc.Shards), Methods: slices.Sorted(maps.Keys(h.Desc.Dispatch)),

@@ -363,6 +363,10 @@ var commands = []command{
 		about: "Lists the processes of the members: the release of shardgen, how long they run, their memory (of the heap,\nand all that the Go runtime has of the system) with GOMEMLIMIT, GOMAXPROCS, goroutines, and whether\nthey are ready. With -json also program, Go version and start.",
 	},
 	{
+		name: "clients", reads: true, timeout: 10 * time.Second, run: clients,
+		about: "Lists the processes outside the cluster that call entities, and the members with which each has a session. A\nsession lasts until the client ends. A member names at most 1,000 clients.",
+	},
+	{
 		name: "wait", timeout: 2 * time.Minute, run: waitSettled,
 		about: "Waits until the cluster is healthy (shardctl status), its members agree, and no shard moves, for two\nseconds without a break. Until then it prints what it waits for. The exit code is 1 if that takes longer\nthan -timeout.",
 	},

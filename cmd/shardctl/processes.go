@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,6 +71,53 @@ func processes(ctx context.Context, c *admin.Client, o *options, w io.Writer) er
 		return nil
 	}
 	return t.print(w)
+}
+
+// A jsonClient is one line of the output of clients -json. Fields are added, never changed.
+type jsonClient struct {
+	Client  string   `json:"client"`
+	Members []string `json:"members"`
+}
+
+func clients(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
+	all, err := c.Facts(ctx)
+	if err != nil {
+		return err
+	}
+	members, notes := map[string][]string{}, ""
+	for _, f := range all {
+		if f.Err != nil {
+			notes += fmt.Sprintf("%s does not answer: %v\n", f.Node.Name, f.Err)
+		}
+		if more := f.ClientCount - len(f.Clients); more > 0 {
+			notes += fmt.Sprintf("%s has %d more clients, which it does not name\n", f.Node.Name, more)
+		}
+		for _, client := range f.Clients {
+			members[client] = append(members[client], f.Node.Name)
+		}
+	}
+	t := tableOf(o, "CLIENT", "MEMBERS")
+	for _, client := range slices.Sorted(maps.Keys(members)) {
+		if o.json {
+			if err := printJSONLine(w, jsonClient{client, members[client]}); err != nil {
+				return err
+			}
+			continue
+		}
+		name, _, _ := strings.Cut(client, "#")
+		if o.wide {
+			name = client
+		}
+		t.row(name, strings.Join(members[client], " "))
+	}
+	if o.json {
+		return nil
+	}
+	if err := t.print(w); err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, notes)
+	return err
 }
 
 func megabytes(n uint64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }

@@ -46,6 +46,10 @@ func TestProcesses(t *testing.T) {
 
 	_, err := client.Ref("ann").Add(t.Context(), 5)
 	require.NoError(t, err)
+	o = shardctl(t, env, "clients")
+	require.Regexp(t, `(?m)^CLIENT +MEMBERS\nweb +n[12]( n2)?$`, o.stdout)
+	expect("clients -wide", exitOK, "\nweb#", "")
+	expect("clients -template {{.members}}", exitOK, "[n", "")
 	expect("passivate Account ann", exitOK, "has passivated Account/ann", "")
 	expect("entities Account -active", exitOK, "Account has no such entities", "")
 	expect("passivate Account ann", exitFailed, "", "the entity is not active")

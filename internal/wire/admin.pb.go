@@ -2062,6 +2062,8 @@ type AdminFacts struct {
 	MemoryLimit   uint64                 `protobuf:"varint,18,opt,name=memory_limit,json=memoryLimit,proto3" json:"memory_limit,omitempty"`       // bytes, GOMEMLIMIT; 0: none
 	Procs         uint32                 `protobuf:"varint,19,opt,name=procs,proto3" json:"procs,omitempty"`                                      // GOMAXPROCS
 	Findings      []*AdminFinding        `protobuf:"bytes,20,rep,name=findings,proto3" json:"findings,omitempty"`                                 // of its health; none: it is older, or has none
+	Clients       []string               `protobuf:"bytes,21,rep,name=clients,proto3" json:"clients,omitempty"`                                   // with which it has sessions, sorted; not all if there are many
+	ClientCount   uint32                 `protobuf:"varint,22,opt,name=client_count,json=clientCount,proto3" json:"client_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2234,6 +2236,20 @@ func (x *AdminFacts) GetFindings() []*AdminFinding {
 		return x.Findings
 	}
 	return nil
+}
+
+func (x *AdminFacts) GetClients() []string {
+	if x != nil {
+		return x.Clients
+	}
+	return nil
+}
+
+func (x *AdminFacts) GetClientCount() uint32 {
+	if x != nil {
+		return x.ClientCount
+	}
+	return 0
 }
 
 // AdminFinding is a fault, or a condition that passes by itself, as a member sees it.
@@ -2577,7 +2593,7 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x16\n" +
 	"\x06method\x18\x03 \x01(\tR\x06method\x12\x12\n" +
 	"\x04from\x18\x04 \x01(\tR\x04from\x12\x14\n" +
-	"\x05nanos\x18\x05 \x01(\x04R\x05nanos\"\xd7\x04\n" +
+	"\x05nanos\x18\x05 \x01(\x04R\x05nanos\"\x94\x05\n" +
 	"\n" +
 	"AdminFacts\x12\x12\n" +
 	"\x04time\x18\x01 \x01(\x06R\x04time\x12\x18\n" +
@@ -2604,7 +2620,9 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x06memory\x18\x11 \x01(\x04R\x06memory\x12!\n" +
 	"\fmemory_limit\x18\x12 \x01(\x04R\vmemoryLimit\x12\x14\n" +
 	"\x05procs\x18\x13 \x01(\rR\x05procs\x127\n" +
-	"\bfindings\x18\x14 \x03(\v2\x1b.shardgen.wire.AdminFindingR\bfindings\"\xa8\x01\n" +
+	"\bfindings\x18\x14 \x03(\v2\x1b.shardgen.wire.AdminFindingR\bfindings\x12\x18\n" +
+	"\aclients\x18\x15 \x03(\tR\aclients\x12!\n" +
+	"\fclient_count\x18\x16 \x01(\rR\vclientCount\"\xa8\x01\n" +
 	"\fAdminFinding\x12\x14\n" +
 	"\x05check\x18\x01 \x01(\tR\x05check\x12\x18\n" +
 	"\asubject\x18\x02 \x01(\tR\asubject\x12\x12\n" +

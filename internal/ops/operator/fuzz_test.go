@@ -37,6 +37,8 @@ func FuzzDecode(f *testing.F) {
 			[]Contract{{"stock", 4, []string{"Take"}, "ab12"}},
 			6, 7, 8, 9, 2, true, true, "shop", 3,
 			[]Finding{{"store", "Cart", "a", Fault, time.Unix(5, 6), "t", "d"}},
+			[]string{"web#1"},
+			2,
 		}}},
 		{a: &Answer{Refusal: "no", View: View{Self: node, Coordinator: node, Members: []Member{{Address: node, Roles: []string{"web"}}}, Singletons: []Singleton{{Kind: "Chief", Node: node, Hosts: []transport.Address{node}}}}}},
 	} {

@@ -32,7 +32,14 @@ type Fact struct {
 	StoreReplicas int // with which the store creates streams; 0 means the same as "" in StoreName
 	// Findings are what the member finds at its process and in the cluster.
 	Findings []Finding
+	// Clients are the processes outside the cluster with which the member has sessions, as name#incarnation,
+	// sorted: at most [MaxClients] of the ClientCount.
+	Clients     []string
+	ClientCount int
 }
+
+// MaxClients bounds the clients that a member names.
+const MaxClients = 1000
 
 // A Contract is what a member's program says about an entity type.
 type Contract struct {
@@ -54,7 +61,7 @@ func (f *Fact) toWire() *wire.AdminFacts {
 		Goroutines: uint32(f.Goroutines), Store: f.Store, Gateway: f.Gateway,
 		StoreName: f.StoreName, StoreReplicas: uint32(f.StoreReplicas),
 		Memory: f.Memory, MemoryLimit: f.MemoryLimit, Procs: uint32(f.Procs),
-		Findings: findingsToWire(f.Findings),
+		Findings: findingsToWire(f.Findings), Clients: f.Clients, ClientCount: uint32(f.ClientCount),
 	}
 	for _, c := range f.Contracts {
 		w.Contracts = append(w.Contracts, &wire.AdminContract{Kind: c.Kind, Shards: c.Shards, Methods: c.Methods, Hash: c.Hash})
@@ -72,7 +79,7 @@ func factsFromWire(w *wire.AdminFacts) *Fact {
 		Goroutines: int(w.GetGoroutines()), Store: w.GetStore(), Gateway: w.GetGateway(),
 		StoreName: w.GetStoreName(), StoreReplicas: int(w.GetStoreReplicas()),
 		Memory: w.GetMemory(), MemoryLimit: w.GetMemoryLimit(), Procs: int(w.GetProcs()),
-		Findings: findingsFromWire(w.GetFindings()),
+		Findings: findingsFromWire(w.GetFindings()), Clients: w.GetClients(), ClientCount: int(w.GetClientCount()),
 	}
 	for _, c := range w.GetContracts() {
 		f.Contracts = append(f.Contracts, Contract{c.GetKind(), c.GetShards(), c.GetMethods(), c.GetHash()})
