@@ -89,14 +89,20 @@ func (s *streams) recordStream(name, subject string, meta map[string]string) jet
 }
 
 // create also accepts a stream that another process created. It waits while servers are
-// unavailable.
+// unavailable, and at most Config.Timeout until the stream is there.
 func (s *streams) create(ctx context.Context, c jetstream.StreamConfig) error {
+	began := time.Now()
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		var info streamInfo
 		err := s.call(ctx, "STREAM.CREATE."+c.Name, c, &info)
 		var refused *apiError
 		if err == nil || errors.As(err, &refused) && refused.ErrCode == codeNameInUse {
-			return nil
+			// While another process creates it, the name is in use and the stream is not there yet.
+			_, there, err := s.info(ctx, c.Name)
+			if err != nil || there || time.Since(began) > s.timeout || !pause(ctx, wait) {
+				return err
+			}
+			continue
 		}
 		if refused == nil {
 			return unavailable(err)
