@@ -35,7 +35,7 @@ func records(t *testing.T, s store.Shards) (n int) {
 // fill commits n entities and writes their records. Every third entity does not expire.
 func fill(t *testing.T, s *Shard, n int, ttl time.Duration) {
 	t.Helper()
-	tenure, ctx := tenureOf(t, s), within(t, time.Minute)
+	tenure, ctx := tenureOf(t, s), within(t, 5*time.Minute)
 	for i := range n {
 		turn := durable.Turn{Entity: fmt.Sprint("a", i), State: []byte("1")}
 		if i%3 != 0 {
