@@ -17,26 +17,23 @@ import (
 // A Message is one message of a stream, for [Consume].
 type Message = stream.Message
 
-// Consume makes the cluster apply each message of a stream to durable entities. Call it like a HostX
-// function: before Start, at each node that should read, with the same name and source. The name is
-// 1 to 64 letters, digits, _ and -; positions and dead letters are kept in Config.Store under it.
+// Consume makes the cluster apply each message of a stream to durable entities. Call it before
+// Start, at each node that should read, with the same name and source. The name is 1 to 64 letters,
+// digits, _ and -; positions and dead letters are kept in Config.Store under it. Each partition is
+// read at one node, and moves when the node ends.
 //
 // fn maps a message to tells: it makes them with its ctx, and they are sent when it has returned
-// nil. It may not make other calls with its ctx, and tell only entities of durable types through
-// clients made with this node; otherwise the message fails. It must make the same tells whenever it
-// gets the same message, because a message may be read again.
+// nil. With its ctx it may only tell entities of durable types, through clients made with this
+// node; otherwise the message fails. It must make the same tells whenever it gets the same message.
 //
-// Each tell is applied once and, per entity, in the order of the partition, over kills, moves,
-// outages and repeated reading. The next tell to an entity is sent when the one before is committed.
-// At most 1,024 tells of a partition are under way, or 16 MiB; then reading waits. There is no
-// deadline: while an entity cannot be reached or activated, its tells wait.
+// Each tell is applied once and, per entity, in the order of the partition. The next tell to an
+// entity is sent when the one before is committed. At most 1,024 tells of a partition are under
+// way, or 16 MiB; then reading waits. While an entity cannot be reached or activated, its tells
+// wait, without a deadline.
 //
-// A message is dead if fn returns an error or panics. One of its tells is dead if its method has
-// panicked or refused its arguments at least 10 times over at least 5 minutes; an error that the
-// method returns is a result, and is committed as such. Dead ones are kept as dead letters
-// (shardctl dead, shardctl requeue), and reading goes on.
-//
-// Each partition is read at one node, and moves when the node ends.
+// A message is dead if fn returns an error or panics. A tell is dead if its method has panicked or
+// refused its arguments at least 10 times over at least 5 minutes; an error that the method returns
+// is a result. Dead ones are kept as dead letters, and reading goes on.
 func Consume(n *Node, name string, source stream.Source, fn func(ctx context.Context, m Message) error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -37,39 +37,33 @@ func Passivate(ctx context.Context) error { return node.Passivate(ctx) }
 // //shard:read.
 func Forget(ctx context.Context) error { return node.Forget(ctx) }
 
-// Go starts a task of the instance of a singleton or a pool: work that goes on between calls, such as
-// a loop with a ticker. ctx is the context of OnActivate or of a method.
+// Go starts a task of the instance of a singleton or a pool: work that goes on between calls, such
+// as a loop with a ticker. ctx is the context of OnActivate or of a method. Go fails with
+// [ErrNotSingleton] for other entities.
 //
-// The task's context ends when the instance must stop: on a handoff, on the instance's death, or
-// when the node may no longer run the instance. The next instance, on any node, starts only after
-// the task has returned, so the task should return soon. The context also ends if the node loses
-// contact with the cluster; the node calls task again when the contact is back.
+// The task's context ends when the instance must stop; the next instance, on any node, starts only
+// after the task has returned. The context also ends if the node loses contact with the cluster;
+// the node calls task again when the contact is back. A task runs beside the methods, so fields
+// that both use need a lock.
 //
-// A task runs beside the methods. Fields that both use need a lock, or the task calls the singleton
-// through its client. A task that returns nil has ended. An error, a panic or runtime.Goexit in a
-// task ends a singleton's instance, and the node starts a new instance after a pause. A task of a
-// pool runs again in the same instance, after 1 s, doubling up to 1 min; after runtime.Goexit it has
-// ended.
+// A task that returns nil has ended. An error, a panic or runtime.Goexit in a task ends a
+// singleton's instance, and a new instance starts after a pause. A task of a pool runs again in the
+// same instance, after 1 s, doubling up to 1 min; after runtime.Goexit it has ended.
 //
-// A task of a durable singleton begins when the store has the changes of the turn (or OnActivate)
-// that started it. A task must not change the state itself: such a change is undone before the next
-// turn and ends the instance. To change the state, the task calls a method through the client; the
-// change is committed when that call is answered.
-//
-// Go fails with [ErrNotSingleton] for other entities.
+// A task of a durable singleton begins when the store has the changes of the turn that started it.
+// To change the state, it calls a method through the client: a change of its own is undone before
+// the next turn and ends the instance.
 func Go(ctx context.Context, task func(context.Context) error) error {
 	return node.StartTask(ctx, task)
 }
 
-// WithHeader returns a context whose calls and tells carry the header beside the headers of ctx.
-// The header replaces one of the same key in ctx. Headers are for data that concerns many methods,
-// such as a trace or a tenant. The called method reads them from [CallInfo]. Calls that this method
-// makes do not carry them, unless the method passes them on with WithHeader.
+// WithHeader returns a context whose calls and tells carry the header beside the headers of ctx, in
+// place of one of the same key. The called method reads it from [CallInfo]; calls that this method
+// makes do not carry it.
 //
-// A key has 1 to 64 of A-Z a-z 0-9 _ -, in any case, and is sent in lower case; a value is any
-// string. A call carries at most 32 headers, with at most 4,096 bytes of keys and values together;
-// WithHeader fails beyond that. Headers prove nothing about the caller: a client may set any header
-// to any value.
+// A key has 1 to 64 of A-Z a-z 0-9 _ -, and is sent in lower case; a value is any string. A call
+// carries at most 32 headers, with at most 4,096 bytes of keys and values together; WithHeader
+// fails beyond that. A client may set any header to any value.
 func WithHeader(ctx context.Context, key, value string) (context.Context, error) {
 	return node.WithHeader(ctx, key, value)
 }
@@ -114,29 +108,24 @@ func Timeout(d time.Duration) CallOption {
 	return func(o *codegen.CallOptions) { o.Timeout = d }
 }
 
-// CommandID sets the idempotency key of a reference to an entity of a durable type. All calls with
-// the key are one command: the first runs, and the others get its answer, also from other processes
-// and after restarts. So a request with an id, such as a payment, is carried out once even if it is
-// sent again. A call with the same key but another method or other arguments fails with
-// [ErrCommandReused]. If the key is empty, every call of the reference fails (outcome NotExecuted),
-// so a request that came without an id is not carried out. A non-empty key has no effect on tells or
-// on types that are not durable.
+// CommandID sets the idempotency key of a reference to an entity of a durable type: the first call
+// with the key runs, and the others get its answer, also from other processes, other turns and
+// after restarts. A call with the same key but another method or other arguments fails with
+// [ErrCommandReused]. With an empty key every call fails (outcome NotExecuted). A non-empty key has
+// no effect on tells or on types that are not durable.
 //
-// An entity's turn may use a key for its calls, too: the key then identifies the call instead of
-// the call's place in the turn, so calls of other turns with the same key are the same command.
+// A key is known for at least 10 minutes after the last call with it. A call with a forgotten key
+// runs. Bounds:
 //
-// A key is known for at least 10 minutes after the last call with it:
-//
-//   - A shard keeps the answers of 16,384 commands, in at most 16 MiB; one with a key counts as two.
-//     If the answer of a known key was dropped for lack of room, a call with the key does not run
-//     again but fails with [ErrAnswerForgotten] (outcome Executed).
+//   - A shard keeps the answers of 16,384 commands, in at most 16 MiB; one with a key counts as
+//     two. If the answer of a known key was dropped, a call fails with [ErrAnswerForgotten]
+//     (outcome Executed).
 //   - If a shard knows 65,536 commands of the last 10 minutes, a call with a new key fails with
 //     [ErrOverloaded] (outcome NotExecuted).
-//   - An entity keeps its last 128 keys with their answers for 24 hours, even while it is passivated
-//     and after [Forget], if they fit in 64 KiB and, together with the entity's state, in 512 KiB.
+//   - An entity keeps its last 128 keys with their answers for 24 hours, also after [Forget], if
+//     they fit in 64 KiB and, together with the entity's state, in 512 KiB.
 //
-// A key that is no longer kept counts as new, and its call runs. A method marked //shard:read, or
-// one that changed nothing, is run each time.
+// A method marked //shard:read, or one that changed nothing, is run each time.
 func CommandID(key string) CallOption {
 	return func(o *codegen.CallOptions) { o.CommandID = &key }
 }

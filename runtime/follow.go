@@ -93,16 +93,14 @@ func OfPart(i, n int) EventsOption {
 	return func(o *eventsOptions) { o.part = &durablehost.Part{Number: i, Of: n} }
 }
 
-// FollowerName gives a follower a name of 1 to 64 letters, digits, _ and -. With any other name,
-// such as an empty one, the loop fails at once. The follower's position is written to the store
-// about once a second and when the loop ends. An event at which the loop breaks or panics does not
-// count as read. A loop that begins with the empty position continues at the position stored for
-// its name.
+// FollowerName gives a follower a name of 1 to 64 letters, digits, _ and -; with any other name the
+// loop fails at once. The follower's position is written to the store about once a second and when
+// the loop ends. An event at which the loop breaks or panics does not count as read. A loop that
+// begins with the empty position continues at the position stored for its name.
 //
-// Only one loop at a time can follow under a name, and a new loop takes the name over. The former
-// loop ends with [ErrFollowed] when it next checks its name: about once a second, or when the store
-// answers again. Until then both loops may get the same events. Types with keep=followed keep the
-// events that a named follower has not read.
+// A new loop takes the name over: the former loop ends with [ErrFollowed] about a second later, or
+// when the store answers again. Until then both may get the same events. Types with keep=followed
+// keep the events that a named follower has not read.
 func FollowerName(name string) EventsOption {
 	return func(o *eventsOptions) { o.name = &name }
 }

@@ -314,23 +314,19 @@ type RememberOptions struct {
 }
 
 // Remember makes the runtime activate the type's active entities again, without a call, after their
-// shard has moved or its home has crashed. With a [Config].Store, which then keeps the ids, the
-// runtime does so after a stop of all members, too. An entity activated in this way has its state
-// only if the state came with the shard's move.
+// shard has moved or its home has crashed; with a [Config].Store, which then keeps the ids, also
+// after a stop of all members. An entity activated in this way has its state only if the state came
+// with the shard's move.
 //
 // The first activation of an entity waits until its id is remembered: without a store until another
 // member has the id, but at most a second, and with a store until the store has it. If the store
 // fails, the call fails with outcome NotExecuted. The entity is remembered until it calls
-// [Passivate] or [Forget], or its first activation fails. Idleness does not end it: with Remember
-// the default of [IdleAfter] is 0. If IdleAfter or [MaxActive] is set all the same, the entities
-// that this option passivates are no longer remembered.
+// [Passivate] or [Forget], its first activation fails, or [IdleAfter] (default 0 with Remember) or
+// [MaxActive] passivates it.
 //
 // With a Config.Store, all members can be stopped and started with another number of shards or
-// another shard function: the first members that need the ids move them to their new shards, and
-// log how many.
-//
-// Members must agree on whether the type is remembered: a node that differs is refused when it
-// joins.
+// another shard function. Members must agree on whether the type is remembered: a node that differs
+// is refused when it joins.
 func Remember(r RememberOptions) HostOption {
 	return func(s *hostSettings) { s.remember = &r }
 }

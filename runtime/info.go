@@ -98,21 +98,18 @@ func (i Identity) String() string {
 	return node.Caller{Class: node.CallerClass(i.Class), Name: i.Name, Kind: i.Kind, ID: i.ID}.String()
 }
 
-// An Interceptor is called around calls: around all calls that a process makes
-// (Config.Interceptors), or around the turns of a hosted type ([Intercept]). It lets the call go on
-// by calling next, and refuses the call by returning an error without calling next. It must be safe
-// for concurrent use.
+// An Interceptor is called around all calls that a process makes (Config.Interceptors), or around
+// the turns of a hosted type ([Intercept]). It lets the call go on by calling next, once, on the
+// same goroutine, with ctx or a context derived from it; it refuses the call by returning an error
+// without calling next. It must be safe for concurrent use.
 //
 // The caller of a refused call gets a [CallError] with the outcome NotExecuted, for which
-// errors.Is(err, ErrRefused) holds. If the interceptor ran at the caller, the CallError wraps the
-// interceptor's error; if it ran at the host, the CallError has the error's text and those errors
-// in it that are declared with //shard:error. A refused tell is only counted at the host, as
-// "refused".
+// errors.Is(err, ErrRefused) holds. It wraps the error of an interceptor at the caller; from the
+// host it has the error's text and the errors in it that are declared with //shard:error. A refused
+// tell is only counted at the host, as "refused".
 //
-// Next returns the call's error when the call has ended, or when a tell has been sent by the
-// caller. What the interceptor returns after next has no effect: the caller gets the result of the
-// entity or the runtime. Call next once, on the same goroutine, with ctx or a context derived from
-// it.
+// Next returns the call's error when the call has ended, or when the caller has sent a tell. What
+// the interceptor returns after next has no effect.
 type Interceptor func(ctx context.Context, call Info, next func(context.Context) error) error
 
 // ErrRefused means that an [Interceptor] refused the call. Nothing ran.

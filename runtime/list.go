@@ -13,14 +13,13 @@ import (
 
 // A ListOption says which entities the methods List and FindBy of generated clients yield. Without
 // options List yields all: of a durable type those that have committed a change and not ended, of a
-// volatile type those in the memory of a node, active or passivated. FindBy yields those of a durable
-// type that have the value.
+// volatile type those in the memory of a node, active or passivated.
 //
 // A page is one shard's committed state at one moment, with all that was acknowledged before the
-// call. What is there throughout comes once. What comes or goes meanwhile may be missing, and what
-// gets another value may be missing or come again between two values. Expired
-// entities may appear until they are swept. A shard has until the deadline of the context to answer,
-// or Config.CallTimeout if there is none. The list holds about 4 MiB of ids.
+// call. What is there throughout comes once. What comes, goes or gets another value meanwhile may
+// be missing, or come again between two values, and expired entities may appear until they are
+// deleted. A shard has until the deadline of the context to answer, default Config.CallTimeout. The
+// list holds about 4 MiB of ids.
 type ListOption func(*listOptions)
 
 type listOptions struct {

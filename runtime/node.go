@@ -271,25 +271,23 @@ func (n *Node) connState(ch transport.Channel, s transport.State) {
 // Shutdown leaves the cluster in order. As soon as it is called, [Node.Health] is not ready.
 //
 //   - The node works on as before for Config.Membership.LeaveDelay.
-//   - It gives its shards and their state to other members, and sends its tells once they have homes,
-//     for at most Config.Membership.LeaveTimeout.
-//   - Then the contexts of methods that still run end. For one more second the node begins turns;
-//     then their contexts end too.
+//   - It gives its shards and their state to other members, and sends its tells once they have
+//     homes, for at most Config.Membership.LeaveTimeout.
+//   - Then the contexts of running methods end. For one more second the node begins turns; then
+//     their contexts end too.
 //   - Another second later the other members may start the entities that are still here, without
 //     volatile state.
-//   - The node waits up to 2.5s more for its methods to end and for the other members to
-//     acknowledge forwarded calls. Without a bound, it waits until the store has the last changes
-//     of durable entities that no other node took over. It says goodbye and stops, and Shutdown
-//     returns nil.
+//   - The node waits up to 2.5s more for its methods to end and for acknowledgements of forwarded
+//     calls. Without a bound, it waits until the store has the last changes of durable entities
+//     that no other node took over. Then it stops, and Shutdown returns nil.
 //
-// The node does not wait for methods that run on 5s after the end of their contexts. Callers of
-// these methods get [ErrLost], and calls to durable entities are sent again. A method running on
-// the goroutine of a local caller has the caller's context, which the node does not end.
+// The node does not wait for methods that run on 5s after the end of their contexts: their callers
+// get [ErrLost], and calls to durable entities are sent again. The node does not end the context of
+// a method that runs on a local caller's goroutine.
 //
 // If ctx ends first, the node stops at once. Shutdown then returns the error of ctx within a
-// second; the node itself ends when [Node.Done] is closed, which methods, hooks or the broker may
-// delay. Calls by this node's own clients fail once it has stopped. Shutdown may be called twice;
-// the node stops at once when the ctx of either call ends.
+// second; the node itself ends when [Node.Done] is closed. Shutdown may be called twice; the node
+// stops at once when the ctx of either call ends.
 func (n *Node) Shutdown(ctx context.Context) error {
 	if !n.drainFirst(ctx) {
 		n.stop(nil)

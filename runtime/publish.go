@@ -22,19 +22,16 @@ type PublishOption int
 // message is sent at once.
 const BestEffort PublishOption = 1
 
-// Publish publishes v on a subject, in the turn of ctx: the message is part of the turn's commit. So
-// it is published if the turn's changes are stored, and not if the turn panics or its changes are
-// lost. The shard's home publishes it to the JetStream stream that has the subject, and again until
-// the stream has stored it, also after moves, crashes and full restarts. The messages of an entity
-// are stored in the order of its turns, each once; docs/guide/publishing.md has the limits of once.
-//
-// A []byte is published as it is, a proto.Message as protobuf, and any other value as JSON. The
-// subject obeys store.CheckSubject.
+// Publish publishes v on a subject, as part of the commit of ctx's turn: if and only if the turn's
+// changes are stored. The shard's home publishes it until the JetStream stream that has the subject
+// has stored it, each message of an entity once and in the order of its turns;
+// docs/guide/publishing.md has the limits of once. A []byte is published as it is, a proto.Message
+// as protobuf, and any other value as JSON. The subject obeys store.CheckSubject.
 //
 // Publish returns before the message is published. It fails with ErrNotPublished if ctx belongs to
 // no turn of a durable type, if Config.Store is not a [store.Publisher], and for an invalid subject
-// or value. If no stream has the subject, the message waits, and the entity's later messages wait
-// behind it. After an hour it is given up and logged as a dead letter.
+// or value. If no stream has the subject, the message and the entity's later ones wait. After an
+// hour it is given up and logged as a dead letter.
 func Publish(ctx context.Context, subject string, v any, options ...PublishOption) error {
 	bestEffort := false
 	for _, o := range options {

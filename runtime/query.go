@@ -165,15 +165,13 @@ func (n *Node) Locate(ctx context.Context, kind, id string) (Location, error) {
 	return at, nil
 }
 
-// PinShards pins shards of a type to nodes. The keys of homes are shard numbers (see the type's
-// Extractor); the values are the names of the nodes at which the shards should live, and ""
-// withdraws a pin. Like other moves, the moves to these nodes begin once the view has converged. A
-// pinned shard stays at its node as long as that node hosts the type; otherwise the type's
-// [Allocation] places the shard.
+// PinShards pins shards of a type to nodes, by shard number (see the type's Extractor) and node
+// name; "" withdraws a pin. The moves begin once the view has converged. A pinned shard stays at
+// its node as long as that node hosts the type; otherwise the type's [Allocation] places the shard.
 //
-// PinShards returns nil when every member that hosts types has confirmed the pins. The pins then
-// survive a change of the coordinator and restarts of members, but not a restart of all members at
-// once. PinShards does not wait for the moves. It may be called at any member.
+// PinShards returns nil when every member that hosts types has confirmed the pins, without waiting
+// for the moves. The pins then survive a change of the coordinator and restarts of members, but not
+// a restart of all members at once. It may be called at any member.
 func (n *Node) PinShards(ctx context.Context, kind string, homes map[uint32]string) error {
 	fail := func(err error) error { return fmt.Errorf("place shards of %s: %w", clip(kind), err) }
 	var pins []coordinator.Pin

@@ -18,27 +18,23 @@ func In(d time.Duration) CallOption {
 }
 
 // At makes a tell a reminder: the entity keeps it, and its method runs once, at time t or, if the
-// entity's shard has no home then, as soon as it has one. In a turn of a durable type, the reminder is
-// part of the turn's commit. Elsewhere the tell returns when the entity has the reminder, and has
-// committed it if its type is durable.
+// entity's shard has no home then, as soon as it has one. In a turn of a durable type, the reminder
+// is part of the turn's commit. Elsewhere the tell returns when the entity has the reminder, and
+// has committed it if its type is durable.
 //
 // A reminder has the name of its method, unless [Named] gives it another. One of the same name
 // replaces it, and Unschedule cancels it. An entity has at most 64 reminders, of 16 KiB together; a
-// tell beyond that fails, and so does one to a singleton. Options of reminders are for Tell and the
-// generated function ...Self; calls of a Ref with them fail.
+// tell beyond that fails, and so do a tell to a singleton and calls of a Ref with these options.
 //
 // In a durable type the reminder is taken out by the commit of the turn that runs it, so it takes
-// effect once, also if nodes crash or its shard moves meanwhile. In other types it is kept in memory,
-// moves with the entity's state, and is lost with it. None runs after an Unschedule that was answered. If the
-// method panics or returns an error of [TryAgain], its changes are dropped and it runs again after
-// 1 s, doubling up to 5 min. After an hour and at least five tries it is given up: it stays among the
-// entity's reminders, but does not run. If it has later due times, it goes on with the next one.
-// After any other error the changes are committed, as those of a tell. In types that are not durable,
-// changes of the state always stay.
+// effect once. In other types it is in memory, and moves or is lost with the entity's state. If the
+// method panics or returns an error of [TryAgain], it runs again after 1 s, doubling up to 5 min,
+// and in a durable type its changes are dropped. After an hour and at least five tries the reminder
+// is given up, and stays among the entity's reminders; with later due times, it goes on with the
+// next one. After any other error the changes are committed.
 //
-// Due times are those of the store's clock, in milliseconds, so clocks of nodes do not matter. A node
-// without a store goes by its own clock. An entity
-// with reminders does not expire. [Forget] drops them.
+// Due times are those of the store's clock, in milliseconds; without a store, of the node's. An
+// entity with reminders does not expire. [Forget] drops them.
 func At(t time.Time) CallOption {
 	return delayed(func(o *codegen.Delay) { o.Kind, o.At = uint8(schedule.KindOnce), t })
 }
