@@ -37,6 +37,9 @@ type scene struct {
 	page   context.Context // chromedp keeps the browser there
 }
 
+// patience bounds waits of this test. Hundred members start at once, beside other tests.
+const patience = 5 * time.Minute
+
 // show starts a cluster, and opens the page.
 func show(t *testing.T, members int, options dashboard.Options, host func(*shard.Node) error) *scene {
 	t.Helper()
@@ -56,7 +59,7 @@ func show(t *testing.T, members int, options dashboard.Options, host func(*shard
 	for i := range members {
 		n := shard.New(shard.Config{
 			Cluster: "shop", Name: fmt.Sprint("n", i+1), Transport: s.broker.Transport(), Logger: quiet,
-			Membership: membership.Options{GoneAfter: 10 * time.Second, AgreedAfter: 10 * time.Second}, // time to look at the evidence
+			Membership: membership.Options{GoneAfter: 10 * time.Second, AgreedAfter: 10 * time.Second, JoinTimeout: patience}, // time to look at the evidence
 		})
 		require.NoError(t, host(n))
 		t.Cleanup(func() { _ = n.Close() })
@@ -122,7 +125,7 @@ func (s *scene) text(selector string) string {
 func (s *scene) shows(selector string, texts ...string) {
 	s.t.Helper()
 	got := ""
-	end := time.After(30 * time.Second)
+	end := time.After(patience)
 	for again := time.Tick(50 * time.Millisecond); ; {
 		got = s.text(selector)
 		missing := ""
@@ -262,7 +265,7 @@ func TestHundredMembers(t *testing.T) {
 		return fixture.HostFine(n, func() *fixture.Fine { return &fixture.Fine{} })
 	})
 	t.Logf("the cluster started after %v", time.Since(began))
-	_, err := fixture.NewFineClient(s.nodes[0]).Ref("first", shard.Timeout(time.Minute)).Echo(t.Context(), nil) // shards get homes with the first call
+	_, err := fixture.NewFineClient(s.nodes[0]).Ref("first", shard.Timeout(patience)).Echo(t.Context(), nil) // shards get homes with the first call
 	require.NoError(t, err)
 	s.shows("#summary", "100 members, 16,384 shards of 1 types")
 	s.shows("#health", "healthy")
