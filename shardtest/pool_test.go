@@ -428,7 +428,7 @@ func TestPoolCallsAreCounted(t *testing.T) {
 func TestPoolIntercepted(t *testing.T) {
 	s := &fixture.Shift{}
 	var mu sync.Mutex
-	seen := 0
+	seen, made := 0, 0
 	intercept := shard.Intercept(func(ctx context.Context, _ shard.Info, next func(context.Context) error) error {
 		mu.Lock()
 		seen++
@@ -443,7 +443,15 @@ func TestPoolIntercepted(t *testing.T) {
 			require.Equal(t, "n2", at[i])
 		}
 		require.Equal(t, 10, seen)
-	}, hostCrew(s, shard.PoolSize(2, 2), intercept), shardtest.Nodes(2))
+		require.Equal(t, 10, made, "interceptors of the caller")
+	}, hostCrew(s, shard.PoolSize(2, 2), intercept), shardtest.Nodes(2), shardtest.Config(func(c *shard.Config) {
+		c.Interceptors = []shard.Interceptor{func(ctx context.Context, _ shard.Info, next func(context.Context) error) error {
+			mu.Lock()
+			made++
+			mu.Unlock()
+			return next(ctx)
+		}}
+	}))
 }
 
 func TestPoolIsRefused(t *testing.T) {

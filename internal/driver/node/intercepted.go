@@ -9,15 +9,31 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-type intercepted struct{ invoker }
+// intercepted makes calls inside the interceptors of the process.
+type intercepted struct {
+	invoker
+	calls codegen.Invoker // makes them: invoker, or a chooser
+}
 
-// InvokerOf returns the invoker for this process's calls of a kind.
+// InvokerOf returns the invoker for this process's calls of a kind. It is the same for each call, because
+// caches of references compare it.
 func InvokerOf(k *Kind) codegen.Invoker {
 	if len(k.Driver.Config.Interceptors) > 0 {
-		return intercepted{invoker{k}}
+		return intercepted{invoker{k}, invoker{k}}
 	}
 	return invoker{k}
 }
+
+// Choose returns the invoker of references that choose an instance.
+func (p intercepted) Choose(choice codegen.PoolChoice, key string) codegen.Invoker {
+	return intercepted{p.invoker, chooser{p.invoker, choice, key}}
+}
+
+// Hash is that of the calls.
+func (p intercepted) Hash(id string) (uint64, error) { return p.calls.Hash(id) }
+
+// Refs are those of the calls.
+func (p intercepted) Refs() *codegen.RefCache { return p.calls.Refs() }
 
 // Begin returns no turn, so that the caller uses Do, which calls the interceptors.
 func (p intercepted) Begin(ctx context.Context, r *codegen.Ref, method string, _ bool) (none codegen.Turn, err error) {
@@ -39,7 +55,7 @@ func (p intercepted) Check(ctx context.Context, r *codegen.Ref, method string) e
 // Do makes a call inside the interceptors.
 func (p intercepted) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
 	err = p.around(ctx, r, method, args, false, func(ctx context.Context) (err error) {
-		results, err = p.invoker.Do(ctx, r, method, args)
+		results, err = p.calls.Do(ctx, r, method, args)
 		return err
 	})
 	return results, err
@@ -47,7 +63,7 @@ func (p intercepted) Do(ctx context.Context, r *codegen.Ref, method string, args
 
 // Send sends a tell inside the interceptors.
 func (p intercepted) Send(ctx context.Context, r *codegen.Ref, method string, args []byte) error {
-	return p.around(ctx, r, method, args, true, func(ctx context.Context) error { return p.invoker.Send(ctx, r, method, args) })
+	return p.around(ctx, r, method, args, true, func(ctx context.Context) error { return p.calls.Send(ctx, r, method, args) })
 }
 
 // around makes a call inside the interceptors. It returns the call's error, unless an interceptor
