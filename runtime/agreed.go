@@ -49,6 +49,8 @@ var clusterSettings = []setting[*Node]{
 	{name: "Config.Transport"},
 	{name: "Config.Name"},
 	{name: "Config.Roles"},
+	{name: "Config.Zone"},
+	{name: "Config.Capacity"},
 	{name: "Config.Seeds"},
 	{name: "Config.Membership.JoinByCommand"},
 	{name: "Config.Membership.MinMembers"}, // that of the leader counts

@@ -29,6 +29,13 @@ type Config struct {
 	// Roles are labels of this node, to which types can be limited (see [HostRole]).
 	// Default none.
 	Roles []string
+	// Zone is where the node runs, such as "eu-1b": 1 to 64 of A-Z a-z 0-9 _ -. The placement
+	// strategies of users get it; see placement.Load. Default none.
+	Zone string
+	// Capacity is the number of processors that the node may use, to which placement.LoadWeighted
+	// relates its load. Default GOMAXPROCS, or less if the process's control group has a smaller
+	// quota; 0.01 to 10,000.
+	Capacity float64
 	// Seeds are names of nodes to join; the first one may found the cluster. Default
 	// none: nodes find each other through the broker. A name that no member had within 10
 	// times Membership.SeedTimeout is logged once, because it may be misspelt.
@@ -202,6 +209,10 @@ func (c Config) validate() error {
 	for _, r := range c.Roles {
 		errs = append(errs, transport.CheckName("role", r))
 	}
+	if c.Zone != "" {
+		errs = append(errs, transport.CheckName("zone", c.Zone))
+	}
+	bad(c.Capacity == 0 || c.Capacity >= 0.01 && c.Capacity <= 10_000, "Capacity is %v: want 0.01 to 10000 processors, or 0 for those of the process", c.Capacity)
 	bad(c.Transport != nil, "Transport is nil (set natstransport.New(url))")
 	bad(c.Lanes >= 1 && c.Lanes <= 64, "Lanes is %d: want 1 to 64", c.Lanes)
 	bad(c.CallTimeout >= time.Millisecond, "CallTimeout is %v: want at least 1ms", c.CallTimeout)
@@ -239,7 +250,7 @@ func (c Config) engine() node.Config {
 		BufferSize: c.Limits.BufferSize, ShardBytes: c.Limits.ShardBytes, BufferBytes: c.Limits.BufferBytes,
 		Window: c.Limits.Window, MaxBuffered: c.Limits.MaxBuffered, AnswerBytes: c.Limits.AnswerBytes, Store: c.Store,
 		DirectListen: c.Direct.Listen, DirectAdvertise: c.Direct.Advertise, DirectDial: c.Direct.Dial,
-		Interceptors: engineInterceptors(c.Interceptors), Logger: c.Logger,
+		Interceptors: engineInterceptors(c.Interceptors), Logger: c.Logger, Capacity: c.Capacity, Zone: c.Zone,
 		CallError: newCallError, ReadCallError: readCallError, Cause: CauseOf,
 	}
 	if c.Limits.SingletonBuffer != nil {

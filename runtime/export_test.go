@@ -11,6 +11,7 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/runner"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/measure"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -238,3 +239,11 @@ func (n *Node) FindOnlyBy(kind, by string, keys func(b []byte, entity any) []byt
 	h.Indexes = slices.DeleteFunc(slices.Clone(h.Indexes), func(x codegen.Index) bool { return x.Kind != by })
 	h.AppendIndexes = keys
 }
+
+// MeasureLoad ends an interval of the node's load.
+func (n *Node) MeasureLoad() measure.Process {
+	return n.driver.Load.Measure(n.driver.Lease.Now(), n.hosted()).Process
+}
+
+// ShardNumber is the number of an entity's shard.
+func (n *Node) ShardNumber(kind, id string) uint32 { return n.shardOf(kind, id).ID.Shard }

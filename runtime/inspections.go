@@ -345,6 +345,8 @@ func (i inspections) facts() *operator.Fact {
 	slices.Sort(f.Clients)
 	f.ClientCount = len(f.Clients)
 	f.Clients = f.Clients[:min(f.ClientCount, operator.MaxClients)]
+	load := n.driver.Load.Last().Process
+	f.Load = &load
 	for _, h := range n.hosted() {
 		f.Contracts = append(f.Contracts, operator.Contract{
 			Kind: h.Desc.Name, Shards: uint32(h.Desc.Shards), Methods: slices.Sorted(maps.Keys(h.Desc.Dispatch)),

@@ -537,11 +537,12 @@ func (n *Node) Health() Health { return healthOf(n.judge(time.Now())) }
 // and "shards moved". The counts begin at New and only grow.
 func (n *Node) Counters() map[string]uint64 { return n.driver.Counters() }
 
-// tickClock advances the coarse clock, and samples pools. Every second it also measures the control loop's delay, may
+// tickClock advances the coarse clock, samples pools, and measures the load. Every second it also measures the control loop's delay, may
 // stop timing turns, and starts a round of passivation.
 func (n *Node) tickClock() {
 	ticker, hosts := time.NewTicker(node.ClockTick), n.hosted()
 	defer ticker.Stop()
+	measured := time.Duration(0) // since the last measurement of the load
 	for {
 		select {
 		case <-n.driver.Stop:
@@ -552,6 +553,10 @@ func (n *Node) tickClock() {
 			if load, ok := h.Sample(); ok {
 				n.control.loop.Post(func() { n.control.member.ToCoordinator(load) })
 			}
+		}
+		if measured += node.ClockTick; measured >= coordinator.LoadInterval {
+			measured = 0
+			n.driver.Load.Measure(n.driver.Lease.Now(), hosts)
 		}
 		if n.driver.Clock.Add(1)%node.TicksASecond != 0 {
 			continue

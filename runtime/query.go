@@ -225,7 +225,9 @@ func (n *Node) setPins(ctx context.Context, p coordinator.SetPins, fail func(err
 // entities.
 func (n *Node) Load() measure.Load {
 	drv := n.driver
+	used := drv.Load.Last()
 	l := measure.Load{
+		Process:     used.Process,
 		BufferBytes: drv.Budget.Used(), BufferLimit: int64(drv.Config.BufferBytes), Refused: drv.Refusals.Snapshot(),
 		Faults: map[string]uint64{}, Sent: map[string]uint64{}, Received: map[string]uint64{}, Downed: n.control.member.Traffic().Downed(),
 	}
@@ -245,6 +247,9 @@ func (n *Node) Load() measure.Load {
 			}
 		}
 		t.Wanted = n.control.member.Pools()[name]
+		if i := slices.IndexFunc(used.Types, func(t node.TypeLoad) bool { return t.Kind == name }); i >= 0 {
+			t.Used = used.Types[i].Used()
+		}
 		if h := kinds[name].Host; h != nil {
 			node.LoadHosted(&t, h)
 		}

@@ -9,6 +9,7 @@ import (
 
 // loads are the instruments that report a node's [measure.Load].
 type loads struct {
+	used, capacity, gc, typeUsed            metric.Float64Observable
 	buffer, limit                           metric.Int64Observable
 	refused, messages, downed, health       metric.Int64Observable
 	faults                                  metric.Int64Observable
@@ -23,6 +24,10 @@ type loads struct {
 
 func newLoads(m *maker) *loads {
 	return &loads{
+		used:          m.share("shardgen.processors.used", "{processor}", "Processors that the process has used in the last 10 s."),
+		capacity:      m.share("shardgen.processors.capacity", "{processor}", "Config.Capacity: how many it may use."),
+		gc:            m.share("shardgen.processors.gc", "1", "The share of the used processors that is garbage collection."),
+		typeUsed:      m.share("shardgen.shards.processors", "{processor}", "Processors that a type's shards at the node have used in the last 10 s."),
 		buffer:        m.gauge("shardgen.buffer.usage", "By", "Bytes of the calls that wait at the node."),
 		limit:         m.gauge("shardgen.buffer.limit", "By", "Config.Limits.BufferBytes: how many they may have."),
 		refused:       m.counter("shardgen.calls.refused", "{call}", "Calls that the node has refused, by cause."),
@@ -56,6 +61,9 @@ func newLoads(m *maker) *loads {
 }
 
 func (l *loads) observe(out metric.Observer, load measure.Load) {
+	out.ObserveFloat64(l.used, load.Process.Used)
+	out.ObserveFloat64(l.capacity, load.Process.Capacity)
+	out.ObserveFloat64(l.gc, load.Process.GC)
 	out.ObserveInt64(l.buffer, load.BufferBytes)
 	out.ObserveInt64(l.limit, load.BufferLimit)
 	each(out, l.refused, load.Refused, keyError)
@@ -95,6 +103,7 @@ func (l *loads) observeType(out metric.Observer, t measure.Type) {
 	for state, count := range t.Shards {
 		out.ObserveInt64(l.shards, int64(count), metric.WithAttributes(kind, keyState.String(state)))
 	}
+	out.ObserveFloat64(l.typeUsed, t.Used, of)
 	out.ObserveInt64(l.entities, int64(t.Entities), of)
 	out.ObserveInt64(l.active, int64(t.Active), of)
 	out.ObserveInt64(l.waiting, int64(t.Opening), of)

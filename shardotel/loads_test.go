@@ -48,6 +48,12 @@ func (s *scene) read(name string, labels ...string) (all point) {
 				all.value += p.Value
 			}
 		}
+	case metricdata.Gauge[float64]:
+		for _, p := range data.DataPoints {
+			if has(p.Attributes) {
+				all.sum += p.Value
+			}
+		}
 	case metricdata.Sum[int64]:
 		for _, p := range data.DataPoints {
 			if has(p.Attributes) {
@@ -93,6 +99,8 @@ func TestWaiting(t *testing.T) {
 		s.observe("n1")
 		require.Zero(s.t, s.read("shardgen.calls.queued").value)
 		require.Zero(s.t, s.read("shardgen.buffer.usage").value)
+		require.Equal(s.t, s.Node("n1").Load().Process.Capacity, s.read("shardgen.processors.capacity").sum)
+		require.Positive(s.t, s.read("shardgen.processors.capacity").sum)
 		before, commits := s.read("shardgen.call.queue.duration", "rpc.method=User/Deposit"), s.read("shardgen.call.commit.duration", "rpc.method=User/Deposit")
 
 		results := make(chan error, 4)

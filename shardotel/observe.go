@@ -96,11 +96,22 @@ type maker struct {
 }
 
 func (m *maker) made(o metric.Int64Observable, name string, err error) metric.Int64Observable {
+	m.note(o, name, err)
+	return o
+}
+
+func (m *maker) note(o metric.Observable, name string, err error) {
 	if err != nil && m.err == nil {
 		m.err = fmt.Errorf("shardotel: instrument %s: %w", name, err)
 	}
 	m.all = append(m.all, o)
-	return o
+}
+
+// share makes a gauge of a number that is not whole.
+func (m *maker) share(name, unit, about string) metric.Float64Observable {
+	g, err := m.meter.Float64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(about))
+	m.note(g, name, err)
+	return g
 }
 
 func (m *maker) gauge(name, unit, about string) metric.Int64Observable {

@@ -367,6 +367,10 @@ var commands = []command{
 		about: "Lists the processes outside the cluster that call entities, and the members with which each has a session. A\nsession lasts until the client ends. A member names at most 1,000 clients.",
 	},
 	{
+		name: "load", reads: true, timeout: 10 * time.Second, run: load,
+		about: "Lists how many processors each member has used in its last 10 s, of how many, with its zone, the share of\ngarbage collection, the share of GOMEMLIMIT, and the three shards that use most. -json has ten of them.",
+	},
+	{
 		name: "wait", timeout: 2 * time.Minute, run: waitSettled,
 		about: "Waits until the cluster is healthy (shardctl status), its members agree, and no shard moves, for two\nseconds without a break. Until then it prints what it waits for. The exit code is 1 if that takes longer\nthan -timeout.",
 	},

@@ -35,6 +35,7 @@ What is going on
   top                          print the busiest methods, entities and callers; -f goes on
   stats                        print the load by member and type, and the counters
   clients                      list the client processes, with the members that they call
+  load                         list the processors that each member uses, and its hottest shards
   processes                    list the release, memory and goroutines of each member's process
   wait                         wait until the cluster is healthy and no shard moves
   dashboard                    serve a page that shows all of this live

@@ -2064,6 +2064,7 @@ type AdminFacts struct {
 	Findings      []*AdminFinding        `protobuf:"bytes,20,rep,name=findings,proto3" json:"findings,omitempty"`                                 // of its health; none: it is older, or has none
 	Clients       []string               `protobuf:"bytes,21,rep,name=clients,proto3" json:"clients,omitempty"`                                   // with which it has sessions, sorted; not all if there are many
 	ClientCount   uint32                 `protobuf:"varint,22,opt,name=client_count,json=clientCount,proto3" json:"client_count,omitempty"`
+	Load          *AdminLoad             `protobuf:"bytes,23,opt,name=load,proto3" json:"load,omitempty"` // of the last interval; none: it is older
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2252,6 +2253,158 @@ func (x *AdminFacts) GetClientCount() uint32 {
 	return 0
 }
 
+func (x *AdminFacts) GetLoad() *AdminLoad {
+	if x != nil {
+		return x.Load
+	}
+	return nil
+}
+
+// AdminLoad is the processor time of a process, in processors.
+type AdminLoad struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Used          float64                `protobuf:"fixed64,1,opt,name=used,proto3" json:"used,omitempty"`
+	Capacity      float64                `protobuf:"fixed64,2,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	Gc            float64                `protobuf:"fixed64,3,opt,name=gc,proto3" json:"gc,omitempty"`         // share of used
+	Memory        float64                `protobuf:"fixed64,4,opt,name=memory,proto3" json:"memory,omitempty"` // share of GOMEMLIMIT; 0: no limit
+	Zone          string                 `protobuf:"bytes,5,opt,name=zone,proto3" json:"zone,omitempty"`
+	Hottest       []*AdminShardLoad      `protobuf:"bytes,6,rep,name=hottest,proto3" json:"hottest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminLoad) Reset() {
+	*x = AdminLoad{}
+	mi := &file_shardgen_wire_admin_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminLoad) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminLoad) ProtoMessage() {}
+
+func (x *AdminLoad) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_admin_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminLoad.ProtoReflect.Descriptor instead.
+func (*AdminLoad) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *AdminLoad) GetUsed() float64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *AdminLoad) GetCapacity() float64 {
+	if x != nil {
+		return x.Capacity
+	}
+	return 0
+}
+
+func (x *AdminLoad) GetGc() float64 {
+	if x != nil {
+		return x.Gc
+	}
+	return 0
+}
+
+func (x *AdminLoad) GetMemory() float64 {
+	if x != nil {
+		return x.Memory
+	}
+	return 0
+}
+
+func (x *AdminLoad) GetZone() string {
+	if x != nil {
+		return x.Zone
+	}
+	return ""
+}
+
+func (x *AdminLoad) GetHottest() []*AdminShardLoad {
+	if x != nil {
+		return x.Hottest
+	}
+	return nil
+}
+
+type AdminShardLoad struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Shard         uint32                 `protobuf:"varint,2,opt,name=shard,proto3" json:"shard,omitempty"`
+	Used          float64                `protobuf:"fixed64,3,opt,name=used,proto3" json:"used,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminShardLoad) Reset() {
+	*x = AdminShardLoad{}
+	mi := &file_shardgen_wire_admin_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminShardLoad) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminShardLoad) ProtoMessage() {}
+
+func (x *AdminShardLoad) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_admin_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminShardLoad.ProtoReflect.Descriptor instead.
+func (*AdminShardLoad) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *AdminShardLoad) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *AdminShardLoad) GetShard() uint32 {
+	if x != nil {
+		return x.Shard
+	}
+	return 0
+}
+
+func (x *AdminShardLoad) GetUsed() float64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
 // AdminFinding is a fault, or a condition that passes by itself, as a member sees it.
 type AdminFinding struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2268,7 +2421,7 @@ type AdminFinding struct {
 
 func (x *AdminFinding) Reset() {
 	*x = AdminFinding{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[23]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2280,7 +2433,7 @@ func (x *AdminFinding) String() string {
 func (*AdminFinding) ProtoMessage() {}
 
 func (x *AdminFinding) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[23]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2293,7 +2446,7 @@ func (x *AdminFinding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminFinding.ProtoReflect.Descriptor instead.
 func (*AdminFinding) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{23}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AdminFinding) GetCheck() string {
@@ -2358,7 +2511,7 @@ type AdminContract struct {
 
 func (x *AdminContract) Reset() {
 	*x = AdminContract{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[24]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2370,7 +2523,7 @@ func (x *AdminContract) String() string {
 func (*AdminContract) ProtoMessage() {}
 
 func (x *AdminContract) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[24]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2383,7 +2536,7 @@ func (x *AdminContract) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminContract.ProtoReflect.Descriptor instead.
 func (*AdminContract) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{24}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AdminContract) GetKind() string {
@@ -2593,7 +2746,7 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x16\n" +
 	"\x06method\x18\x03 \x01(\tR\x06method\x12\x12\n" +
 	"\x04from\x18\x04 \x01(\tR\x04from\x12\x14\n" +
-	"\x05nanos\x18\x05 \x01(\x04R\x05nanos\"\x94\x05\n" +
+	"\x05nanos\x18\x05 \x01(\x04R\x05nanos\"\xc2\x05\n" +
 	"\n" +
 	"AdminFacts\x12\x12\n" +
 	"\x04time\x18\x01 \x01(\x06R\x04time\x12\x18\n" +
@@ -2622,7 +2775,19 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x05procs\x18\x13 \x01(\rR\x05procs\x127\n" +
 	"\bfindings\x18\x14 \x03(\v2\x1b.shardgen.wire.AdminFindingR\bfindings\x12\x18\n" +
 	"\aclients\x18\x15 \x03(\tR\aclients\x12!\n" +
-	"\fclient_count\x18\x16 \x01(\rR\vclientCount\"\xa8\x01\n" +
+	"\fclient_count\x18\x16 \x01(\rR\vclientCount\x12,\n" +
+	"\x04load\x18\x17 \x01(\v2\x18.shardgen.wire.AdminLoadR\x04load\"\xb0\x01\n" +
+	"\tAdminLoad\x12\x12\n" +
+	"\x04used\x18\x01 \x01(\x01R\x04used\x12\x1a\n" +
+	"\bcapacity\x18\x02 \x01(\x01R\bcapacity\x12\x0e\n" +
+	"\x02gc\x18\x03 \x01(\x01R\x02gc\x12\x16\n" +
+	"\x06memory\x18\x04 \x01(\x01R\x06memory\x12\x12\n" +
+	"\x04zone\x18\x05 \x01(\tR\x04zone\x127\n" +
+	"\ahottest\x18\x06 \x03(\v2\x1d.shardgen.wire.AdminShardLoadR\ahottest\"N\n" +
+	"\x0eAdminShardLoad\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05shard\x18\x02 \x01(\rR\x05shard\x12\x12\n" +
+	"\x04used\x18\x03 \x01(\x01R\x04used\"\xa8\x01\n" +
 	"\fAdminFinding\x12\x14\n" +
 	"\x05check\x18\x01 \x01(\tR\x05check\x12\x18\n" +
 	"\asubject\x18\x02 \x01(\tR\asubject\x12\x12\n" +
@@ -2679,7 +2844,7 @@ func file_shardgen_wire_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_shardgen_wire_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_shardgen_wire_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_shardgen_wire_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_shardgen_wire_admin_proto_goTypes = []any{
 	(AdminCommand)(0),      // 0: shardgen.wire.AdminCommand
 	(*Admin)(nil),          // 1: shardgen.wire.Admin
@@ -2705,9 +2870,11 @@ var file_shardgen_wire_admin_proto_goTypes = []any{
 	(*AdminCaller)(nil),    // 21: shardgen.wire.AdminCaller
 	(*AdminRunning)(nil),   // 22: shardgen.wire.AdminRunning
 	(*AdminFacts)(nil),     // 23: shardgen.wire.AdminFacts
-	(*AdminFinding)(nil),   // 24: shardgen.wire.AdminFinding
-	(*AdminContract)(nil),  // 25: shardgen.wire.AdminContract
-	nil,                    // 26: shardgen.wire.AdminAnswer.CountersEntry
+	(*AdminLoad)(nil),      // 24: shardgen.wire.AdminLoad
+	(*AdminShardLoad)(nil), // 25: shardgen.wire.AdminShardLoad
+	(*AdminFinding)(nil),   // 26: shardgen.wire.AdminFinding
+	(*AdminContract)(nil),  // 27: shardgen.wire.AdminContract
+	nil,                    // 28: shardgen.wire.AdminAnswer.CountersEntry
 }
 var file_shardgen_wire_admin_proto_depIdxs = []int32{
 	2,  // 0: shardgen.wire.Admin.request:type_name -> shardgen.wire.AdminRequest
@@ -2720,7 +2887,7 @@ var file_shardgen_wire_admin_proto_depIdxs = []int32{
 	9,  // 7: shardgen.wire.AdminAnswer.entities:type_name -> shardgen.wire.AdminEntity
 	13, // 8: shardgen.wire.AdminAnswer.types:type_name -> shardgen.wire.AdminType
 	15, // 9: shardgen.wire.AdminAnswer.place:type_name -> shardgen.wire.AdminPlace
-	26, // 10: shardgen.wire.AdminAnswer.counters:type_name -> shardgen.wire.AdminAnswer.CountersEntry
+	28, // 10: shardgen.wire.AdminAnswer.counters:type_name -> shardgen.wire.AdminAnswer.CountersEntry
 	16, // 11: shardgen.wire.AdminAnswer.lines:type_name -> shardgen.wire.AdminLine
 	17, // 12: shardgen.wire.AdminAnswer.moves:type_name -> shardgen.wire.AdminMove
 	18, // 13: shardgen.wire.AdminAnswer.turns:type_name -> shardgen.wire.AdminTurns
@@ -2746,13 +2913,15 @@ var file_shardgen_wire_admin_proto_depIdxs = []int32{
 	20, // 33: shardgen.wire.AdminTurns.entities:type_name -> shardgen.wire.AdminBusy
 	21, // 34: shardgen.wire.AdminTurns.callers:type_name -> shardgen.wire.AdminCaller
 	22, // 35: shardgen.wire.AdminTurns.running:type_name -> shardgen.wire.AdminRunning
-	25, // 36: shardgen.wire.AdminFacts.contracts:type_name -> shardgen.wire.AdminContract
-	24, // 37: shardgen.wire.AdminFacts.findings:type_name -> shardgen.wire.AdminFinding
-	38, // [38:38] is the sub-list for method output_type
-	38, // [38:38] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	27, // 36: shardgen.wire.AdminFacts.contracts:type_name -> shardgen.wire.AdminContract
+	26, // 37: shardgen.wire.AdminFacts.findings:type_name -> shardgen.wire.AdminFinding
+	24, // 38: shardgen.wire.AdminFacts.load:type_name -> shardgen.wire.AdminLoad
+	25, // 39: shardgen.wire.AdminLoad.hottest:type_name -> shardgen.wire.AdminShardLoad
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_admin_proto_init() }
@@ -2767,7 +2936,7 @@ func file_shardgen_wire_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_admin_proto_rawDesc), len(file_shardgen_wire_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   26,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -79,7 +79,7 @@ func (x SingletonMessage_Type) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SingletonMessage_Type.Descriptor instead.
 func (SingletonMessage_Type) EnumDescriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{28, 0}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{30, 0}
 }
 
 // CoordinatorMessage is one message to or from the shard coordinator.
@@ -114,6 +114,7 @@ type CoordinatorMessage struct {
 	//	*CoordinatorMessage_Paused
 	//	*CoordinatorMessage_PauseKept
 	//	*CoordinatorMessage_PoolLoad
+	//	*CoordinatorMessage_Load
 	Body          isCoordinatorMessage_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -397,6 +398,15 @@ func (x *CoordinatorMessage) GetPoolLoad() *CoordinatorPoolLoad {
 	return nil
 }
 
+func (x *CoordinatorMessage) GetLoad() *CoordinatorLoad {
+	if x != nil {
+		if x, ok := x.Body.(*CoordinatorMessage_Load); ok {
+			return x.Load
+		}
+	}
+	return nil
+}
+
 type isCoordinatorMessage_Body interface {
 	isCoordinatorMessage_Body()
 }
@@ -505,6 +515,10 @@ type CoordinatorMessage_PoolLoad struct {
 	PoolLoad *CoordinatorPoolLoad `protobuf:"bytes,27,opt,name=pool_load,json=poolLoad,proto3,oneof"`
 }
 
+type CoordinatorMessage_Load struct {
+	Load *CoordinatorLoad `protobuf:"bytes,28,opt,name=load,proto3,oneof"`
+}
+
 func (*CoordinatorMessage_Register) isCoordinatorMessage_Body() {}
 
 func (*CoordinatorMessage_Registered) isCoordinatorMessage_Body() {}
@@ -556,6 +570,8 @@ func (*CoordinatorMessage_Paused) isCoordinatorMessage_Body() {}
 func (*CoordinatorMessage_PauseKept) isCoordinatorMessage_Body() {}
 
 func (*CoordinatorMessage_PoolLoad) isCoordinatorMessage_Body() {}
+
+func (*CoordinatorMessage_Load) isCoordinatorMessage_Body() {}
 
 // PlacementAddress is one incarnation of a node.
 type PlacementAddress struct {
@@ -725,6 +741,8 @@ type CoordinatorRegister struct {
 	Shards        []*CoordinatorHeldShards `protobuf:"bytes,5,rep,name=shards,proto3" json:"shards,omitempty"`
 	Pins          []*CoordinatorPins       `protobuf:"bytes,6,rep,name=pins,proto3" json:"pins,omitempty"`
 	Pause         *CoordinatorPause        `protobuf:"bytes,7,opt,name=pause,proto3" json:"pause,omitempty"`
+	Capacity      uint32                   `protobuf:"varint,8,opt,name=capacity,proto3" json:"capacity,omitempty"` // thousandths of a processor; 0: it is older
+	Zone          string                   `protobuf:"bytes,9,opt,name=zone,proto3" json:"zone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -806,6 +824,20 @@ func (x *CoordinatorRegister) GetPause() *CoordinatorPause {
 		return x.Pause
 	}
 	return nil
+}
+
+func (x *CoordinatorRegister) GetCapacity() uint32 {
+	if x != nil {
+		return x.Capacity
+	}
+	return 0
+}
+
+func (x *CoordinatorRegister) GetZone() string {
+	if x != nil {
+		return x.Zone
+	}
+	return ""
 }
 
 // CoordinatorPause says whether rebalancing is paused.
@@ -1148,6 +1180,7 @@ type CoordinatorSetPins struct {
 	Id            uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
 	Pins          *CoordinatorPins       `protobuf:"bytes,2,opt,name=pins,proto3" json:"pins,omitempty"`
 	Count         *uint32                `protobuf:"varint,3,opt,name=count,proto3,oneof" json:"count,omitempty"` // of a pool: instances to ask for from now on
+	Once          bool                   `protobuf:"varint,4,opt,name=once,proto3" json:"once,omitempty"`         // move the shards there, and do not pin them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1201,6 +1234,13 @@ func (x *CoordinatorSetPins) GetCount() uint32 {
 		return *x.Count
 	}
 	return 0
+}
+
+func (x *CoordinatorSetPins) GetOnce() bool {
+	if x != nil {
+		return x.Once
+	}
+	return false
 }
 
 type CoordinatorPinsSet struct {
@@ -1689,6 +1729,138 @@ func (x *CoordinatorPoolLoad) GetBusy() uint32 {
 	return 0
 }
 
+// CoordinatorLoad is the processor time of a member and of its shards, in its last interval.
+type CoordinatorLoad struct {
+	state         protoimpl.MessageState   `protogen:"open.v1"`
+	Used          uint32                   `protobuf:"varint,1,opt,name=used,proto3" json:"used,omitempty"`     // thousandths of a processor
+	Other         uint32                   `protobuf:"varint,2,opt,name=other,proto3" json:"other,omitempty"`   // those of used that are not its shards'
+	Memory        uint32                   `protobuf:"varint,3,opt,name=memory,proto3" json:"memory,omitempty"` // thousandths of GOMEMLIMIT; 0: no limit
+	Kinds         []*CoordinatorShardLoads `protobuf:"bytes,4,rep,name=kinds,proto3" json:"kinds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CoordinatorLoad) Reset() {
+	*x = CoordinatorLoad{}
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CoordinatorLoad) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CoordinatorLoad) ProtoMessage() {}
+
+func (x *CoordinatorLoad) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CoordinatorLoad.ProtoReflect.Descriptor instead.
+func (*CoordinatorLoad) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *CoordinatorLoad) GetUsed() uint32 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *CoordinatorLoad) GetOther() uint32 {
+	if x != nil {
+		return x.Other
+	}
+	return 0
+}
+
+func (x *CoordinatorLoad) GetMemory() uint32 {
+	if x != nil {
+		return x.Memory
+	}
+	return 0
+}
+
+func (x *CoordinatorLoad) GetKinds() []*CoordinatorShardLoads {
+	if x != nil {
+		return x.Kinds
+	}
+	return nil
+}
+
+// CoordinatorShardLoads has shards of one kind whose load has changed, or all that the member holds.
+// Each shard stands as the difference to the one before it, and has a byte in loads: 0 for none, and
+// b for 2^((b-1)/4) millionths of a processor.
+type CoordinatorShardLoads struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Shards        []uint32               `protobuf:"varint,2,rep,packed,name=shards,proto3" json:"shards,omitempty"`
+	Loads         []byte                 `protobuf:"bytes,3,opt,name=loads,proto3" json:"loads,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CoordinatorShardLoads) Reset() {
+	*x = CoordinatorShardLoads{}
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CoordinatorShardLoads) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CoordinatorShardLoads) ProtoMessage() {}
+
+func (x *CoordinatorShardLoads) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CoordinatorShardLoads.ProtoReflect.Descriptor instead.
+func (*CoordinatorShardLoads) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *CoordinatorShardLoads) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *CoordinatorShardLoads) GetShards() []uint32 {
+	if x != nil {
+		return x.Shards
+	}
+	return nil
+}
+
+func (x *CoordinatorShardLoads) GetLoads() []byte {
+	if x != nil {
+		return x.Loads
+	}
+	return nil
+}
+
 // CoordinatorPool is the settings of a pool.
 type CoordinatorPool struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1702,7 +1874,7 @@ type CoordinatorPool struct {
 
 func (x *CoordinatorPool) Reset() {
 	*x = CoordinatorPool{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[18]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1714,7 +1886,7 @@ func (x *CoordinatorPool) String() string {
 func (*CoordinatorPool) ProtoMessage() {}
 
 func (x *CoordinatorPool) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[18]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1727,7 +1899,7 @@ func (x *CoordinatorPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorPool.ProtoReflect.Descriptor instead.
 func (*CoordinatorPool) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{18}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CoordinatorPool) GetMin() uint32 {
@@ -1775,7 +1947,7 @@ type CoordinatorHeldShards struct {
 
 func (x *CoordinatorHeldShards) Reset() {
 	*x = CoordinatorHeldShards{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[19]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1787,7 +1959,7 @@ func (x *CoordinatorHeldShards) String() string {
 func (*CoordinatorHeldShards) ProtoMessage() {}
 
 func (x *CoordinatorHeldShards) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[19]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1800,7 +1972,7 @@ func (x *CoordinatorHeldShards) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorHeldShards.ProtoReflect.Descriptor instead.
 func (*CoordinatorHeldShards) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{19}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CoordinatorHeldShards) GetKind() string {
@@ -1855,7 +2027,7 @@ type CoordinatorRegistered struct {
 
 func (x *CoordinatorRegistered) Reset() {
 	*x = CoordinatorRegistered{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[20]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1867,7 +2039,7 @@ func (x *CoordinatorRegistered) String() string {
 func (*CoordinatorRegistered) ProtoMessage() {}
 
 func (x *CoordinatorRegistered) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[20]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1880,7 +2052,7 @@ func (x *CoordinatorRegistered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorRegistered.ProtoReflect.Descriptor instead.
 func (*CoordinatorRegistered) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{20}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CoordinatorRegistered) GetTerm() *PlacementTerm {
@@ -1906,7 +2078,7 @@ type CoordinatorTableStatus struct {
 
 func (x *CoordinatorTableStatus) Reset() {
 	*x = CoordinatorTableStatus{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[21]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1918,7 +2090,7 @@ func (x *CoordinatorTableStatus) String() string {
 func (*CoordinatorTableStatus) ProtoMessage() {}
 
 func (x *CoordinatorTableStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[21]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1931,7 +2103,7 @@ func (x *CoordinatorTableStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorTableStatus.ProtoReflect.Descriptor instead.
 func (*CoordinatorTableStatus) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{21}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CoordinatorTableStatus) GetVersion() *PlacementVersion {
@@ -1950,7 +2122,7 @@ type CoordinatorTableRequest struct {
 
 func (x *CoordinatorTableRequest) Reset() {
 	*x = CoordinatorTableRequest{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[22]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1962,7 +2134,7 @@ func (x *CoordinatorTableRequest) String() string {
 func (*CoordinatorTableRequest) ProtoMessage() {}
 
 func (x *CoordinatorTableRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[22]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1975,7 +2147,7 @@ func (x *CoordinatorTableRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorTableRequest.ProtoReflect.Descriptor instead.
 func (*CoordinatorTableRequest) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{22}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CoordinatorTableRequest) GetHave() *PlacementVersion {
@@ -2002,7 +2174,7 @@ type CoordinatorTable struct {
 
 func (x *CoordinatorTable) Reset() {
 	*x = CoordinatorTable{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[23]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2014,7 +2186,7 @@ func (x *CoordinatorTable) String() string {
 func (*CoordinatorTable) ProtoMessage() {}
 
 func (x *CoordinatorTable) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[23]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2027,7 +2199,7 @@ func (x *CoordinatorTable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorTable.ProtoReflect.Descriptor instead.
 func (*CoordinatorTable) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{23}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CoordinatorTable) GetFrom() *PlacementVersion {
@@ -2101,7 +2273,7 @@ type CoordinatorRuns struct {
 
 func (x *CoordinatorRuns) Reset() {
 	*x = CoordinatorRuns{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[24]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2113,7 +2285,7 @@ func (x *CoordinatorRuns) String() string {
 func (*CoordinatorRuns) ProtoMessage() {}
 
 func (x *CoordinatorRuns) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[24]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2126,7 +2298,7 @@ func (x *CoordinatorRuns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorRuns.ProtoReflect.Descriptor instead.
 func (*CoordinatorRuns) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{24}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CoordinatorRuns) GetKind() string {
@@ -2174,7 +2346,7 @@ type CoordinatorAsk struct {
 
 func (x *CoordinatorAsk) Reset() {
 	*x = CoordinatorAsk{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[25]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2186,7 +2358,7 @@ func (x *CoordinatorAsk) String() string {
 func (*CoordinatorAsk) ProtoMessage() {}
 
 func (x *CoordinatorAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[25]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2199,7 +2371,7 @@ func (x *CoordinatorAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorAsk.ProtoReflect.Descriptor instead.
 func (*CoordinatorAsk) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{25}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CoordinatorAsk) GetKind() string {
@@ -2227,7 +2399,7 @@ type CoordinatorNoHome struct {
 
 func (x *CoordinatorNoHome) Reset() {
 	*x = CoordinatorNoHome{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[26]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2239,7 +2411,7 @@ func (x *CoordinatorNoHome) String() string {
 func (*CoordinatorNoHome) ProtoMessage() {}
 
 func (x *CoordinatorNoHome) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[26]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2252,7 +2424,7 @@ func (x *CoordinatorNoHome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorNoHome.ProtoReflect.Descriptor instead.
 func (*CoordinatorNoHome) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{26}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CoordinatorNoHome) GetTerm() *PlacementTerm {
@@ -2294,7 +2466,7 @@ type CoordinatorMove struct {
 
 func (x *CoordinatorMove) Reset() {
 	*x = CoordinatorMove{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[27]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2306,7 +2478,7 @@ func (x *CoordinatorMove) String() string {
 func (*CoordinatorMove) ProtoMessage() {}
 
 func (x *CoordinatorMove) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[27]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2319,7 +2491,7 @@ func (x *CoordinatorMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorMove.ProtoReflect.Descriptor instead.
 func (*CoordinatorMove) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{27}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CoordinatorMove) GetTerm() *PlacementTerm {
@@ -2396,7 +2568,7 @@ type SingletonMessage struct {
 
 func (x *SingletonMessage) Reset() {
 	*x = SingletonMessage{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[28]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2408,7 +2580,7 @@ func (x *SingletonMessage) String() string {
 func (*SingletonMessage) ProtoMessage() {}
 
 func (x *SingletonMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[28]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2421,7 +2593,7 @@ func (x *SingletonMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SingletonMessage.ProtoReflect.Descriptor instead.
 func (*SingletonMessage) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{28}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SingletonMessage) GetFormat() uint32 {
@@ -2491,7 +2663,7 @@ var File_shardgen_wire_coordinator_proto protoreflect.FileDescriptor
 
 const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"\n" +
-	"\x1fshardgen/wire/coordinator.proto\x12\rshardgen.wire\"\xe5\r\n" +
+	"\x1fshardgen/wire/coordinator.proto\x12\rshardgen.wire\"\x9b\x0e\n" +
 	"\x12CoordinatorMessage\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12@\n" +
 	"\bregister\x18\x02 \x01(\v2\".shardgen.wire.CoordinatorRegisterH\x00R\bregister\x12F\n" +
@@ -2526,7 +2698,8 @@ const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"\x06paused\x18\x19 \x01(\v2 .shardgen.wire.CoordinatorPausedH\x00R\x06paused\x12A\n" +
 	"\n" +
 	"pause_kept\x18\x1a \x01(\v2 .shardgen.wire.CoordinatorPausedH\x00R\tpauseKept\x12A\n" +
-	"\tpool_load\x18\x1b \x01(\v2\".shardgen.wire.CoordinatorPoolLoadH\x00R\bpoolLoadB\x06\n" +
+	"\tpool_load\x18\x1b \x01(\v2\".shardgen.wire.CoordinatorPoolLoadH\x00R\bpoolLoad\x124\n" +
+	"\x04load\x18\x1c \x01(\v2\x1e.shardgen.wire.CoordinatorLoadH\x00R\x04loadB\x06\n" +
 	"\x04body\"H\n" +
 	"\x10PlacementAddress\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
@@ -2536,7 +2709,7 @@ const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\"V\n" +
 	"\x10PlacementVersion\x120\n" +
 	"\x04term\x18\x01 \x01(\v2\x1c.shardgen.wire.PlacementTermR\x04term\x12\x10\n" +
-	"\x03seq\x18\x02 \x01(\x04R\x03seq\"\xed\x02\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\"\x9d\x03\n" +
 	"\x13CoordinatorRegister\x120\n" +
 	"\x04term\x18\x01 \x01(\v2\x1c.shardgen.wire.PlacementTermR\x04term\x123\n" +
 	"\x04node\x18\x02 \x01(\v2\x1f.shardgen.wire.PlacementAddressR\x04node\x12\x10\n" +
@@ -2544,7 +2717,9 @@ const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"\x05kinds\x18\x04 \x03(\v2\x1e.shardgen.wire.CoordinatorKindR\x05kinds\x12<\n" +
 	"\x06shards\x18\x05 \x03(\v2$.shardgen.wire.CoordinatorHeldShardsR\x06shards\x122\n" +
 	"\x04pins\x18\x06 \x03(\v2\x1e.shardgen.wire.CoordinatorPinsR\x04pins\x125\n" +
-	"\x05pause\x18\a \x01(\v2\x1f.shardgen.wire.CoordinatorPauseR\x05pause\"T\n" +
+	"\x05pause\x18\a \x01(\v2\x1f.shardgen.wire.CoordinatorPauseR\x05pause\x12\x1a\n" +
+	"\bcapacity\x18\b \x01(\rR\bcapacity\x12\x12\n" +
+	"\x04zone\x18\t \x01(\tR\x04zone\"T\n" +
 	"\x10CoordinatorPause\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x06R\x03seq\x12\x0e\n" +
 	"\x02on\x18\x02 \x01(\bR\x02on\x12\x0e\n" +
@@ -2568,11 +2743,12 @@ const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"\x05nodes\x18\x03 \x03(\tR\x05nodes\x12\x16\n" +
 	"\x06shards\x18\x04 \x03(\x11R\x06shards\x12\x14\n" +
 	"\x05homes\x18\x05 \x03(\rR\x05homes\x12\x14\n" +
-	"\x05count\x18\x06 \x01(\rR\x05count\"}\n" +
+	"\x05count\x18\x06 \x01(\rR\x05count\"\x91\x01\n" +
 	"\x12CoordinatorSetPins\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x122\n" +
 	"\x04pins\x18\x02 \x01(\v2\x1e.shardgen.wire.CoordinatorPinsR\x04pins\x12\x19\n" +
-	"\x05count\x18\x03 \x01(\rH\x00R\x05count\x88\x01\x01B\b\n" +
+	"\x05count\x18\x03 \x01(\rH\x00R\x05count\x88\x01\x01\x12\x12\n" +
+	"\x04once\x18\x04 \x01(\bR\x04onceB\b\n" +
 	"\x06_count\"\x84\x01\n" +
 	"\x12CoordinatorPinsSet\x120\n" +
 	"\x04term\x18\x01 \x01(\v2\x1c.shardgen.wire.PlacementTermR\x04term\x12\x0e\n" +
@@ -2611,7 +2787,16 @@ const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"\x13CoordinatorPoolLoad\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1c\n" +
 	"\tinstances\x18\x02 \x01(\rR\tinstances\x12\x12\n" +
-	"\x04busy\x18\x03 \x01(\rR\x04busy\"j\n" +
+	"\x04busy\x18\x03 \x01(\rR\x04busy\"\x8f\x01\n" +
+	"\x0fCoordinatorLoad\x12\x12\n" +
+	"\x04used\x18\x01 \x01(\rR\x04used\x12\x14\n" +
+	"\x05other\x18\x02 \x01(\rR\x05other\x12\x16\n" +
+	"\x06memory\x18\x03 \x01(\rR\x06memory\x12:\n" +
+	"\x05kinds\x18\x04 \x03(\v2$.shardgen.wire.CoordinatorShardLoadsR\x05kinds\"Y\n" +
+	"\x15CoordinatorShardLoads\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06shards\x18\x02 \x03(\rR\x06shards\x12\x14\n" +
+	"\x05loads\x18\x03 \x01(\fR\x05loads\"j\n" +
 	"\x0fCoordinatorPool\x12\x10\n" +
 	"\x03min\x18\x01 \x01(\rR\x03min\x12\x10\n" +
 	"\x03max\x18\x02 \x01(\rR\x03max\x12\x19\n" +
@@ -2694,7 +2879,7 @@ func file_shardgen_wire_coordinator_proto_rawDescGZIP() []byte {
 }
 
 var file_shardgen_wire_coordinator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_shardgen_wire_coordinator_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_shardgen_wire_coordinator_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_shardgen_wire_coordinator_proto_goTypes = []any{
 	(SingletonMessage_Type)(0),      // 0: shardgen.wire.SingletonMessage.Type
 	(*CoordinatorMessage)(nil),      // 1: shardgen.wire.CoordinatorMessage
@@ -2715,32 +2900,34 @@ var file_shardgen_wire_coordinator_proto_goTypes = []any{
 	(*CoordinatorKeepPins)(nil),     // 16: shardgen.wire.CoordinatorKeepPins
 	(*CoordinatorKind)(nil),         // 17: shardgen.wire.CoordinatorKind
 	(*CoordinatorPoolLoad)(nil),     // 18: shardgen.wire.CoordinatorPoolLoad
-	(*CoordinatorPool)(nil),         // 19: shardgen.wire.CoordinatorPool
-	(*CoordinatorHeldShards)(nil),   // 20: shardgen.wire.CoordinatorHeldShards
-	(*CoordinatorRegistered)(nil),   // 21: shardgen.wire.CoordinatorRegistered
-	(*CoordinatorTableStatus)(nil),  // 22: shardgen.wire.CoordinatorTableStatus
-	(*CoordinatorTableRequest)(nil), // 23: shardgen.wire.CoordinatorTableRequest
-	(*CoordinatorTable)(nil),        // 24: shardgen.wire.CoordinatorTable
-	(*CoordinatorRuns)(nil),         // 25: shardgen.wire.CoordinatorRuns
-	(*CoordinatorAsk)(nil),          // 26: shardgen.wire.CoordinatorAsk
-	(*CoordinatorNoHome)(nil),       // 27: shardgen.wire.CoordinatorNoHome
-	(*CoordinatorMove)(nil),         // 28: shardgen.wire.CoordinatorMove
-	(*SingletonMessage)(nil),        // 29: shardgen.wire.SingletonMessage
+	(*CoordinatorLoad)(nil),         // 19: shardgen.wire.CoordinatorLoad
+	(*CoordinatorShardLoads)(nil),   // 20: shardgen.wire.CoordinatorShardLoads
+	(*CoordinatorPool)(nil),         // 21: shardgen.wire.CoordinatorPool
+	(*CoordinatorHeldShards)(nil),   // 22: shardgen.wire.CoordinatorHeldShards
+	(*CoordinatorRegistered)(nil),   // 23: shardgen.wire.CoordinatorRegistered
+	(*CoordinatorTableStatus)(nil),  // 24: shardgen.wire.CoordinatorTableStatus
+	(*CoordinatorTableRequest)(nil), // 25: shardgen.wire.CoordinatorTableRequest
+	(*CoordinatorTable)(nil),        // 26: shardgen.wire.CoordinatorTable
+	(*CoordinatorRuns)(nil),         // 27: shardgen.wire.CoordinatorRuns
+	(*CoordinatorAsk)(nil),          // 28: shardgen.wire.CoordinatorAsk
+	(*CoordinatorNoHome)(nil),       // 29: shardgen.wire.CoordinatorNoHome
+	(*CoordinatorMove)(nil),         // 30: shardgen.wire.CoordinatorMove
+	(*SingletonMessage)(nil),        // 31: shardgen.wire.SingletonMessage
 }
 var file_shardgen_wire_coordinator_proto_depIdxs = []int32{
 	5,  // 0: shardgen.wire.CoordinatorMessage.register:type_name -> shardgen.wire.CoordinatorRegister
-	21, // 1: shardgen.wire.CoordinatorMessage.registered:type_name -> shardgen.wire.CoordinatorRegistered
-	22, // 2: shardgen.wire.CoordinatorMessage.table_status:type_name -> shardgen.wire.CoordinatorTableStatus
-	23, // 3: shardgen.wire.CoordinatorMessage.table_request:type_name -> shardgen.wire.CoordinatorTableRequest
-	24, // 4: shardgen.wire.CoordinatorMessage.table:type_name -> shardgen.wire.CoordinatorTable
-	26, // 5: shardgen.wire.CoordinatorMessage.ask:type_name -> shardgen.wire.CoordinatorAsk
-	27, // 6: shardgen.wire.CoordinatorMessage.no_home:type_name -> shardgen.wire.CoordinatorNoHome
-	28, // 7: shardgen.wire.CoordinatorMessage.move_begin:type_name -> shardgen.wire.CoordinatorMove
-	28, // 8: shardgen.wire.CoordinatorMessage.move_status:type_name -> shardgen.wire.CoordinatorMove
-	28, // 9: shardgen.wire.CoordinatorMessage.move_done:type_name -> shardgen.wire.CoordinatorMove
-	28, // 10: shardgen.wire.CoordinatorMessage.move_aborted:type_name -> shardgen.wire.CoordinatorMove
-	28, // 11: shardgen.wire.CoordinatorMessage.move_cancel:type_name -> shardgen.wire.CoordinatorMove
-	28, // 12: shardgen.wire.CoordinatorMessage.move_cancelled:type_name -> shardgen.wire.CoordinatorMove
+	23, // 1: shardgen.wire.CoordinatorMessage.registered:type_name -> shardgen.wire.CoordinatorRegistered
+	24, // 2: shardgen.wire.CoordinatorMessage.table_status:type_name -> shardgen.wire.CoordinatorTableStatus
+	25, // 3: shardgen.wire.CoordinatorMessage.table_request:type_name -> shardgen.wire.CoordinatorTableRequest
+	26, // 4: shardgen.wire.CoordinatorMessage.table:type_name -> shardgen.wire.CoordinatorTable
+	28, // 5: shardgen.wire.CoordinatorMessage.ask:type_name -> shardgen.wire.CoordinatorAsk
+	29, // 6: shardgen.wire.CoordinatorMessage.no_home:type_name -> shardgen.wire.CoordinatorNoHome
+	30, // 7: shardgen.wire.CoordinatorMessage.move_begin:type_name -> shardgen.wire.CoordinatorMove
+	30, // 8: shardgen.wire.CoordinatorMessage.move_status:type_name -> shardgen.wire.CoordinatorMove
+	30, // 9: shardgen.wire.CoordinatorMessage.move_done:type_name -> shardgen.wire.CoordinatorMove
+	30, // 10: shardgen.wire.CoordinatorMessage.move_aborted:type_name -> shardgen.wire.CoordinatorMove
+	30, // 11: shardgen.wire.CoordinatorMessage.move_cancel:type_name -> shardgen.wire.CoordinatorMove
+	30, // 12: shardgen.wire.CoordinatorMessage.move_cancelled:type_name -> shardgen.wire.CoordinatorMove
 	11, // 13: shardgen.wire.CoordinatorMessage.set_pins:type_name -> shardgen.wire.CoordinatorSetPins
 	12, // 14: shardgen.wire.CoordinatorMessage.pins_set:type_name -> shardgen.wire.CoordinatorPinsSet
 	16, // 15: shardgen.wire.CoordinatorMessage.keep_pins:type_name -> shardgen.wire.CoordinatorKeepPins
@@ -2754,41 +2941,43 @@ var file_shardgen_wire_coordinator_proto_depIdxs = []int32{
 	9,  // 23: shardgen.wire.CoordinatorMessage.paused:type_name -> shardgen.wire.CoordinatorPaused
 	9,  // 24: shardgen.wire.CoordinatorMessage.pause_kept:type_name -> shardgen.wire.CoordinatorPaused
 	18, // 25: shardgen.wire.CoordinatorMessage.pool_load:type_name -> shardgen.wire.CoordinatorPoolLoad
-	3,  // 26: shardgen.wire.PlacementVersion.term:type_name -> shardgen.wire.PlacementTerm
-	3,  // 27: shardgen.wire.CoordinatorRegister.term:type_name -> shardgen.wire.PlacementTerm
-	2,  // 28: shardgen.wire.CoordinatorRegister.node:type_name -> shardgen.wire.PlacementAddress
-	17, // 29: shardgen.wire.CoordinatorRegister.kinds:type_name -> shardgen.wire.CoordinatorKind
-	20, // 30: shardgen.wire.CoordinatorRegister.shards:type_name -> shardgen.wire.CoordinatorHeldShards
-	10, // 31: shardgen.wire.CoordinatorRegister.pins:type_name -> shardgen.wire.CoordinatorPins
-	6,  // 32: shardgen.wire.CoordinatorRegister.pause:type_name -> shardgen.wire.CoordinatorPause
-	3,  // 33: shardgen.wire.CoordinatorBalanced.term:type_name -> shardgen.wire.PlacementTerm
-	3,  // 34: shardgen.wire.CoordinatorPaused.term:type_name -> shardgen.wire.PlacementTerm
-	6,  // 35: shardgen.wire.CoordinatorPaused.pause:type_name -> shardgen.wire.CoordinatorPause
-	10, // 36: shardgen.wire.CoordinatorSetPins.pins:type_name -> shardgen.wire.CoordinatorPins
-	3,  // 37: shardgen.wire.CoordinatorPinsSet.term:type_name -> shardgen.wire.PlacementTerm
-	15, // 38: shardgen.wire.CoordinatorInspected.kinds:type_name -> shardgen.wire.CoordinatorHeld
-	3,  // 39: shardgen.wire.CoordinatorKeepPins.term:type_name -> shardgen.wire.PlacementTerm
-	10, // 40: shardgen.wire.CoordinatorKeepPins.pins:type_name -> shardgen.wire.CoordinatorPins
-	19, // 41: shardgen.wire.CoordinatorKind.pool:type_name -> shardgen.wire.CoordinatorPool
-	2,  // 42: shardgen.wire.CoordinatorHeldShards.peer:type_name -> shardgen.wire.PlacementAddress
-	3,  // 43: shardgen.wire.CoordinatorRegistered.term:type_name -> shardgen.wire.PlacementTerm
-	4,  // 44: shardgen.wire.CoordinatorTableStatus.version:type_name -> shardgen.wire.PlacementVersion
-	4,  // 45: shardgen.wire.CoordinatorTableRequest.have:type_name -> shardgen.wire.PlacementVersion
-	4,  // 46: shardgen.wire.CoordinatorTable.from:type_name -> shardgen.wire.PlacementVersion
-	4,  // 47: shardgen.wire.CoordinatorTable.to:type_name -> shardgen.wire.PlacementVersion
-	2,  // 48: shardgen.wire.CoordinatorTable.homes:type_name -> shardgen.wire.PlacementAddress
-	25, // 49: shardgen.wire.CoordinatorTable.kinds:type_name -> shardgen.wire.CoordinatorRuns
-	2,  // 50: shardgen.wire.CoordinatorTable.gone:type_name -> shardgen.wire.PlacementAddress
-	4,  // 51: shardgen.wire.CoordinatorAsk.have:type_name -> shardgen.wire.PlacementVersion
-	3,  // 52: shardgen.wire.CoordinatorNoHome.term:type_name -> shardgen.wire.PlacementTerm
-	3,  // 53: shardgen.wire.CoordinatorMove.term:type_name -> shardgen.wire.PlacementTerm
-	2,  // 54: shardgen.wire.CoordinatorMove.to:type_name -> shardgen.wire.PlacementAddress
-	0,  // 55: shardgen.wire.SingletonMessage.type:type_name -> shardgen.wire.SingletonMessage.Type
-	56, // [56:56] is the sub-list for method output_type
-	56, // [56:56] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	19, // 26: shardgen.wire.CoordinatorMessage.load:type_name -> shardgen.wire.CoordinatorLoad
+	3,  // 27: shardgen.wire.PlacementVersion.term:type_name -> shardgen.wire.PlacementTerm
+	3,  // 28: shardgen.wire.CoordinatorRegister.term:type_name -> shardgen.wire.PlacementTerm
+	2,  // 29: shardgen.wire.CoordinatorRegister.node:type_name -> shardgen.wire.PlacementAddress
+	17, // 30: shardgen.wire.CoordinatorRegister.kinds:type_name -> shardgen.wire.CoordinatorKind
+	22, // 31: shardgen.wire.CoordinatorRegister.shards:type_name -> shardgen.wire.CoordinatorHeldShards
+	10, // 32: shardgen.wire.CoordinatorRegister.pins:type_name -> shardgen.wire.CoordinatorPins
+	6,  // 33: shardgen.wire.CoordinatorRegister.pause:type_name -> shardgen.wire.CoordinatorPause
+	3,  // 34: shardgen.wire.CoordinatorBalanced.term:type_name -> shardgen.wire.PlacementTerm
+	3,  // 35: shardgen.wire.CoordinatorPaused.term:type_name -> shardgen.wire.PlacementTerm
+	6,  // 36: shardgen.wire.CoordinatorPaused.pause:type_name -> shardgen.wire.CoordinatorPause
+	10, // 37: shardgen.wire.CoordinatorSetPins.pins:type_name -> shardgen.wire.CoordinatorPins
+	3,  // 38: shardgen.wire.CoordinatorPinsSet.term:type_name -> shardgen.wire.PlacementTerm
+	15, // 39: shardgen.wire.CoordinatorInspected.kinds:type_name -> shardgen.wire.CoordinatorHeld
+	3,  // 40: shardgen.wire.CoordinatorKeepPins.term:type_name -> shardgen.wire.PlacementTerm
+	10, // 41: shardgen.wire.CoordinatorKeepPins.pins:type_name -> shardgen.wire.CoordinatorPins
+	21, // 42: shardgen.wire.CoordinatorKind.pool:type_name -> shardgen.wire.CoordinatorPool
+	20, // 43: shardgen.wire.CoordinatorLoad.kinds:type_name -> shardgen.wire.CoordinatorShardLoads
+	2,  // 44: shardgen.wire.CoordinatorHeldShards.peer:type_name -> shardgen.wire.PlacementAddress
+	3,  // 45: shardgen.wire.CoordinatorRegistered.term:type_name -> shardgen.wire.PlacementTerm
+	4,  // 46: shardgen.wire.CoordinatorTableStatus.version:type_name -> shardgen.wire.PlacementVersion
+	4,  // 47: shardgen.wire.CoordinatorTableRequest.have:type_name -> shardgen.wire.PlacementVersion
+	4,  // 48: shardgen.wire.CoordinatorTable.from:type_name -> shardgen.wire.PlacementVersion
+	4,  // 49: shardgen.wire.CoordinatorTable.to:type_name -> shardgen.wire.PlacementVersion
+	2,  // 50: shardgen.wire.CoordinatorTable.homes:type_name -> shardgen.wire.PlacementAddress
+	27, // 51: shardgen.wire.CoordinatorTable.kinds:type_name -> shardgen.wire.CoordinatorRuns
+	2,  // 52: shardgen.wire.CoordinatorTable.gone:type_name -> shardgen.wire.PlacementAddress
+	4,  // 53: shardgen.wire.CoordinatorAsk.have:type_name -> shardgen.wire.PlacementVersion
+	3,  // 54: shardgen.wire.CoordinatorNoHome.term:type_name -> shardgen.wire.PlacementTerm
+	3,  // 55: shardgen.wire.CoordinatorMove.term:type_name -> shardgen.wire.PlacementTerm
+	2,  // 56: shardgen.wire.CoordinatorMove.to:type_name -> shardgen.wire.PlacementAddress
+	0,  // 57: shardgen.wire.SingletonMessage.type:type_name -> shardgen.wire.SingletonMessage.Type
+	58, // [58:58] is the sub-list for method output_type
+	58, // [58:58] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_coordinator_proto_init() }
@@ -2823,6 +3012,7 @@ func file_shardgen_wire_coordinator_proto_init() {
 		(*CoordinatorMessage_Paused)(nil),
 		(*CoordinatorMessage_PauseKept)(nil),
 		(*CoordinatorMessage_PoolLoad)(nil),
+		(*CoordinatorMessage_Load)(nil),
 	}
 	file_shardgen_wire_coordinator_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
@@ -2831,7 +3021,7 @@ func file_shardgen_wire_coordinator_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_coordinator_proto_rawDesc), len(file_shardgen_wire_coordinator_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   29,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

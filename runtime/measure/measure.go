@@ -8,6 +8,8 @@ import "time"
 // Load is the memory that entities and calls take at a node at the moment, with counts of events
 // since shard.New. Node.Load returns it.
 type Load struct {
+	// Process has the processor time that the process and its shards use.
+	Process Process
 	// Types has the types that the node hosts or has clients of, in order of name.
 	Types []Type
 	// BufferBytes is the size in bytes of the calls that wait at the node for a home, for a shard
@@ -30,6 +32,30 @@ type Load struct {
 	Faults map[string]uint64
 	// Feeds has the streams that the node reads with shard.Consume, in order of name.
 	Feeds []Feed
+}
+
+// Process is the processor time of a process, as a number of processors in the last interval of 10 s.
+// Until the first interval has ended, only Capacity and Zone are set.
+//
+// The processor time of a shard is found by the times of its turns, most of which are sampled. A turn's
+// time goes on while its method waits, except for calls to entities, and for the store before the turn.
+// The shards share the processor time of the process, including its garbage collection and network, in
+// proportion, but none gets more than 32 times the time of its turns.
+type Process struct {
+	Used float64
+	// Capacity is Config.Capacity: by default GOMAXPROCS, or less if the process has a smaller quota.
+	Capacity float64
+	GC       float64 // the share of Used that is garbage collection: 0 to 1
+	Memory   float64 // the share of GOMEMLIMIT that the Go runtime has of the system; 0 if there is no limit
+	Zone     string  // Config.Zone
+	Hottest  []Shard // the shards that use most, at most 10, the hottest first
+}
+
+// Shard is the number of processors that a shard uses.
+type Shard struct {
+	Kind  string
+	Shard uint32
+	Used  float64
 }
 
 // Feed is the [Load] of one stream that shard.Consume reads. Its counts begin at shard.New and are
@@ -61,6 +87,8 @@ type Type struct {
 	// it, and others have 0. Both are 0 for other types.
 	Instances, Wanted int
 	Entities, Active  int // as in shard.ShardState
+	// Used is the number of processors that the type's shards here use, as in [Process].
+	Used float64
 	// Held counts this process's own calls that wait because their shard has no home or moves.
 	// Opening counts calls waiting here for a shard to open, and Queued counts calls waiting here
 	// for a turn of their entity. WaitingBytes is the size of the Opening and Queued calls.

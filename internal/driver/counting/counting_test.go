@@ -2,6 +2,7 @@ package counting
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -88,12 +89,12 @@ func TestQuickCallsAreCountedOnce(t *testing.T) {
 // gives its duration to those behind it.
 func TestUntimedCallsTakeAsLongAsTheLastTimed(t *testing.T) {
 	counts := New("User", []string{"Add"})
-	const calls = 1000 * every
+	const calls, usual = 1000 * every, 400 * time.Nanosecond
 	w, timed, stood := counts.Words(7), 0, uint64(0)
 	for range calls {
 		if w.Due(1, Ask) {
 			timed++
-			stood += counts.Timed(w, 1, Ask, time.Millisecond)
+			stood += counts.Timed(w, 1, Ask, usual)
 		} else {
 			w.Add(1, Ask)
 		}
@@ -103,13 +104,48 @@ func TestUntimedCallsTakeAsLongAsTheLastTimed(t *testing.T) {
 	if timed < 800 || timed > 1250 || stood < calls-2*every || stood > calls+1 || len(c.Made) != 1 || len(c.Turns) != 1 || len(c.Turns[0].Durations) != 1 {
 		t.Fatalf("%d timed, for %d: %+v", timed, stood, c)
 	}
-	if b := c.Turns[0].Durations[0]; b.From > time.Millisecond || b.To <= time.Millisecond || b.Count != calls {
+	if b := c.Turns[0].Durations[0]; b.From > usual || b.To <= usual || b.Count != calls {
 		t.Errorf("counted %+v", b)
 	}
-	if s := &c.Turns[0]; s.Count() != calls || s.Sum() < calls*94*time.Millisecond/100 || s.Sum() > calls*106*time.Millisecond/100 {
+	if s := &c.Turns[0]; s.Count() != calls || s.Sum() < calls*94*usual/100 || s.Sum() > calls*106*usual/100 {
 		t.Errorf("%d calls took %v", s.Count(), s.Sum())
 	}
-	if d := w.Usual(1, Ask); d > time.Millisecond || d < 875*time.Microsecond {
+	if d := w.Usual(1, Ask); d > usual || d < usual*7/8 {
 		t.Errorf("usually %v", d)
+	}
+}
+
+// TestLongCallsAreTimedOften: the longer a call takes, the sooner the next one is timed, and from 256 µs
+// on each is. The timed ones stand for all calls, so that the sum is right, also if short and long ones
+// alternate by chance.
+func TestLongCallsAreTimedOften(t *testing.T) {
+	for _, c := range []struct {
+		took  func() time.Duration
+		share float64 // of timed calls
+	}{
+		{func() time.Duration { return 300 * time.Microsecond }, 1},
+		{func() time.Duration { return 32 * time.Microsecond }, 1.0 / 8},
+		{func() time.Duration { return 3 * time.Microsecond }, 1.0 / every},
+		{func() time.Duration { return []time.Duration{100 * time.Nanosecond, time.Millisecond}[rand.IntN(2)] }, 0},
+	} {
+		counts := New("User", []string{"Add"})
+		const calls = 1 << 17
+		w, timed, sum, stood := counts.Words(7), 0, time.Duration(0), time.Duration(0)
+		for range calls {
+			took := c.took()
+			sum += took
+			if w.Due(1, Ask) {
+				timed++
+				stood += time.Duration(counts.Timed(w, 1, Ask, took)) * took
+			} else {
+				w.Add(1, Ask)
+			}
+		}
+		if got := float64(timed) / calls; c.share > 0 && (got < 0.9*c.share || got > 1.1*c.share) {
+			t.Errorf("%v: %.3f of the calls are timed, want %.3f", sum/calls, got, c.share)
+		}
+		if off := float64(stood) / float64(sum); off < 0.93 || off > 1.07 {
+			t.Errorf("%v: the timed calls stand for %.2f of the time", sum/calls, off)
+		}
 	}
 }

@@ -26,6 +26,8 @@ type Config struct {
 	DirectListen, DirectAdvertise    string
 	DirectDial                       bool
 	Interceptors                     []Interceptor
+	Capacity                         float64 // processors; 0: as many as the system gives the process
+	Zone                             string
 	Logger                           *slog.Logger
 
 	// CallError makes the public error of a call; ReadCallError finds such an error in the tree of

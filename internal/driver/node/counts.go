@@ -47,7 +47,9 @@ func (t *turn) count(number int, cause string, result error, ran bool) {
 	case result == nil && m == nil:
 		s.words.Add(number, counting.Ask)
 	case result == nil && m.since == 0:
-		t.noteSome(c.Timed(s.words, number, counting.Ask, took), took)
+		n := c.Timed(s.words, number, counting.Ask, took)
+		s.spentWithin(t.up(), n, took)
+		t.noteSome(n, took)
 	default:
 		if m != nil && ran {
 			t.noteSome(1, took)
@@ -55,10 +57,12 @@ func (t *turn) count(number int, cause string, result error, ran bool) {
 		k := counting.Key{Number: number, Cause: cause}
 		if ran {
 			c.Turns.Add(s.ID.Shard, k, took)
+			s.spentWithin(t.up(), 1, took)
 		}
 		if m != nil && m.since != 0 {
 			waited := time.Duration(m.began - m.since)
 			c.Waits.Add(s.ID.Shard, counting.Key{Number: number}, waited)
+			t.up().waited(waited)
 			took += waited
 		}
 		if k.Cause = ""; result != nil {
@@ -96,6 +100,7 @@ func (c *InCall) ran(s *HostedShard, e *region.Entity, m *hostedMethod, a answer
 	}
 	took := drv.since(c.began)
 	t.Turns.Add(s.ID.Shard, key, took)
+	s.spent(took)
 	if n := drv.due(1); n > 0 {
 		drv.noteTurn(c.described(e), n, took)
 	}
@@ -114,8 +119,11 @@ func (s *HostedShard) countTold(e *region.Entity, number int, cause string, bega
 	switch {
 	case cause != "":
 		c.Turns.Add(s.ID.Shard, counting.Key{Number: number, Tell: true, Cause: cause}, took)
+		s.spent(took)
 	case began != 0:
-		if n := s.driver().due(c.Timed(s.words, number, counting.Tell, took)); n > 0 {
+		n := c.Timed(s.words, number, counting.Tell, took)
+		s.spent(time.Duration(n) * took)
+		if n = s.driver().due(n); n > 0 {
 			s.driver().noteTurn(s.described(e, s.Host.Kind.Counts.Name(number)), n, took)
 		}
 	default:

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/bits"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -65,7 +66,8 @@ type Driver struct {
 	held     atomic.Int64   // calls held in routes
 	Budget   *region.Budget // bytes of calls that wait, in routes and hosted shards
 	Clock    atomic.Uint32
-	Turns    *operator.TurnLog   // the busiest entities
+	Turns    *operator.TurnLog // the busiest entities
+	Load     *LoadMeter
 	Failures operator.FailureLog // failed calls of this process's entities, for operators
 	swept    atomic.Int64        // when Pending was last swept, in nanoseconds after the lease's base
 
@@ -502,6 +504,7 @@ func NewDriver(cfg Config, self transport.Peer, ctl ControlPlane) *Driver {
 		Config: cfg, Local: self, Logger: cfg.Logger, Control: ctl, ChecksTurns: checksTurns(),
 	}
 	drv.Group.Init()
+	drv.Load = NewLoadMeter(drv.Lease.Now(), cfg.Capacity, cfg.Zone, os.DirFS("/"))
 	drv.outboxes = make([]outbox, max(runtime.GOMAXPROCS(0), minRunners)/2)
 	for i := range drv.outboxes {
 		drv.outboxes[i].driver = drv

@@ -116,7 +116,9 @@ func (d *DurableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 	t.yieldLane()
 	ctx, cancel := d.patience(t)
 	defer cancel()
+	began := s.driver().Lease.Now()
 	loaded, err := loadState(ctx, &s.Host.Desc, tenure, e.ID)
+	t.waitedSince(began)
 	if err != nil {
 		if UnreadableState(err) {
 			s.Host.Unreadable.add(e.ID)

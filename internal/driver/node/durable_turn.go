@@ -89,6 +89,8 @@ func (r *durableTurn) before(ctx context.Context) error {
 		return nil
 	}
 	r.turn.yieldLane()
+	began := r.turn.shard().driver().Lease.Now()
+	defer r.turn.waitedSince(began)
 	return r.tenure.Wait(ctx, r.seen)
 }
 
@@ -159,6 +161,7 @@ func (r *durableTurn) open() (err error) {
 	t.yieldLane()
 	ctx, cancel := d.patience(t)
 	defer cancel()
+	defer t.waitedSince(t.shard().driver().Lease.Now())
 	if r.tenure, err = d.Tenure(ctx); err != nil && d.Outgrown() { // a coordinator that began anew knows no home yet
 		d.hosted.driver().Control.Ask(d.hosted.ID.Kind)
 	}

@@ -40,6 +40,7 @@ type Host struct {
 	active      atomic.Int64 // approximate number of active entities
 	passivating atomic.Int64 // number of entities whose stop hooks the passivator is running
 
+	times  []shardTime // of Shards
 	tally  tally
 	sample poolSample // of a pool
 }
@@ -323,7 +324,7 @@ func NewHost(drv *Driver, k *Kind, desc codegen.Host, settings Settings) (*Host,
 	if k.reminds() {
 		maps.Copy(h.methods, builtins())
 	}
-	h.Shards = make([]HostedShard, k.Shards)
+	h.Shards, h.times = make([]HostedShard, k.Shards), make([]shardTime, k.Shards)
 	for i := range h.Shards {
 		id := placement.ShardID{Kind: desc.Name, Shard: k.Shards + uint32(i)}
 		initShard(&h.Shards[i], h, id, cfg, limits)

@@ -277,6 +277,7 @@ func (p chooser) Do(ctx context.Context, r *codegen.Ref, method string, args []b
 	began := p.kind.Driver.Lease.Now()
 	results, err = p.do(ctx, r, method, args)
 	p.made(r, method, false, began, err)
+	turnOf(ctx).waitedSince(began)
 	return results, err
 }
 

@@ -463,7 +463,9 @@ func (t *turn) runReminder(entity any, m *wire.DurableReminder) (ran bool, err e
 		if err != nil {
 			key.Cause = s.driver().causeOf(err)
 		}
-		s.Host.Kind.Counts.Turns.Add(s.ID.Shard, key, s.driver().since(began))
+		took := s.driver().since(began)
+		s.Host.Kind.Counts.Turns.Add(s.ID.Shard, key, took)
+		s.spent(took)
 		return err
 	})
 	if !ran && refusal == nil {

@@ -44,7 +44,14 @@ const (
 
 func (t *turn) shard() *HostedShard { return hostedOf(t.entity) }
 
-func (t *turn) up() *turn { return turnOf(t.parent) }
+// up returns the turn that made the call, or nil. A failed turn of which nobody could see the context
+// has no parent: see unseenTurn.
+func (t *turn) up() *turn {
+	if t.parent == nil {
+		return nil
+	}
+	return turnOf(t.parent)
+}
 
 func (t *turn) over() bool { return t.flags.Load()&turnOver != 0 }
 
@@ -101,6 +108,7 @@ func (t *timedUnseenTurn) End(method string, recovered any, err error) error {
 	note, _ := t.entity.Note()
 	took := s.driver().since(t.began)
 	n := s.Host.Kind.Counts.Timed(s.words, int(note), counting.Ask, took)
+	s.spentWithin(turnOf(t.caller), n, took)
 	if n = s.driver().due(n); n > 0 {
 		s.driver().noteTurn((&turn{parent: t.caller, entity: t.entity, method: method}).described(), n, took)
 	}

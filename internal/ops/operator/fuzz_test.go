@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/runtime/measure"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -36,6 +37,7 @@ func FuzzDecode(f *testing.F) {
 			[]string{"r"},
 			[]Contract{{"stock", 4, []string{"Take"}, "ab12"}},
 			6, 7, 8, 9, 2, true, true, "shop", 3,
+			&measure.Process{Used: 0.5, Capacity: 2, GC: 0.1, Memory: 0.7, Zone: "b", Hottest: []measure.Shard{{Kind: "stock", Shard: 5, Used: 0.25}}},
 			[]Finding{{"store", "Cart", "a", Fault, time.Unix(5, 6), "t", "d"}},
 			[]string{"web#1"},
 			2,

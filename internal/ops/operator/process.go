@@ -1,9 +1,11 @@
 package operator
 
 import (
+	"math"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/measure"
 )
 
 // A Fact is what a member tells operators about its process.
@@ -30,6 +32,8 @@ type Fact struct {
 	// on JetStream, or the member is too old to report the name.
 	StoreName     string
 	StoreReplicas int // with which the store creates streams; 0 means the same as "" in StoreName
+	// Load is the processor time of its last interval; nil means that the member is too old to report it.
+	Load *measure.Process
 	// Findings are what the member finds at its process and in the cluster.
 	Findings []Finding
 	// Clients are the processes outside the cluster with which the member has sessions, as name#incarnation,
@@ -62,6 +66,7 @@ func (f *Fact) toWire() *wire.AdminFacts {
 		StoreName: f.StoreName, StoreReplicas: uint32(f.StoreReplicas),
 		Memory: f.Memory, MemoryLimit: f.MemoryLimit, Procs: uint32(f.Procs),
 		Findings: findingsToWire(f.Findings), Clients: f.Clients, ClientCount: uint32(f.ClientCount),
+		Load: loadToWire(f.Load),
 	}
 	for _, c := range f.Contracts {
 		w.Contracts = append(w.Contracts, &wire.AdminContract{Kind: c.Kind, Shards: c.Shards, Methods: c.Methods, Hash: c.Hash})
@@ -80,9 +85,40 @@ func factsFromWire(w *wire.AdminFacts) *Fact {
 		StoreName: w.GetStoreName(), StoreReplicas: int(w.GetStoreReplicas()),
 		Memory: w.GetMemory(), MemoryLimit: w.GetMemoryLimit(), Procs: int(w.GetProcs()),
 		Findings: findingsFromWire(w.GetFindings()), Clients: w.GetClients(), ClientCount: int(w.GetClientCount()),
+		Load: loadFromWire(w.GetLoad()),
 	}
 	for _, c := range w.GetContracts() {
 		f.Contracts = append(f.Contracts, Contract{c.GetKind(), c.GetShards(), c.GetMethods(), c.GetHash()})
 	}
 	return f
+}
+
+func loadToWire(l *measure.Process) *wire.AdminLoad {
+	if l == nil {
+		return nil
+	}
+	w := &wire.AdminLoad{Used: l.Used, Capacity: l.Capacity, Gc: l.GC, Memory: l.Memory, Zone: l.Zone}
+	for _, s := range l.Hottest {
+		w.Hottest = append(w.Hottest, &wire.AdminShardLoad{Kind: s.Kind, Shard: s.Shard, Used: s.Used})
+	}
+	return w
+}
+
+func loadFromWire(w *wire.AdminLoad) *measure.Process {
+	if w == nil {
+		return nil
+	}
+	l := &measure.Process{Used: number(w.GetUsed()), Capacity: number(w.GetCapacity()), GC: number(w.GetGc()), Memory: number(w.GetMemory()), Zone: w.GetZone()}
+	for _, s := range w.GetHottest() {
+		l.Hottest = append(l.Hottest, measure.Shard{Kind: s.GetKind(), Shard: s.GetShard(), Used: number(s.GetUsed())})
+	}
+	return l
+}
+
+// number returns v, or 0 if v is not a number from 0 on.
+func number(v float64) float64 {
+	if !(v >= 0 && v <= math.MaxFloat64) { // also for NaN
+		return 0
+	}
+	return v
 }
