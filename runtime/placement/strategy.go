@@ -24,12 +24,21 @@ type Strategy interface {
 	String() string
 }
 
-// Load is the number of shards that one member will have when all moves under way have ended.
+// Load is the number of shards that one member will have when all moves under way have ended, and the
+// processors that it will use then. Numbers of processors are means with a half-life of 30 s, and 0
+// until they have been measured. Strategies of this package other than [LoadWeighted] do without them.
 type Load struct {
 	Node    transport.Address
 	Shards  int      // of the type
 	Total   int      // of all types
 	Movable []uint32 // shards of the type that are here, do not move and may, in order
+
+	Capacity float64   // processors that it may use: Config.Capacity; 0 if it does not say
+	Used     float64   // processors that it uses; shards that were not measured count as the mean of their type
+	OfType   float64   // those of Used that the type's shards use
+	Costs    []float32 // processors that the Movable shards use, one for each
+	Memory   float64   // the share of its GOMEMLIMIT that it has taken; 0 if it has no limit
+	Zone     string    // Config.Zone
 }
 
 // A Transfer proposes to move one shard.
@@ -45,8 +54,10 @@ func ParseStrategy(name string) (s Strategy, ok bool) {
 		return LeastShards{}, true
 	}
 	var l LeastShards
-	if c := (ConsistentHash{}); c.String() == name {
-		return c, true
+	for _, s := range []Strategy{ConsistentHash{}, LoadWeighted{}} {
+		if s.String() == name {
+			return s, true
+		}
 	}
 	if n, err := fmt.Sscanf(name, "least-shards(%d)", &l.Threshold); err == nil && n == 1 && l.String() == name {
 		return l, true

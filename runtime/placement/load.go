@@ -1,0 +1,254 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// LoadWeighted places shards by the processor time that they use. It relates each member's processors
+// in use to its Capacity, and compares the members with the mean of all.
+//
+// Shards begin to move when a member is above 1.2 of the mean, and go on until none is above 1.1. Each
+// move is the one, from a member above, that reduces the overload of the two members most: the sum of
+// the squares of the parts above the mean, and a quarter of the squares below it. A move that reduces
+// it by less than 0.002 is not made. So a steady load moves nothing, and a shard that is a member's
+// whole load stays.
+//
+// Loads are means with a half-life of three reports, 30 s. A shard does not move again for 5 min. In an
+// hour at most a tenth of a type's shards move, or one if that is more; above 1.5 of the mean more may.
+// A member with more than 0.9 of its GOMEMLIMIT gets none. While the busiest member uses less than a
+// twentieth of its capacity, or a member's reports have stopped, nothing moves.
+//
+// Shards without a home go to the member with the least load. Until a type's shards have been measured,
+// they go to the member with the fewest of them for its capacity.
+type LoadWeighted struct{}
+
+// Limits of LoadWeighted.
+const (
+	beginAbove  = 1.2 // of the mean
+	stopBelow   = 1.1
+	urgentAbove = 1.5 // the budget may be overdrawn
+	leastGain   = 0.002
+	fullMemory  = 0.9
+	idleBelow   = 0.05 // of the capacity
+	maxPlanned  = 8    // moves of one plan
+	maxSides    = 16   // members from which, and to which, one move is looked for
+)
+
+// A Balance is what a coordinator keeps of one type between two plans of [LoadWeighted].
+type Balance struct {
+	Moving bool    // a member has been above 1.2, and moves go on until none is above 1.1
+	Budget float64 // moves that may be made now; below 0 if it was overdrawn
+}
+
+// Hourly returns how many of n shards may move in an hour.
+func (LoadWeighted) Hourly(n int) float64 { return max(1, float64(n)/10) }
+
+// A LoadMove is a move of a [LoadWeighted] with its reason, as multiples of the mean load.
+type LoadMove struct {
+	Transfer
+	Home     transport.Address // of the shard
+	From, To float64           // the loads of its home and of Transfer.To before the move
+	After    float64           // the load of its home after the move
+	Left     float64           // the budget after the move
+}
+
+// String describes the move for people.
+func (m LoadMove) String() string {
+	return fmt.Sprintf("%s at %.2f, %s at %.2f of mean; makes %.2f", m.Home.Name, m.From, m.Transfer.To.Name, m.To, m.After)
+}
+
+// String implements [Strategy].
+func (LoadWeighted) String() string { return "load-weighted" }
+
+// share returns the part of its capacity that a member uses.
+func (l *Load) share() float64 { return l.Used / l.capacity() }
+
+// capacity returns a member's capacity. A member that does not say it counts as one processor.
+func (l *Load) capacity() float64 {
+	if l.Capacity <= 0 {
+		return 1
+	}
+	return l.Capacity
+}
+
+// Allocate implements [Strategy].
+func (LoadWeighted) Allocate(_ ShardID, homes []Load) transport.Address {
+	measured := slices.ContainsFunc(homes, func(l Load) bool { return l.OfType > 0 })
+	return slices.MinFunc(homes, func(a, b Load) int {
+		by := cmp.Compare(float64(a.Shards)/a.capacity(), float64(b.Shards)/b.capacity())
+		if measured {
+			full := cmp.Compare(btoi(a.Memory > fullMemory), btoi(b.Memory > fullMemory))
+			by = cmp.Or(full, cmp.Compare(a.share(), b.share()), by)
+		}
+		return cmp.Or(by, cmp.Compare(a.Total, b.Total), a.Node.Compare(b.Node))
+	}).Node
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Rebalance implements [Strategy]. It is Plan without a memory of earlier plans.
+func (w LoadWeighted) Rebalance(_ string, homes []Load, limit int) (all []Transfer) {
+	moves, _, _ := w.Plan(homes, Balance{Budget: float64(limit)}, limit)
+	for _, m := range moves {
+		all = append(all, m.Transfer)
+	}
+	return all
+}
+
+// Plan returns at most limit moves, and the Balance after them. If there are none, still says why.
+func (LoadWeighted) Plan(homes []Load, b Balance, limit int) (moves []LoadMove, after Balance, still string) {
+	used, capacity := 0.0, 0.0
+	for i := range homes {
+		used += homes[i].Used
+		capacity += homes[i].capacity()
+	}
+	if used <= 0 {
+		return nil, Balance{false, b.Budget}, "no load has been measured yet"
+	}
+	p := plan{homes: homes, mean: used / capacity, moved: map[uint32]bool{}, load: make([]float64, len(homes))}
+	for i := range homes {
+		p.load[i] = homes[i].share() / p.mean
+	}
+	for len(moves) < min(limit, maxPlanned) {
+		p.rank()
+		highest := p.high[0]
+		name, most, floor := homes[highest].Node.Name, p.load[highest], beginAbove
+		if b.Moving {
+			floor = stopBelow
+		}
+		switch {
+		case most < floor:
+			b.Moving = false
+			return moves, b, fmt.Sprintf("%s, the highest, is at %.2f of mean, and moves begin above %.1f", name, most, beginAbove)
+		case most*p.mean < idleBelow:
+			b.Moving = false
+			return moves, b, fmt.Sprintf("%s, the highest, is at %.2f of mean, but uses only %.1f%% of its capacity (moves begin from %.0f%% on)", name, most, 100*most*p.mean, 100*idleBelow)
+		case b.Budget < 1 && most < urgentAbove:
+			b.Moving = true
+			return moves, b, fmt.Sprintf("%s is at %.2f of mean, but the budget of moves for this hour is used up (above %.1f it may be overdrawn)", name, most, urgentAbove)
+		}
+		best, ok := p.best(floor)
+		if !ok {
+			b.Moving = false
+			if len(homes[highest].Movable) == 0 {
+				return moves, b, fmt.Sprintf("%s is at %.2f of mean, but none of its shards may move now (they have just come, or are pinned)", name, most)
+			}
+			return moves, b, fmt.Sprintf("%s is at %.2f of mean, but none of its %d shards that may move would make it better by enough (is one entity most of its load?)", name, most, len(homes[highest].Movable))
+		}
+		b.Moving = true
+		b.Budget--
+		moves = append(moves, p.take(best, b.Budget))
+	}
+	return moves, b, "as many shards move as may at once"
+}
+
+// A plan has the loads while moves are chosen.
+type plan struct {
+	homes []Load
+	mean  float64 // of the used parts of the capacities
+	load  []float64
+	moved map[uint32]bool
+	high  []int // the homes with the highest loads, the highest first; at most maxSides
+	low   []int // those with the lowest loads that may get shards, the lowest first; at most one more
+}
+
+// rank sets high and low. Among equals it prefers the first of homes, which are in order.
+func (p *plan) rank() {
+	p.high, p.low = p.high[:0], p.low[:0]
+	for i := range p.homes {
+		p.high = insert(p.high, i, maxSides, func(at int) bool { return p.load[at] < p.load[i] })
+		if p.homes[i].Memory <= fullMemory {
+			p.low = insert(p.low, i, maxSides+1, func(at int) bool { return p.load[at] > p.load[i] })
+		}
+	}
+}
+
+// insert adds i to the list, which has at most n, before the first one that is behind it.
+func insert(list []int, i, n int, behind func(at int) bool) []int {
+	at := len(list)
+	for at > 0 && behind(list[at-1]) {
+		at--
+	}
+	switch {
+	case at == n:
+		return list
+	case len(list) == n:
+		list = list[:n-1]
+	}
+	return slices.Insert(list, at, i)
+}
+
+type choice struct {
+	from, to, i int // i is the place in Movable
+	gain, cost  float64
+}
+
+// penalty is what a member's distance from the mean counts.
+func penalty(load float64) float64 {
+	d := load - 1
+	if d < 0 {
+		return d * d / 4
+	}
+	return d * d
+}
+
+// best returns the best move from the highest member that has one worth it.
+func (p *plan) best(floor float64) (best choice, ok bool) {
+	for _, from := range p.high {
+		if p.load[from] < floor {
+			break
+		}
+		best = choice{gain: leastGain}
+		l := &p.homes[from]
+		for i := range min(len(l.Movable), len(l.Costs)) {
+			if cost := float64(l.Costs[i]); cost > 0 && !p.moved[l.Movable[i]] {
+				p.target(&best, from, i, cost)
+			}
+		}
+		if best.cost > 0 {
+			return best, true
+		}
+	}
+	return best, false
+}
+
+// target improves best by the best member for a shard, of those with the least load.
+func (p *plan) target(best *choice, from, i int, cost float64) {
+	leaves := p.load[from] - cost/p.homes[from].capacity()/p.mean
+	for _, to := range p.low {
+		if to == from {
+			continue
+		}
+		comes := p.load[to] + cost/p.homes[to].capacity()/p.mean
+		if comes >= p.load[from] {
+			continue
+		}
+		gain := penalty(p.load[from]) + penalty(p.load[to]) - penalty(leaves) - penalty(comes)
+		if gain > best.gain {
+			*best = choice{from, to, i, gain, cost}
+		}
+	}
+}
+
+// take applies a choice to the loads.
+func (p *plan) take(c choice, left float64) LoadMove {
+	from, to := &p.homes[c.from], &p.homes[c.to]
+	m := LoadMove{
+		Transfer: Transfer{from.Movable[c.i], to.Node}, Home: from.Node,
+		From: p.load[c.from], To: p.load[c.to], Left: left,
+	}
+	p.load[c.from] -= c.cost / from.capacity() / p.mean
+	p.load[c.to] += c.cost / to.capacity() / p.mean
+	p.moved[m.Shard] = true
+	m.After = p.load[c.from]
+	return m
+}
