@@ -42,6 +42,7 @@ func newControlLoop(n *Node) *controlLoop {
 		Cluster: n.cfg.Cluster, Self: n.driver.Local, Lanes: n.cfg.Lanes,
 		Seeds: n.cfg.Seeds, SeedTimeout: n.cfg.Membership.SeedTimeout, JoinTimeout: n.cfg.Membership.JoinTimeout,
 		JoinByCommand: n.cfg.Membership.JoinByCommand, QuarantineAfter: n.cfg.Membership.QuarantineAfter,
+		Capacity: thousandths(n.driver.Load.Capacity()), Zone: n.cfg.Zone,
 	}, (*controlEnv)(c))
 	return c
 }

@@ -556,7 +556,8 @@ func (n *Node) tickClock() {
 		}
 		if measured += node.ClockTick; measured >= coordinator.LoadInterval {
 			measured = 0
-			n.driver.Load.Measure(n.driver.Lease.Now(), hosts)
+			load := reportOf(n.driver.Load.Measure(n.driver.Lease.Now(), hosts))
+			n.control.loop.Post(func() { n.control.member.ReportLoad(load) })
 		}
 		if n.driver.Clock.Add(1)%node.TicksASecond != 0 {
 			continue

@@ -1732,10 +1732,9 @@ func (x *CoordinatorPoolLoad) GetBusy() uint32 {
 // CoordinatorLoad is the processor time of a member and of its shards, in its last interval.
 type CoordinatorLoad struct {
 	state         protoimpl.MessageState   `protogen:"open.v1"`
-	Used          uint32                   `protobuf:"varint,1,opt,name=used,proto3" json:"used,omitempty"`     // thousandths of a processor
-	Other         uint32                   `protobuf:"varint,2,opt,name=other,proto3" json:"other,omitempty"`   // those of used that are not its shards'
-	Memory        uint32                   `protobuf:"varint,3,opt,name=memory,proto3" json:"memory,omitempty"` // thousandths of GOMEMLIMIT; 0: no limit
-	Kinds         []*CoordinatorShardLoads `protobuf:"bytes,4,rep,name=kinds,proto3" json:"kinds,omitempty"`
+	Other         uint32                   `protobuf:"varint,1,opt,name=other,proto3" json:"other,omitempty"`   // thousandths of a processor that it uses, but not its shards
+	Memory        uint32                   `protobuf:"varint,2,opt,name=memory,proto3" json:"memory,omitempty"` // thousandths of GOMEMLIMIT; 0: no limit
+	Kinds         []*CoordinatorShardLoads `protobuf:"bytes,3,rep,name=kinds,proto3" json:"kinds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1768,13 +1767,6 @@ func (x *CoordinatorLoad) ProtoReflect() protoreflect.Message {
 // Deprecated: Use CoordinatorLoad.ProtoReflect.Descriptor instead.
 func (*CoordinatorLoad) Descriptor() ([]byte, []int) {
 	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{18}
-}
-
-func (x *CoordinatorLoad) GetUsed() uint32 {
-	if x != nil {
-		return x.Used
-	}
-	return 0
 }
 
 func (x *CoordinatorLoad) GetOther() uint32 {
@@ -2787,12 +2779,11 @@ const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"\x13CoordinatorPoolLoad\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1c\n" +
 	"\tinstances\x18\x02 \x01(\rR\tinstances\x12\x12\n" +
-	"\x04busy\x18\x03 \x01(\rR\x04busy\"\x8f\x01\n" +
-	"\x0fCoordinatorLoad\x12\x12\n" +
-	"\x04used\x18\x01 \x01(\rR\x04used\x12\x14\n" +
-	"\x05other\x18\x02 \x01(\rR\x05other\x12\x16\n" +
-	"\x06memory\x18\x03 \x01(\rR\x06memory\x12:\n" +
-	"\x05kinds\x18\x04 \x03(\v2$.shardgen.wire.CoordinatorShardLoadsR\x05kinds\"Y\n" +
+	"\x04busy\x18\x03 \x01(\rR\x04busy\"{\n" +
+	"\x0fCoordinatorLoad\x12\x14\n" +
+	"\x05other\x18\x01 \x01(\rR\x05other\x12\x16\n" +
+	"\x06memory\x18\x02 \x01(\rR\x06memory\x12:\n" +
+	"\x05kinds\x18\x03 \x03(\v2$.shardgen.wire.CoordinatorShardLoadsR\x05kinds\"Y\n" +
 	"\x15CoordinatorShardLoads\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
 	"\x06shards\x18\x02 \x03(\rR\x06shards\x12\x14\n" +

@@ -73,6 +73,8 @@ func Encode(m Message) ([]byte, error) {
 		w.Body = &wire.CoordinatorMessage_PinsKept{PinsKept: &wire.CoordinatorKeepPins{Term: termToWire(m.Term), Pins: pinsToWire(Pins{Type: m.Type, Seq: m.Seq})}}
 	case PoolLoad:
 		w.Body = &wire.CoordinatorMessage_PoolLoad{PoolLoad: &wire.CoordinatorPoolLoad{Kind: m.Type, Instances: m.Instances, Busy: m.Busy}}
+	case MemberLoad:
+		w.Body = &wire.CoordinatorMessage_Load{Load: loadToWire(m)}
 	case Balance:
 		w.Body = &wire.CoordinatorMessage_Balance{Balance: &wire.CoordinatorBalance{Id: m.ID, Want: uint32(m.Want), By: m.By}}
 	case Balanced:
@@ -174,6 +176,8 @@ func fromWire(w *wire.CoordinatorMessage) (Message, error) {
 			r.fail("the load of a pool: %d instances are busy for %d thousandths", l.Instances, l.Busy)
 		}
 		m = l
+	case *wire.CoordinatorMessage_Load:
+		m = r.load(b.Load)
 	case *wire.CoordinatorMessage_Balance:
 		m = r.balance(b.Balance)
 	case *wire.CoordinatorMessage_Balanced:
@@ -373,7 +377,15 @@ func (r *reader) inspected(w *wire.CoordinatorInspected) Inspected {
 }
 
 func (r *reader) register(w *wire.CoordinatorRegister) Register {
-	m := Register{Term: r.term(w.GetTerm()), Node: r.address(w.GetNode()), Seq: w.GetSeq()}
+	m := Register{Term: r.term(w.GetTerm()), Node: r.address(w.GetNode()), Seq: w.GetSeq(), Capacity: w.GetCapacity(), Zone: w.GetZone()}
+	if m.Capacity > MaxCapacity {
+		r.fail("a capacity of %d thousandths of a processor: want at most %d", m.Capacity, MaxCapacity)
+	}
+	if m.Zone != "" {
+		if err := transport.CheckName("zone", m.Zone); err != nil {
+			r.fail("%w", err)
+		}
+	}
 	for _, k := range w.GetKinds() {
 		m.Types = append(m.Types, TypeInfo{
 			Name: r.kind(k.GetName()), Package: k.GetPackage(), Shards: k.GetShards(), HashName: k.GetHashName(), Hosts: k.GetHosts(),
@@ -473,7 +485,7 @@ func (r *reader) runs(entries []placement.Entry, w *wire.CoordinatorRuns, homes 
 
 // registerToWire groups shards by type, state and peer. Most are active, and take three bytes.
 func registerToWire(m Register) *wire.CoordinatorRegister {
-	w := &wire.CoordinatorRegister{Term: termToWire(m.Term), Node: addressToWire(m.Node), Seq: m.Seq}
+	w := &wire.CoordinatorRegister{Term: termToWire(m.Term), Node: addressToWire(m.Node), Seq: m.Seq, Capacity: m.Capacity, Zone: m.Zone}
 	for _, k := range m.Types {
 		w.Kinds = append(w.Kinds, &wire.CoordinatorKind{
 			Name: k.Name, Package: k.Package, Shards: k.Shards, HashName: k.HashName, Hosts: k.Hosts,
@@ -583,4 +595,44 @@ func inspectedToWire(m Inspected) *wire.CoordinatorInspected {
 		group.Waiting = append(group.Waiting, h.Waiting)
 	}
 	return w
+}
+
+// loadToWire groups shards by type. In order, each takes two or three bytes.
+func loadToWire(m MemberLoad) *wire.CoordinatorLoad {
+	w := &wire.CoordinatorLoad{Other: m.Other, Memory: m.Memory}
+	var group *wire.CoordinatorShardLoads
+	last := placement.ShardID{}
+	for _, s := range m.Shards {
+		if group == nil || s.Kind != last.Kind || s.Shard <= last.Shard {
+			group, last = &wire.CoordinatorShardLoads{Kind: s.Kind}, placement.ShardID{}
+			w.Kinds = append(w.Kinds, group)
+		}
+		group.Shards = append(group.Shards, s.Shard-last.Shard)
+		group.Loads = append(group.Loads, byte(s.Level))
+		last = s.ShardID
+	}
+	return w
+}
+
+func (r *reader) load(w *wire.CoordinatorLoad) MemberLoad {
+	m := MemberLoad{Other: w.GetOther(), Memory: w.GetMemory()}
+	if m.Other > MaxCapacity {
+		r.fail("a load of %d thousandths of a processor: want at most %d", m.Other, MaxCapacity)
+	}
+	for _, g := range w.GetKinds() {
+		if len(g.GetLoads()) != len(g.GetShards()) || len(m.Shards)+len(g.GetShards()) > MaxReportedShards {
+			r.fail("loads of %q: columns of different lengths, or more than %d shards", g.GetKind(), MaxReportedShards)
+			return m
+		}
+		kind, last := r.kind(g.GetKind()), uint64(0)
+		for i, skip := range g.GetShards() {
+			last += uint64(skip)
+			m.Shards = append(m.Shards, ShardLoad{r.shard(kind, last), LoadLevel(g.GetLoads()[i])})
+			if r.err != nil || skip == 0 {
+				r.fail("loads of %q: a shard twice", kind)
+				return m
+			}
+		}
+	}
+	return m
 }

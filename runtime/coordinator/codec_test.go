@@ -64,6 +64,9 @@ func samples() []Message {
 		Inspected{19, []InspectedShard{{id, Active, 7, 5, 1}, {placement.ShardID{Kind: "Stock", Shard: 1}, Prepared, 0, 0, 0}}},
 		SetPins{17, "Cart", []Pin{{300, "b"}, {301, ""}}, nil},
 		PoolLoad{"Resizer", 3, 1500},
+		MemberLoad{},
+		MemberLoad{12, 900, []ShardLoad{{placement.ShardID{Kind: "Cart", Shard: 256}, 0}, {placement.ShardID{Kind: "Cart", Shard: 258}, 255}, {placement.ShardID{Kind: "Stock", Shard: 1}, 7}}},
+		Register{Term: term, Node: b, Seq: 2, Capacity: 2500, Zone: "b"},
 		SetPins{18, "Resizer", nil, new(uint32(0))},
 		MoveBegin{term, id, transport.Address{}, e, e + 1},
 		PinsSet{term, 17, "why not"},
@@ -138,6 +141,20 @@ func TestDecodeRefuses(t *testing.T) {
 		"no name":            {Format: 1, Body: &wire.CoordinatorMessage_Balance{Balance: &wire.CoordinatorBalance{Id: 1, Want: 1, By: "a.b"}}},
 		"no such request":    {Format: 1, Body: &wire.CoordinatorMessage_Balance{Balance: &wire.CoordinatorBalance{Id: 1, Want: 4, By: "a"}}},
 		"a pause of no name": {Format: 1, Body: &wire.CoordinatorMessage_Paused{Paused: &wire.CoordinatorPaused{Term: term, Pause: &wire.CoordinatorPause{Seq: 1, By: "a>"}}}},
+		"a capacity beyond": {Format: 1, Body: &wire.CoordinatorMessage_Register{Register: &wire.CoordinatorRegister{
+			Term: term, Node: &wire.PlacementAddress{Name: "a"}, Seq: 1, Capacity: MaxCapacity + 1,
+		}}},
+		"no zone's name": {Format: 1, Body: &wire.CoordinatorMessage_Register{Register: &wire.CoordinatorRegister{
+			Term: term, Node: &wire.PlacementAddress{Name: "a"}, Seq: 1, Zone: "a b",
+		}}},
+		"a load beyond":    {Format: 1, Body: &wire.CoordinatorMessage_Load{Load: &wire.CoordinatorLoad{Other: MaxCapacity + 1}}},
+		"columns of loads": {Format: 1, Body: &wire.CoordinatorMessage_Load{Load: &wire.CoordinatorLoad{Kinds: []*wire.CoordinatorShardLoads{{Kind: "Cart", Shards: []uint32{256}}}}}},
+		"a load twice": {Format: 1, Body: &wire.CoordinatorMessage_Load{Load: &wire.CoordinatorLoad{Kinds: []*wire.CoordinatorShardLoads{
+			{Kind: "Cart", Shards: []uint32{256, 0}, Loads: []byte{1, 1}},
+		}}}},
+		"too many loads": {Format: 1, Body: &wire.CoordinatorMessage_Load{Load: &wire.CoordinatorLoad{Kinds: []*wire.CoordinatorShardLoads{
+			{Kind: "Cart", Shards: slices.Repeat([]uint32{1}, MaxReportedShards+1), Loads: make([]byte, MaxReportedShards+1)},
+		}}}},
 		"columns of pins": {Format: 1, Body: &wire.CoordinatorMessage_SetPins{SetPins: &wire.CoordinatorSetPins{
 			Id: 1, Pins: &wire.CoordinatorPins{Kind: "Cart", Seq: 1, Nodes: []string{"a"}, Shards: []int32{3}, Homes: []uint32{1, 1}},
 		}}},

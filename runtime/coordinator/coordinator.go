@@ -92,7 +92,7 @@ const leaveRest = time.Second
 // maxAsked bounds the asked-for types that no member has registered.
 const maxAsked = 1024
 
-// maxShards bounds the shards of all types. Each costs about 120 bytes of memory.
+// maxShards bounds the shards of all types. Each costs about 150 bytes of memory.
 const maxShards = 1 << 20
 
 // An Input of a [Coordinator] is a [View], a [Receive] or a [Tick].
@@ -188,11 +188,11 @@ type Coordinator struct {
 	moves []*move // in the order of their begin
 
 	// plan.go
-	loadAt  time.Time                 // when to look at the load of pools; zero means that there is no pool yet
-	planAt  time.Time                 // when the first resting shard may move again; zero means none rests
-	totals  map[transport.Address]int // each node's shards, while a plan is made
-	refused string                    // why balance was refused last, to say it once
-	last    transport.Address         // the member that got an instance of a pool last
+	loadAt  time.Time         // when to look at loads; zero means that no type needs that yet
+	planAt  time.Time         // when the first resting shard may move again; zero means none rests
+	loaded  bool              // a load was reported since the last round
+	refused string            // why balance was refused last, to say it once
+	last    transport.Address // the member that got an instance of a pool last
 }
 
 // checkedPerStep bounds the cost of assertions: with n shards, Step calls Check every
@@ -361,6 +361,8 @@ func (c *Coordinator) onReceive(from transport.Address, m Message) {
 		c.onRegister(from, m)
 	case PoolLoad:
 		c.onPoolLoad(from, m)
+	case MemberLoad:
+		c.onMemberLoad(from, m)
 	case MoveStatus:
 		c.onMoveStatus(from, m)
 	case MoveDone:
@@ -415,6 +417,9 @@ func (c *Coordinator) Check() error {
 			}
 			if !s.home.IsZero() && !c.alive(s.home) {
 				fail(3, "the home of %v is %v, which is gone", s.id, s.home)
+			}
+			if s.at != c.members[s.home] {
+				fail(3, "%v is at %v, and its member is another one", s.id, s.home)
 			}
 			if s.move != nil {
 				onShards++

@@ -153,6 +153,7 @@ func (c *Coordinator) explain(id placement.ShardID) (text string, since time.Tim
 			b.WriteString(", and the view has not converged" + c.unreachable())
 		}
 	}
+	b.WriteString(c.stays(k, s))
 	if k.isPool() {
 		fmt.Fprintf(&b, "; the pool has %s", c.sizeOf(k))
 	}

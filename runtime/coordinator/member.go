@@ -19,6 +19,18 @@ type member struct {
 	hosts    map[string]bool
 	pools    map[string]string          // what its pools must survive, by type
 	kept     map[string]placement.Epoch // the latest pins that it keeps, by type; "" is the pause
+	load     load
+
+	// plan.go: while a plan is made.
+	total int     // shards that it will have
+	used  float64 // processors that they use
+	slot  int     // its place among the homes of a type, from 0; -1: it is none
+}
+
+// add counts shards that come, or go, with the processors that they use.
+func (m *member) add(shards int, processors float64) {
+	m.total += shards
+	m.used += processors
 }
 
 func (m *member) alive() bool { return m.present && m.Status != membership.Down }
@@ -28,6 +40,12 @@ func (m *member) awaited() bool { return m.alive() && m.Hosts && m.register == n
 func (m *member) up() bool { return m.present && m.Status == membership.Up }
 
 func (m *member) home(kind string) bool { return m.up() && !m.Unreachable && m.hosts[kind] }
+
+// empties reports whether the member is to give its shards of the type away: it leaves, or does not
+// host the type.
+func (m *member) empties(kind string) bool {
+	return m.alive() && !m.Unreachable && (m.Status != membership.Up || !m.hosts[kind])
+}
 
 // knows reports whether the member hosts the type or still holds shards of it.
 func (m *member) knows(kind string) bool {

@@ -115,6 +115,10 @@ type Register struct {
 	Shards []HeldShard
 	Pins   []Pins // the pins that it keeps, one for each type that has any
 	Pause  Pause  // that it keeps
+	// Capacity is the thousandths of a processor that the member may use, at most MaxCapacity; 0 means
+	// that it does not say. Zone is where it is, or "".
+	Capacity uint32
+	Zone     string
 }
 
 // Registered answers [Register] with the same Seq.
@@ -331,6 +335,7 @@ func (m Explained) term() placement.Term     { return m.Term }
 
 func (Explain) term() placement.Term      { return placement.Term{} }
 func (PoolLoad) term() placement.Term     { return placement.Term{} }
+func (MemberLoad) term() placement.Term   { return placement.Term{} }
 func (Inspect) term() placement.Term      { return placement.Term{} }
 func (Inspected) term() placement.Term    { return placement.Term{} }
 func (SetPins) term() placement.Term      { return placement.Term{} }

@@ -66,6 +66,7 @@ type move struct {
 	reason   string    // why the old home gave up
 	resendAt time.Time
 	began    time.Time // as this coordinator knows
+	by       string    // why it was chosen; "" means as the type's strategy does
 }
 
 func (m *move) become(p phase) {
@@ -95,11 +96,14 @@ func (c *Coordinator) countOf(kind string) int {
 	return n
 }
 
-func (c *Coordinator) begin(s *shard, to transport.Address, why cause) {
-	m := &move{shard: s, from: s.home, to: to, epoch: c.nextEpoch(s), cause: why, phase: moving, resendAt: c.now, began: c.now}
+func (c *Coordinator) begin(s *shard, to transport.Address, why cause) { c.beginBy(s, to, why, "") }
+
+// beginBy is begin with the reason of the move, for people.
+func (c *Coordinator) beginBy(s *shard, to transport.Address, why cause, by string) {
+	m := &move{shard: s, from: s.home, to: to, epoch: c.nextEpoch(s), cause: why, phase: moving, resendAt: c.now, began: c.now, by: by}
 	s.move = m
 	c.moves = append(c.moves, m)
-	c.event(Event{What: MoveStarted, Shard: s.id, Node: m.from, Peer: to, Epoch: m.epoch})
+	c.event(Event{What: MoveStarted, Shard: s.id, Node: m.from, Peer: to, Epoch: m.epoch, Reason: by})
 }
 
 func (c *Coordinator) end(m *move) {
@@ -113,7 +117,7 @@ func (c *Coordinator) commit(m *move) {
 	c.end(m)
 	c.set(m.shard, m.to, m.epoch)
 	m.shard.why = fmt.Sprintf("it moved there from %s, %s", m.from.Name, c.causeOf(m))
-	c.event(Event{What: MoveCommitted, Shard: m.shard.id, Node: m.from, Peer: m.to, Epoch: m.epoch})
+	c.event(Event{What: MoveCommitted, Shard: m.shard.id, Node: m.from, Peer: m.to, Epoch: m.epoch, Reason: m.by})
 }
 
 // resume lets the old home keep the shard, under an epoch above the move's: the move's messages are
@@ -280,6 +284,8 @@ func (c *Coordinator) onMoveCancelled(from transport.Address, r MoveCancelled) {
 func (c *Coordinator) causeOf(m *move) string {
 	k := c.types[m.shard.id.Kind]
 	switch {
+	case m.by != "":
+		return m.by
 	case m.cause == retiring:
 		return "for the pool became smaller"
 	case m.cause == leaving:

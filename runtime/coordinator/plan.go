@@ -64,7 +64,7 @@ func (c *Coordinator) whyNot(k *entityType) string {
 func (c *Coordinator) allocate() {
 	for _, name := range c.names {
 		k := c.types[name]
-		if !k.wanted || k.homeless() == 0 || c.whyNot(k) != "" {
+		if !k.wanted || k.lacks == 0 || c.whyNot(k) != "" {
 			continue
 		}
 		homes, _ := c.homes(k)
@@ -96,7 +96,10 @@ func (c *Coordinator) choose(id placement.ShardID, homes []placement.Load) trans
 		if homes[i].Node == to {
 			homes[i].Shards++
 			homes[i].Total++
-			c.totals[to]++
+			use := max(k.costOf(c.shard(id)), k.mean/2) // idle shards should not all go to one member
+			homes[i].Used += use
+			homes[i].OfType += use
+			c.members[to].add(1, use)
 			if k.isPool() {
 				c.last = to
 			}
@@ -113,13 +116,16 @@ func (c *Coordinator) emptyLeaving() {
 	free := c.config.MaxLeaveMoves - c.count(leaving)
 	for _, name := range c.names {
 		k := c.types[name]
+		if !slices.ContainsFunc(c.order, func(a transport.Address) bool { return c.members[a].empties(name) }) {
+			continue
+		}
 		var homes []placement.Load
 		for i := range k.shards {
 			s := &k.shards[i]
 			if free <= 0 {
 				return
 			}
-			if !c.mustGo(s) || !k.keeps(s) {
+			if s.at == nil || !c.mustGo(s) || !k.keeps(s) {
 				continue
 			}
 			if homes == nil {
@@ -137,11 +143,7 @@ func (c *Coordinator) emptyLeaving() {
 
 // mustGo reports whether the shard should leave its live home.
 func (c *Coordinator) mustGo(s *shard) bool {
-	m := c.members[s.home]
-	if m == nil || !m.alive() || m.Unreachable || s.move != nil || c.now.Before(s.rest) {
-		return false
-	}
-	return m.Status != membership.Up || !m.hosts[s.id.Kind]
+	return s.at != nil && s.move == nil && !c.now.Before(s.rest) && s.at.empties(s.id.Kind)
 }
 
 // rebalance moves shards to members with few. All members must agree on the view: the coordinator
@@ -160,7 +162,12 @@ func (c *Coordinator) rebalance() {
 		}
 		transfers := fulfil(moves, homes, free)
 		pinned := len(transfers)
-		if pinned < free && !c.pause.On {
+		var why []string // of the others
+		if w, ok := c.place(k).(placement.LoadWeighted); ok && pinned < free && !c.pause.On {
+			var moves []placement.Transfer
+			moves, why = c.planByLoad(k, w, homes, free-pinned)
+			transfers = append(transfers, moves...)
+		} else if pinned < free && !c.pause.On {
 			transfers = append(transfers, c.place(k).Rebalance(name, homes, free-pinned)...)
 		}
 		if len(transfers) > 0 && !c.view.Converged {
@@ -173,9 +180,14 @@ func (c *Coordinator) rebalance() {
 				c.event(Event{What: StrategyRefused, Shard: id, Node: t.To, Reason: "not a move that can be made"})
 				continue
 			}
-			c.totals[c.shard(id).home]--
-			c.totals[t.To]++
-			c.begin(c.shard(id), t.To, balancing)
+			s := c.shard(id)
+			s.at.add(-1, -k.costOf(s))
+			c.members[t.To].add(1, k.costOf(s))
+			by := ""
+			if i >= pinned && why != nil {
+				by = "by load: " + why[i-pinned]
+			}
+			c.beginBy(s, t.To, balancing, by)
 			free--
 			begun++
 		}
@@ -227,31 +239,56 @@ func (c *Coordinator) moveLimit(k *entityType) int {
 // homes returns the members that may get shards of the type, with loads, by address. moves are
 // required by pins, by present home.
 func (c *Coordinator) homes(k *entityType) (loads []placement.Load, moves []pinMove) {
-	at := map[transport.Address]int{}
+	_, rests := k.place.(placement.LoadWeighted)
+	loads = make([]placement.Load, 0, len(c.order))
 	for _, a := range c.order {
-		if c.members[a].home(k.info.Name) {
-			at[a] = len(loads)
-			loads = append(loads, placement.Load{Node: a, Total: c.totals[a]})
+		m := c.members[a]
+		if m.slot = -1; !m.home(k.info.Name) {
+			continue
 		}
+		m.slot = len(loads)
+		l := placement.Load{Node: a, Total: m.total, Used: m.load.mean + m.used, Memory: m.load.memory}
+		if m.register != nil {
+			l.Capacity, l.Zone = float64(m.register.Capacity)/1000, m.register.Zone
+		}
+		loads = append(loads, l)
 	}
 	if len(loads) == 0 {
 		return nil, nil
 	}
-	movesFrom := make([][]pinMove, len(loads))
-	for i := range k.kept() {
-		s := &k.shards[i]
-		l, ok := at[s.goesTo()]
-		if !ok {
+	movesFrom, kept := make([][]pinMove, len(loads)), k.kept()
+	slots, costs := make([]int32, len(kept)), make([]float32, len(kept)) // of the shards that may move; -1: it may not
+	for i := range kept {
+		s := &kept[i]
+		slots[i], costs[i] = -1, float32(k.costOf(s))
+		m := c.goesTo(s)
+		if m == nil || m.slot < 0 {
 			continue
 		}
-		loads[l].Shards++
+		l := &loads[m.slot]
+		l.Shards++
+		l.OfType += float64(costs[i])
 		if s.move != nil || c.now.Before(s.rest) {
 			continue
 		}
 		if to, pinned := k.pinned(s.id.Shard, loads); !pinned {
-			loads[l].Movable = append(loads[l].Movable, s.id.Shard)
-		} else if to != loads[l].Node {
-			movesFrom[l] = append(movesFrom[l], pinMove{loads[l].Node, placement.Transfer{Shard: s.id.Shard, To: to}})
+			if !rests || s.since.IsZero() || !c.now.Before(s.since.Add(loadRest)) {
+				slots[i] = int32(m.slot)
+			}
+		} else if to != l.Node {
+			movesFrom[m.slot] = append(movesFrom[m.slot], pinMove{l.Node, placement.Transfer{Shard: s.id.Shard, To: to}})
+		}
+	}
+	// One slice has the Movable of all members, and one their Costs.
+	allMovable, allCosts, next := make([]uint32, len(kept)), make([]float32, len(kept)), 0
+	for i := range loads {
+		l, end := &loads[i], next+loads[i].Shards
+		l.Movable, l.Costs, next = allMovable[next:next:end], allCosts[next:next:end], end
+	}
+	for i, slot := range slots {
+		if slot >= 0 {
+			l := &loads[slot]
+			l.Movable, l.Costs = append(l.Movable, k.info.Shards+uint32(i)), append(l.Costs, costs[i])
 		}
 	}
 	return loads, slices.Concat(movesFrom...)
@@ -279,13 +316,30 @@ func fulfil(moves []pinMove, homes []placement.Load, limit int) (transfers []pla
 	return transfers
 }
 
+// countTotals counts the shards of each member, and adds up what they use. It also counts the shards
+// without a home.
 func (c *Coordinator) countTotals() {
-	c.totals = map[transport.Address]int{}
+	for _, a := range c.order {
+		c.members[a].total, c.members[a].used = 0, 0
+	}
 	for _, name := range c.names {
-		for i := range c.types[name].shards {
-			if to := c.types[name].shards[i].goesTo(); !to.IsZero() {
-				c.totals[to]++
+		k := c.types[name]
+		k.lacks = 0
+		for i := range k.shards {
+			s := &k.shards[i]
+			if m := c.goesTo(s); m != nil {
+				m.add(1, k.costOf(s))
+			} else if s.at == nil && k.keeps(s) {
+				k.lacks++
 			}
 		}
 	}
+}
+
+// goesTo returns the member that will have the shard when its move has ended, or nil.
+func (c *Coordinator) goesTo(s *shard) *member {
+	if s.move != nil {
+		return c.members[s.move.to]
+	}
+	return s.at
 }

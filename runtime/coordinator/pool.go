@@ -80,8 +80,11 @@ func (k *entityType) keeps(s *shard) bool {
 func (c *Coordinator) sizePools() {
 	for _, name := range c.names {
 		k := c.types[name]
+		if !k.isPool() {
+			continue
+		}
 		nodes := len(c.hostsOf(name))
-		if !k.isPool() || nodes == 0 {
+		if nodes == 0 {
 			continue
 		}
 		if k.load.want == 0 { // this coordinator goes on with what there is

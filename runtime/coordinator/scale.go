@@ -17,8 +17,8 @@ type PoolLoad struct {
 	Busy      uint32 // thousandths of the time in which they ran a turn, summed over the instances; at most 1000 for each
 }
 
-// LoadInterval is the interval at which members send a [PoolLoad], and at which the coordinator looks
-// at them.
+// LoadInterval is the interval at which members send a [PoolLoad] and a [MemberLoad], and at which the
+// coordinator looks at them.
 const LoadInterval = 10 * time.Second
 
 // A pool's number of instances follows their busy share u, the mean of loadMean rounds. Above loadHigh
@@ -130,11 +130,11 @@ func (c *Coordinator) onPoolLoad(from transport.Address, l PoolLoad) {
 	}
 }
 
-// weigh looks at the loads of all pools, every LoadInterval.
+// weigh looks at the loads of all pools, members and shards, every LoadInterval.
 func (c *Coordinator) weigh() {
-	pools := slices.ContainsFunc(c.names, func(name string) bool { return c.types[name].isPool() })
+	needed := slices.ContainsFunc(c.names, func(name string) bool { return c.types[name].isPool() || c.types[name].byLoad() })
 	switch {
-	case !pools || !c.loadAt.IsZero() && c.now.Before(c.loadAt):
+	case !needed || !c.loadAt.IsZero() && c.now.Before(c.loadAt):
 		return
 	case c.loadAt.IsZero():
 		c.loadAt = c.now.Add(LoadInterval)
@@ -146,6 +146,7 @@ func (c *Coordinator) weigh() {
 			c.plan = true
 		}
 	}
+	c.addUp()
 }
 
 // Wanted returns how many instances each pool should have, by its type, also if its members have no

@@ -30,7 +30,7 @@ func (c *Coordinator) set(s *shard, home transport.Address, e placement.Epoch) {
 	if s.home != home {
 		s.since = c.now
 	}
-	s.home, s.epoch, s.last = home, e, max(s.last, e)
+	s.home, s.at, s.epoch, s.last = home, c.members[home], e, max(s.last, e)
 	c.changed = append(c.changed, s.id)
 }
 

@@ -21,16 +21,29 @@ type entityType struct {
 	count  int     // of a pool: its instances
 	wants  int     // of a pool: the instances that it would have if its members had room for them
 	load   scaling // of a pool
+	lacks  int     // its shards without a home, while a plan is made
+	// load.go: of a type that is placed by load.
+	mean    float64 // processors that a measured shard uses
+	balance placement.Balance
+	still   string // why no more shards move by load, for people
 }
 
+// The fields that each plan reads are together.
 type shard struct {
 	id    placement.ShardID
 	home  transport.Address // zero: none
 	epoch placement.Epoch   // of the table's entry; 0 means never in a table
 	last  placement.Epoch   // the highest ever heard of or given out
-	move  *move
+	why   string            // the reason for which it is there, for people
+
+	at   *member // the home; nil: none
+	move *move
+	// load.go: what it uses.
+	cost     float32 // processors, a mean; see costOf
+	reported uint16  // one more than its last reported LoadLevel; 0 means none
+	measured bool    // cost counts
+
 	rest  time.Time // not moved before
-	why   string    // the reason for which it is there, for people
 	since time.Time // when it came there; zero means before this term
 }
 
@@ -47,6 +60,9 @@ func (k *entityType) homeless() int {
 func (t TypeInfo) isPool() bool { return t.Pool != Pool{} }
 
 func (k *entityType) pinned(shard uint32, homes []placement.Load) (transport.Address, bool) {
+	if len(k.pins.Pins) == 0 {
+		return transport.Address{}, false
+	}
 	name := k.pins.at(shard)
 	if name == "" {
 		return transport.Address{}, false
@@ -77,6 +93,7 @@ func (c *Coordinator) shard(id placement.ShardID) *shard {
 
 func (c *Coordinator) addType(info TypeInfo) *entityType {
 	k := &entityType{info: info, shards: make([]shard, info.Shards), wanted: c.asked[info.Name]}
+	k.balance.Budget = max(1, savedFirst*placement.LoadWeighted{}.Hourly(len(k.shards)))
 	for i := range k.shards {
 		k.shards[i].id = placement.ShardID{Kind: info.Name, Shard: info.Shards + uint32(i)}
 	}

@@ -190,6 +190,9 @@ type Config struct {
 	SeedTimeout, JoinTimeout time.Duration
 	JoinByCommand            bool
 	QuarantineAfter          time.Duration
+	// Capacity and Zone are as in coordinator.Register.
+	Capacity uint32
+	Zone     string
 }
 
 // A Setup has the parts of a Member. They are known when all types are declared.

@@ -32,7 +32,7 @@ func (f *tableFollower) message(from transport.Peer, msg coordinator.Message) {
 		m.answered(msg.ID, from.Address, msg)
 		return
 	case coordinator.Register, coordinator.Ask, coordinator.TableRequest, coordinator.SetPins, coordinator.PinsKept, coordinator.Explain, coordinator.MoveStatus,
-		coordinator.Balance, coordinator.PoolLoad, coordinator.PauseKept, coordinator.MoveDone, coordinator.MoveAborted, coordinator.MoveCancelled:
+		coordinator.Balance, coordinator.PoolLoad, coordinator.MemberLoad, coordinator.PauseKept, coordinator.MoveDone, coordinator.MoveAborted, coordinator.MoveCancelled:
 		if from.Client {
 			m.gateway.placement(from, msg)
 		} else if m.seat.core != nil {
@@ -75,7 +75,9 @@ func (f *tableFollower) step(from transport.Address, msg coordinator.Message) bo
 	}
 	if out.Register {
 		kinds, held := m.env.Inventory()
-		m.SendPlacement(transport.Peer{Address: out.Coordinator}, f.core.Register(m.self.Address, kinds, held))
+		r := f.core.Register(m.self.Address, kinds, held)
+		r.Capacity, r.Zone = m.cfg.Capacity, m.cfg.Zone
+		m.SendPlacement(transport.Peer{Address: out.Coordinator}, r)
 	}
 	for _, msg := range out.Send {
 		m.SendPlacement(transport.Peer{Address: out.Coordinator}, msg)

@@ -33,6 +33,7 @@ type Member struct {
 	seat     seat
 	follower tableFollower
 	reports  reports
+	loads    loads
 	gateway  gateway
 	seeds    seeds
 	singles  *singlehost.Set

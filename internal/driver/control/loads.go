@@ -1,0 +1,50 @@
+package control
+
+import (
+	"github.com/shardgen/shardgen/runtime/coordinator"
+	"github.com/shardgen/shardgen/runtime/placement"
+)
+
+// fullEvery is how often a load report has all shards: a report that was lost is not sent again.
+const fullEvery = 10
+
+// loads are what this member has told the coordinator of its shards' loads.
+type loads struct {
+	term  placement.Term // of the table at the last report
+	round int            // of the reports in this term
+	told  map[placement.ShardID]coordinator.LoadLevel
+}
+
+// ReportLoad reports the load of this member, on the loop. l has all shards that the member holds, in
+// order of type and number. Before the first table of a term the coordinator knows no homes, and gets
+// no report.
+func (m *Member) ReportLoad(l coordinator.MemberLoad) {
+	if t := m.follower.table; t != nil {
+		for _, r := range m.loads.report(t.Version().Term, l) {
+			m.ToCoordinator(r)
+		}
+	}
+}
+
+// report returns what to send: shards whose levels have not changed are left out of most reports.
+func (r *loads) report(term placement.Term, l coordinator.MemberLoad) (all []coordinator.MemberLoad) {
+	if r.term != term {
+		*r = loads{term: term}
+	}
+	full, told := r.round%fullEvery == 0, map[placement.ShardID]coordinator.LoadLevel{}
+	r.round++
+	changed := l.Shards[:0:0]
+	for _, s := range l.Shards {
+		told[s.ShardID] = s.Level
+		if was, ok := r.told[s.ShardID]; full || !ok || was != s.Level {
+			changed = append(changed, s)
+		}
+	}
+	r.told = told
+	for more := true; more; more = len(changed) > 0 {
+		n := min(len(changed), coordinator.MaxReportedShards)
+		all = append(all, coordinator.MemberLoad{Other: l.Other, Memory: l.Memory, Shards: changed[:n]})
+		changed = changed[n:]
+	}
+	return all
+}

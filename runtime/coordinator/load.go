@@ -1,0 +1,200 @@
+package coordinator
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A MemberLoad reports the processor time of a member and of its shards in its last interval. Each
+// member that hosts types sends it every 10 s, with the shards whose [LoadLevel] has changed. The first
+// report in a term, and then each tenth, has all shards that the member holds. A lost one is not sent
+// again.
+type MemberLoad struct {
+	Other  uint32 // thousandths of a processor that the process uses, but not its shards; at most MaxCapacity
+	Memory uint32 // thousandths of GOMEMLIMIT; 0 means no limit
+	Shards []ShardLoad
+}
+
+// A ShardLoad is the processor time of one shard.
+type ShardLoad struct {
+	placement.ShardID
+	Level LoadLevel
+}
+
+// A LoadLevel is a number of processors in steps of 19 %: 0 is none, and n is 2^((n-1)/4) millionths
+// of a processor.
+type LoadLevel uint8
+
+const (
+	loadUnit  = 1e-6
+	loadSteps = 4 // for each doubling
+)
+
+// LevelOf returns the level nearest to a number of processors.
+func LevelOf(processors float64) LoadLevel {
+	if processors < loadUnit/2 {
+		return 0
+	}
+	return LoadLevel(min(255, max(1, 1+math.Round(loadSteps*math.Log2(processors/loadUnit)))))
+}
+
+// Processors returns the number of processors.
+func (l LoadLevel) Processors() float64 {
+	if l == 0 {
+		return 0
+	}
+	return loadUnit * math.Exp2(float64(l-1)/loadSteps)
+}
+
+// MaxReportedShards bounds the shards of a [MemberLoad], to about 64 KiB. A member with more shards
+// sends several.
+const MaxReportedShards = 16_384
+
+// MaxCapacity bounds the capacity of a member, in thousandths of a processor.
+const MaxCapacity = 10_000_000
+
+const (
+	// loadFresh is the part of a report in the mean. Half of a mean is older than three reports.
+	loadFresh = 0.2063
+	// loadSilent is how many intervals without a report stop moves by load.
+	loadSilent = 3
+	// loadRest is how long a shard stays at a home that it got.
+	loadRest = 5 * time.Minute
+	// loadsAnHour is the number of intervals in an hour.
+	loadsAnHour = time.Hour / LoadInterval
+	// savedFirst is the part of an hour's budget that a coordinator begins with.
+	savedFirst = 1.0 / 6
+)
+
+// A load is what a coordinator knows of a member's.
+type load struct {
+	at     time.Time // of the last report; zero: none in this term
+	last   float64   // processors of the process itself, as last reported
+	mean   float64   // of these
+	memory float64   // share of GOMEMLIMIT
+}
+
+// mean adds a value to a mean.
+func mean(of, value float64) float64 { return of + loadFresh*(value-of) }
+
+// onMemberLoad keeps a member's report until the next round.
+func (c *Coordinator) onMemberLoad(from transport.Address, l MemberLoad) {
+	m := c.members[from]
+	if m.load.at.IsZero() {
+		m.load.mean = float64(l.Other) / 1000
+	}
+	m.load.at, m.load.last, m.load.memory = c.now, float64(l.Other)/1000, float64(l.Memory)/1000
+	for _, r := range l.Shards {
+		if s := c.shard(r.ShardID); s != nil && s.home == from {
+			s.reported = 1 + uint16(r.Level)
+		}
+	}
+	c.loaded = true
+}
+
+// byLoad reports whether a type's strategy may look at loads.
+func (k *entityType) byLoad() bool {
+	switch k.place.(type) {
+	case placement.LeastShards, placement.ConsistentHash:
+		return false
+	}
+	return !k.isPool()
+}
+
+func (c *Coordinator) anyByLoad() bool {
+	return slices.ContainsFunc(c.names, func(name string) bool { return c.types[name].byLoad() })
+}
+
+// addUp ends a round of the loads: it adds the reports to the means.
+func (c *Coordinator) addUp() {
+	if !c.loaded || !c.anyByLoad() {
+		return
+	}
+	c.loaded, c.plan = false, true
+	for _, a := range c.order {
+		m := c.members[a]
+		m.load.mean = mean(m.load.mean, m.load.last)
+	}
+	for _, name := range c.names {
+		k := c.types[name]
+		sum, n := 0.0, 0
+		for i := range k.shards {
+			s := &k.shards[i]
+			if s.reported == 0 {
+				continue
+			}
+			value := LoadLevel(s.reported - 1).Processors()
+			if !s.measured {
+				s.measured, s.cost = true, float32(value)
+			}
+			s.cost = float32(mean(float64(s.cost), value))
+			sum += float64(s.cost)
+			n++
+		}
+		k.mean = sum / float64(max(1, n))
+		hourly := placement.LoadWeighted{}.Hourly(len(k.shards))
+		k.balance.Budget = min(hourly, k.balance.Budget+hourly/float64(loadsAnHour))
+	}
+}
+
+// costOf returns the processors that a shard uses.
+func (k *entityType) costOf(s *shard) float64 {
+	if !s.measured {
+		return k.mean
+	}
+	return float64(s.cost)
+}
+
+// silent returns a member of homes whose reports have stopped, or have not begun.
+func (c *Coordinator) silent(homes []placement.Load) (name string, is bool) {
+	for i := range homes {
+		if at := c.members[homes[i].Node].load.at; at.IsZero() || c.now.Sub(at) > loadSilent*LoadInterval {
+			return homes[i].Node.Name, true
+		}
+	}
+	return "", false
+}
+
+// planByLoad returns the moves of a type's shards by load, with their reasons.
+func (c *Coordinator) planByLoad(k *entityType, w placement.LoadWeighted, homes []placement.Load, limit int) (transfers []placement.Transfer, why []string) {
+	if name, is := c.silent(homes); is {
+		k.still, k.balance.Moving = fmt.Sprintf("%s has reported no load in the last %v", name, loadSilent*LoadInterval), false
+		return nil, nil
+	}
+	budget := k.balance.Budget
+	moves, after, still := w.Plan(homes, k.balance, limit)
+	k.still = still
+	if !c.view.Converged {
+		after.Budget = budget // they are refused
+	}
+	k.balance = after
+	for _, m := range moves {
+		transfers = append(transfers, m.Transfer)
+		why = append(why, fmt.Sprintf("%v; %.0f of %.0f left", m, max(0, m.Left), math.Floor(w.Hourly(len(k.shards)))))
+	}
+	return transfers, why
+}
+
+// stays describes, for people, why no shard of the type, or not this one, moves by load. It is "" for
+// types that are placed otherwise.
+func (c *Coordinator) stays(k *entityType, s *shard) string {
+	if _, ok := k.place.(placement.LoadWeighted); !ok || k.isPool() || s.move != nil || s.home.IsZero() {
+		return ""
+	}
+	var b strings.Builder
+	if s.measured {
+		fmt.Fprintf(&b, "; it uses %.4g processors", s.cost)
+	}
+	if until := s.since.Add(loadRest); !s.since.IsZero() && c.now.Before(until) {
+		fmt.Fprintf(&b, "; by load it does not move before %s", until.UTC().Format(time.RFC3339))
+	}
+	fmt.Fprintf(&b, "; of its type: %s", cmp.Or(k.still, "no load has been measured yet"))
+	return b.String()
+}
