@@ -61,6 +61,8 @@ func (i inspections) answer(ctx context.Context, r *operator.Request) (a operato
 		a.Result = i.stacks()
 	case operator.SizePool:
 		err = i.node.SizePool(ctx, r.Entity.Kind, int(r.Count))
+	case operator.MoveShard:
+		err = i.node.MoveShard(ctx, r.Entity.Kind, r.Count, r.Home)
 	default:
 		a.Entities, err = repairs(i).states(r)
 	}

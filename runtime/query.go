@@ -201,6 +201,23 @@ func (n *Node) SizePool(ctx context.Context, kind string, instances int) error {
 	return n.setPins(ctx, coordinator.SetPins{Type: kind, Count: new(uint32(instances))}, fail)
 }
 
+// MoveShard has the coordinator move one shard of a type to the node of that name, as a move for
+// balance. The shard is not pinned: the type's [Allocation] may move it again, as LeastShards does, to
+// have equal numbers. MoveShard returns nil when the move has begun, or if the shard is there. It fails
+// if the shard has no home, moves or is pinned, if the node does not host the type, and while the
+// members do not agree on the view. It may be called at any member.
+func (n *Node) MoveShard(ctx context.Context, kind string, shard uint32, node string) error {
+	fail := func(err error) error { return fmt.Errorf("move shard %d of %s: %w", shard, clip(kind), err) }
+	pins := []coordinator.Pin{{Shard: shard, Node: node}}
+	if err := coordinator.CheckPins(kind, pins); err != nil {
+		return fail(err)
+	}
+	if node == "" {
+		return fail(errors.New("name the node to which it should move"))
+	}
+	return n.setPins(ctx, coordinator.SetPins{Type: kind, Pins: pins, Once: true}, fail)
+}
+
 func (n *Node) setPins(ctx context.Context, p coordinator.SetPins, fail func(error) error) error {
 	var refused string
 	err := inquire(ctx, n.control, func(id uint64) bool {

@@ -40,6 +40,7 @@ var (
 	argType   = argument{"TYPE", "type", false, func(o *options) *string { return &o.kind }}
 	argID     = argument{"ID", "entity", false, func(o *options) *string { return &o.id }}
 	argCallee = argument{"ID", "entity (a singleton has the id singleton, a pool numbers and any)", false, func(o *options) *string { return &o.id }}
+	argShard  = argument{"TYPE/SHARD", "shard", false, func(o *options) *string { return &o.shard }}
 	argMethod = argument{"METHOD", "method", false, func(o *options) *string { return &o.method }}
 	argCount  = argument{"N", "number of instances", true, func(o *options) *string { return &o.count }}
 	argJSON   = argument{"JSON", "arguments", true, func(o *options) *string { return &o.arguments }}
@@ -173,6 +174,7 @@ type options struct {
 	wide      bool
 	node      string
 	kind, id  string
+	shard     string // a type and a number, as Cart/300
 	method    string
 	arguments string
 	count     string
@@ -337,6 +339,10 @@ var commands = []command{
 		flags: func(f *flag.FlagSet, o *options) {
 			f.BoolVar(&o.withdraw, "withdraw", false, "withdraw the pin: the type's allocation places the shard again")
 		},
+	},
+	{
+		name: "move", args: []argument{argShard, argNode}, timeout: 10 * time.Second, run: move,
+		about: "Moves a shard to a member, once: it is not pinned, so the type's allocation may move it again. LeastShards\ndoes, to have equal numbers; pin keeps it there. TYPE/SHARD is as shardctl moves and load print it.",
 	},
 	{
 		name: "pool", args: []argument{argType, argCount}, timeout: 10 * time.Second, run: pool,

@@ -56,6 +56,7 @@ Where shards live
   rebalance                    look now which shards should move
   pause                        have no shards move for balance until resume
   resume                       end a pause
+  move TYPE/SHARD NODE         move a shard to a member, without a pin
   pool TYPE [N]                list the instances of a pool, or ask for N of them
 
 Streams that members read (shard.Consume)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -103,7 +104,21 @@ func TestOperatorsQuestions(t *testing.T) {
 	expect("moves", exitOK, "rebalancing is paused by ann since ", "")
 	expect("members", exitOK, "rebalancing is paused by ann since ", "")
 	expect("where Account ann", exitOK, "; rebalancing is paused by ann since ", "")
-	expect("where Account ann -json", exitOK, `"since": "20`, "")
+	var at jsonPlace
+	require.NoError(t, json.Unmarshal([]byte(expect("where Account ann -json", exitOK, `"since": "20`, "").stdout), &at))
+	moved := fmt.Sprintf("Account/%d", at.Shard)
+	expect("move Account n1", exitFailed, "", `"Account" is no shard: give its type and number`)
+	expect("move "+moved+" n9", exitFailed, "", "no such member")
+	expect("move Account/1 n1", exitFailed, "", "Account has no shard 1")
+	back := map[string]string{"n1": "n2", "n2": "n1"}[other]
+	for _, to := range []string{back, other} {
+		expect("move "+moved+" "+to, exitOK, moved+" moves to "+to, "")
+		require.Eventually(t, func() bool { return home() == to }, time.Minute, 50*time.Millisecond)
+		expect("move "+moved+" "+to+" -json", exitOK, `"node": "`+to+`"`, "")
+	}
+	expect("where Account ann", exitOK, " asks", "")
+	expect("moves", exitOK, " asks", "")
+	expect("events -grep told", exitOK, "told to move a shard by=", "")
 	for _, c := range []string{"members -json", "moves -json"} {
 		var v struct{ Pause *jsonPause }
 		require.NoError(t, json.Unmarshal([]byte(expect(c, exitOK, "", "").stdout), &v))

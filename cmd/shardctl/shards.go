@@ -300,6 +300,31 @@ func pin(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	return err
 }
 
+func move(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
+	at := strings.LastIndexByte(o.shard, '/')
+	number, err := strconv.ParseUint(o.shard[at+1:], 10, 32)
+	if at <= 0 || err != nil {
+		return fmt.Errorf("%q is no shard: give its type and number, as in Cart/300 (shardctl where prints the number of an entity's)", o.shard)
+	}
+	kind := o.shard[:at]
+	if err := c.MoveShard(ctx, kind, uint32(number), o.node); err != nil {
+		return err
+	}
+	if o.json {
+		return printJSON(w, jsonMoved{o.cluster, kind, uint32(number), o.node})
+	}
+	_, err = fmt.Fprintf(w, "%s moves to %s, or is there (shardctl moves shows the move)\n", o.shard, o.node)
+	return err
+}
+
+// The output of move with -json. Fields are added, never changed.
+type jsonMoved struct {
+	Cluster string `json:"cluster"`
+	Type    string `json:"type"`
+	Shard   uint32 `json:"shard"`
+	Node    string `json:"node"`
+}
+
 // The output of pool with -json. Fields are added, never changed.
 type jsonPool struct {
 	Cluster   string         `json:"cluster"`

@@ -51,6 +51,7 @@ const (
 	AdminCommand_ADMIN_COMMAND_PASSIVATE          AdminCommand = 24 // to a member: it passivates an entity
 	AdminCommand_ADMIN_COMMAND_DUMP               AdminCommand = 25 // to a member: the stacks of its goroutines
 	AdminCommand_ADMIN_COMMAND_SIZE_POOL          AdminCommand = 26 // to a member that hosts the type: the number of a pool's instances
+	AdminCommand_ADMIN_COMMAND_MOVE_SHARD         AdminCommand = 27 // to a member that hosts the type: the number of a shard, and its next home
 )
 
 // Enum value maps for AdminCommand.
@@ -83,6 +84,7 @@ var (
 		24: "ADMIN_COMMAND_PASSIVATE",
 		25: "ADMIN_COMMAND_DUMP",
 		26: "ADMIN_COMMAND_SIZE_POOL",
+		27: "ADMIN_COMMAND_MOVE_SHARD",
 	}
 	AdminCommand_value = map[string]int32{
 		"ADMIN_COMMAND_UNSPECIFIED":        0,
@@ -112,6 +114,7 @@ var (
 		"ADMIN_COMMAND_PASSIVATE":          24,
 		"ADMIN_COMMAND_DUMP":               25,
 		"ADMIN_COMMAND_SIZE_POOL":          26,
+		"ADMIN_COMMAND_MOVE_SHARD":         27,
 	}
 )
 
@@ -2800,7 +2803,7 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
 	"\x06shards\x18\x02 \x01(\rR\x06shards\x12\x18\n" +
 	"\amethods\x18\x03 \x03(\tR\amethods\x12\x12\n" +
-	"\x04hash\x18\x04 \x01(\tR\x04hash*\x80\x06\n" +
+	"\x04hash\x18\x04 \x01(\tR\x04hash*\x9e\x06\n" +
 	"\fAdminCommand\x12\x1d\n" +
 	"\x19ADMIN_COMMAND_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ADMIN_COMMAND_MEMBERS\x10\x01\x12\x1b\n" +
@@ -2829,7 +2832,8 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x1cADMIN_COMMAND_RETRY_REMINDER\x10\x17\x12\x1b\n" +
 	"\x17ADMIN_COMMAND_PASSIVATE\x10\x18\x12\x16\n" +
 	"\x12ADMIN_COMMAND_DUMP\x10\x19\x12\x1b\n" +
-	"\x17ADMIN_COMMAND_SIZE_POOL\x10\x1aB,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
+	"\x17ADMIN_COMMAND_SIZE_POOL\x10\x1a\x12\x1c\n" +
+	"\x18ADMIN_COMMAND_MOVE_SHARD\x10\x1bB,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
 
 var (
 	file_shardgen_wire_admin_proto_rawDescOnce sync.Once

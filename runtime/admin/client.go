@@ -179,6 +179,16 @@ func (c *Client) Place(ctx context.Context, kind, id, home string) (Place, error
 	return c.askHost(ctx, operator.Request{Command: operator.Place, Entity: Entity{Kind: kind, ID: id}, Home: home})
 }
 
+// MoveShard has a shard moved to the member named home, once: the shard is not pinned (see
+// shard.Node.MoveShard). It does not wait for the end of the move.
+func (c *Client) MoveShard(ctx context.Context, kind string, shard uint32, home string) error {
+	if _, _, err := c.find(ctx, "move to", home); err != nil {
+		return err
+	}
+	_, err := c.answerOfHost(ctx, operator.Request{Command: operator.MoveShard, Entity: Entity{Kind: kind}, Count: shard, Home: home})
+	return err
+}
+
 // SizePool asks for a number of instances of a pool; 0 lets its load decide again (see
 // shard.Node.SizePool). It does not wait for the instances.
 func (c *Client) SizePool(ctx context.Context, kind string, instances uint32) error {

@@ -64,7 +64,7 @@ func Encode(m Message) ([]byte, error) {
 	case Inspected:
 		w.Body = &wire.CoordinatorMessage_Inspected{Inspected: inspectedToWire(m)}
 	case SetPins:
-		w.Body = &wire.CoordinatorMessage_SetPins{SetPins: &wire.CoordinatorSetPins{Id: m.ID, Pins: pinsToWire(Pins{Type: m.Type, Pins: m.Pins}), Count: m.Count}}
+		w.Body = &wire.CoordinatorMessage_SetPins{SetPins: &wire.CoordinatorSetPins{Id: m.ID, Pins: pinsToWire(Pins{Type: m.Type, Pins: m.Pins}), Count: m.Count, Once: m.Once}}
 	case PinsSet:
 		w.Body = &wire.CoordinatorMessage_PinsSet{PinsSet: &wire.CoordinatorPinsSet{Term: termToWire(m.Term), Id: m.ID, Reason: m.Reason}}
 	case KeepPins:
@@ -162,7 +162,7 @@ func fromWire(w *wire.CoordinatorMessage) (Message, error) {
 		m = r.inspected(b.Inspected)
 	case *wire.CoordinatorMessage_SetPins:
 		p := r.pins(b.SetPins.GetPins())
-		m = SetPins{b.SetPins.GetId(), p.Type, p.Pins, b.SetPins.Count}
+		m = SetPins{b.SetPins.GetId(), p.Type, p.Pins, b.SetPins.Count, b.SetPins.GetOnce()}
 	case *wire.CoordinatorMessage_PinsSet:
 		m = PinsSet{r.term(b.PinsSet.GetTerm()), b.PinsSet.GetId(), b.PinsSet.GetReason()}
 	case *wire.CoordinatorMessage_KeepPins:

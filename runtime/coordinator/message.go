@@ -254,10 +254,11 @@ type SetPins struct {
 	Type  string
 	Pins  []Pin
 	Count *uint32 // of a pool; nil leaves it as it is
+	Once  bool    // move the shards there, and leave their pins as they are
 }
 
-// PinsSet answers [SetPins]: either every member that hosts types keeps the pins, or they were
-// refused for the given reason.
+// PinsSet answers [SetPins]: either every member that hosts types keeps the pins, or the moves have
+// begun, or the request was refused for the given reason.
 type PinsSet struct {
 	Term   placement.Term
 	ID     uint64

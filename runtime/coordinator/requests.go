@@ -85,6 +85,10 @@ func (c *Coordinator) onSetPins(from transport.Address, p SetPins) {
 			return
 		}
 	}
+	if p.Once {
+		c.moveOnce(k, from, p)
+		return
+	}
 	k.pins.change(p.Type, p.Pins)
 	words := describePins(p.Pins)
 	if p.Count != nil {
@@ -95,6 +99,54 @@ func (c *Coordinator) onSetPins(from transport.Address, p SetPins) {
 	c.plan = true
 	c.event(Event{What: Pinned, Shard: placement.ShardID{Kind: p.Type}, Count: len(p.Pins), Reason: words + ", as " + from.Name + " asks"})
 	c.accept(&request{from: from, id: p.ID, kind: p.Type, seq: k.pins.Seq})
+}
+
+// moveOnce begins the moves of a request, unless one of them cannot be made.
+func (c *Coordinator) moveOnce(k *entityType, from transport.Address, p SetPins) {
+	type order struct {
+		shard *shard
+		to    transport.Address
+	}
+	var orders []order
+	for _, pin := range p.Pins {
+		s := c.shard(placement.ShardID{Kind: p.Type, Shard: pin.Shard})
+		to, why := c.mayMoveTo(k, s, pin.Node)
+		if why != "" {
+			c.send(from, PinsSet{c.config.Term, p.ID, fmt.Sprintf("%v %s", s.id, why)})
+			return
+		}
+		orders = append(orders, order{s, to})
+	}
+	for _, o := range orders {
+		if o.shard.home != o.to {
+			c.beginBy(o.shard, o.to, balancing, "as "+from.Name+" asks")
+		}
+	}
+	r := &request{from: from, id: p.ID, kind: p.Type}
+	c.requests = append(c.requests, r)
+	c.requests = c.requests[max(0, len(c.requests)-maxAnswered):]
+	c.finish(r, PinsSet{c.config.Term, p.ID, ""})
+}
+
+// mayMoveTo returns the member of that name, or why the shard cannot move there now.
+func (c *Coordinator) mayMoveTo(k *entityType, s *shard, name string) (to transport.Address, why string) {
+	i := slices.IndexFunc(c.order, func(a transport.Address) bool { return a.Name == name && c.members[a].home(k.info.Name) })
+	pin := k.pins.at(s.id.Shard)
+	switch {
+	case i < 0:
+		return to, fmt.Sprintf("cannot move to %s, which is not up and reachable, or does not host the type", cmp.Or(name, "nobody"))
+	case k.isPool():
+		return to, "is an instance of a pool, and these are placed round the members"
+	case s.home.IsZero():
+		return to, "has no home to move from"
+	case s.move != nil:
+		return to, fmt.Sprintf("moves to %s already (shardctl moves shows it)", s.move.to.Name)
+	case pin != "" && pin != name:
+		return to, fmt.Sprintf("is pinned to %s (withdraw the pin first)", pin)
+	case !c.view.Converged:
+		return to, "cannot move: the view has not converged" + c.unreachable()
+	}
+	return c.order[i], ""
 }
 
 func describePins(pins []Pin) string {

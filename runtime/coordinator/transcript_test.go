@@ -132,7 +132,9 @@ func (s *script) input(command string, args []string, options map[string]string)
 	case "explain":
 		m = Explain{1, s.shard(args[1])}
 	case "pin":
-		m = SetPins{uint64(s.number(args[1])), args[2], s.pins(args[3:]), nil}
+		m = SetPins{uint64(s.number(args[1])), args[2], s.pins(args[3:]), nil, false}
+	case "move":
+		m = SetPins{uint64(s.number(args[1])), args[2], s.pins(args[3:]), nil, true}
 	case "balance":
 		m = Balance{uint64(s.number(args[1])), map[string]Wanted{"pause": WantPause, "resume": WantResume, "now": WantNow}[args[2]], "ann"}
 	case "pausekept":

@@ -78,6 +78,10 @@ func (m *Member) logCommand(from transport.Peer, r *operator.Request) {
 		m.env.Log(Info, "told to size a pool", "by", from.Name, "kind", bounded.Text(r.Entity.Kind), "instances", r.Count)
 		return
 	}
+	if r.Command == operator.MoveShard {
+		m.env.Log(Info, "told to move a shard", "by", from.Name, "kind", bounded.Text(r.Entity.Kind), "shard", r.Count, "home", bounded.Text(r.Home))
+		return
+	}
 	if r.Command == operator.State {
 		m.env.Log(Info, "told to show a state", subject...)
 		return

@@ -69,6 +69,7 @@ var commands = map[string]struct {
 	"set a state":   {operator.Request{Command: operator.SetState, Node: self, Entity: operator.Entity{Kind: "K", ID: "x", State: []byte("abc")}}, done{states: 1}, "told to set a state by op kind K entity x bytes 3\n"},
 	"drop a state":  {operator.Request{Command: operator.SetState, Node: self, Entity: operator.Entity{Kind: "K", ID: "x"}}, done{states: 1}, "told to set a state by op kind K entity x bytes 0\n"},
 	"place":         {operator.Request{Command: operator.Place, Node: self, Entity: operator.Entity{Kind: "K", ID: "x"}, Home: "b"}, done{states: 1}, "told to pin a shard by op kind K entity x home b\n"},
+	"move":          {operator.Request{Command: operator.MoveShard, Node: self, Entity: operator.Entity{Kind: "K"}, Count: 5, Home: "b"}, done{states: 1}, "told to move a shard by op kind K shard 5 home b\n"},
 	"show a state":  {operator.Request{Command: operator.State, Node: self, Entity: operator.Entity{Kind: "K", ID: "x"}}, done{states: 1}, "told to show a state by op kind K entity x\n"},
 	"rebalance":     {operator.Request{Command: operator.Rebalance, Node: self}, done{states: 1}, "told to rebalance by op\n"},
 	"pause":         {operator.Request{Command: operator.PauseRebalancing, Node: self}, done{states: 1}, "told to pause rebalancing by op\n"},

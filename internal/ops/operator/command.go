@@ -63,6 +63,8 @@ const (
 	Dump
 	// SizePool tells a member that hosts a pool to ask for a number of instances.
 	SizePool
+	// MoveShard tells a member that hosts a type to have a shard moved to a node.
+	MoveShard
 
 	commands // is above all of them
 )
@@ -73,7 +75,7 @@ func (c Command) Known() bool { return 0 < c && c < commands }
 // OfProcess reports whether executing the command needs the whole process, not only its membership.
 func (c Command) OfProcess() bool {
 	switch c {
-	case State, SetState, Shards, Where, Counters, Events, Turns, Facts, Place, Rebalance, PauseRebalancing, ResumeRebalancing, Inspect, List, Reminders, CancelReminder, RetryReminder, Passivate, Dump, SizePool:
+	case State, SetState, Shards, Where, Counters, Events, Turns, Facts, Place, Rebalance, PauseRebalancing, ResumeRebalancing, Inspect, List, Reminders, CancelReminder, RetryReminder, Passivate, Dump, SizePool, MoveShard:
 		return true
 	}
 	return false
@@ -144,6 +146,8 @@ func (c Command) String() string {
 		return "dump"
 	case SizePool:
 		return "size pool"
+	case MoveShard:
+		return "move shard"
 	}
 	return fmt.Sprintf("Command(%d)", uint8(c))
 }

@@ -21,11 +21,11 @@ type Request struct {
 	Force   bool              // of Down: also a member that is up and reachable
 	Entity  Entity            // of State, SetState, Inspect, Where and Place: which, and the new state; of Shards: its Kind, or ""
 	After   uint64            // of Events: the number of the last line that is known
-	Home    string            // of Place: the name of a node; "" means the pin is withdrawn
+	Home    string            // of Place and MoveShard: the name of a node; of Place "" means the pin is withdrawn
 	List    Listing           // of List, and of Reminders without an id: which ids of the type Entity.Kind
 	// Reminder is the name of the reminder of CancelReminder and RetryReminder.
 	Reminder string
-	Count    uint32 // of SizePool: instances of the pool Entity.Kind; 0 means as its load needs
+	Count    uint32 // of SizePool: instances of the pool Entity.Kind; 0 means as its load needs; of MoveShard: the number of the shard
 	By       string // the operator, as the broker says; it is not encoded
 }
 
