@@ -543,6 +543,7 @@ func (n *Node) tickClock() {
 	ticker, hosts := time.NewTicker(node.ClockTick), n.hosted()
 	defer ticker.Stop()
 	measured := time.Duration(0) // since the last measurement of the load
+	defer n.driver.Load.Begin(n.driver.Lease.Now())()
 	for {
 		select {
 		case <-n.driver.Stop:

@@ -40,7 +40,8 @@ type Load struct {
 // The processor time of a shard is found by the times of its turns, most of which are sampled. A turn's
 // time goes on while its method waits, except for calls to entities, and for the store before the turn.
 // The shards share the processor time of the process, including its garbage collection and network, in
-// proportion, but none gets more than 32 times the time of its turns.
+// proportion, but none gets more than 32 times the time of its turns. If the process has several nodes,
+// as in tests, Used is the time of the node's turns alone.
 type Process struct {
 	Used float64
 	// Capacity is Config.Capacity: by default GOMAXPROCS, or less if the process has a smaller quota.

@@ -504,7 +504,7 @@ func NewDriver(cfg Config, self transport.Peer, ctl ControlPlane) *Driver {
 		Config: cfg, Local: self, Logger: cfg.Logger, Control: ctl, ChecksTurns: checksTurns(),
 	}
 	drv.Group.Init()
-	drv.Load = NewLoadMeter(drv.Lease.Now(), cfg.Capacity, cfg.Zone, os.DirFS("/"))
+	drv.Load = NewLoadMeter(cfg.Capacity, cfg.Zone, os.DirFS("/"))
 	drv.outboxes = make([]outbox, max(runtime.GOMAXPROCS(0), minRunners)/2)
 	for i := range drv.outboxes {
 		drv.outboxes[i].driver = drv

@@ -101,16 +101,28 @@ type LoadMeter struct {
 	cpu, gc time.Duration
 }
 
-// NewLoadMeter returns a LoadMeter that begins now. capacity is the number of processors that the
-// process may use; 0 means as many as the system gives it.
-func NewLoadMeter(now int64, capacity float64, zone string, system fs.FS) *LoadMeter {
+// NewLoadMeter returns a LoadMeter. capacity is the number of processors that the process may use; 0
+// means as many as the system gives it.
+func NewLoadMeter(capacity float64, zone string, system fs.FS) *LoadMeter {
 	if capacity == 0 {
 		capacity = processors(system, runtime.GOMAXPROCS(0))
 	}
-	m := &LoadMeter{at: now, capacity: capacity, zone: zone}
-	m.cpu, m.gc = cpuTime(), gcTime()
+	m := &LoadMeter{capacity: capacity, zone: zone}
 	m.last.Store(&ProcessLoad{Process: measure.Process{Capacity: capacity, Zone: zone}})
 	return m
+}
+
+// metered is the number of nodes of this process that measure their loads. The processor time of the
+// process is not that of one node if there are more, as in tests: then the times of turns count.
+var metered atomic.Int32
+
+// Begin begins the first interval. The node of m runs until end is called.
+func (m *LoadMeter) Begin(now int64) (end func()) {
+	metered.Add(1)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.at, m.cpu, m.gc = now, cpuTime(), gcTime()
+	return func() { metered.Add(-1) }
 }
 
 // Last returns the last measurement.
@@ -142,9 +154,13 @@ func (m *LoadMeter) Measure(now int64, hosts []*Host) *ProcessLoad {
 		}
 	}
 	slices.SortFunc(l.Types, func(a, b TypeLoad) int { return strings.Compare(a.Kind, b.Kind) })
-	l.scale(took, cpu-m.cpu, turns)
-	if cpu > m.cpu {
-		l.GC = min(1, max(0, float64(gc-m.gc)/float64(cpu-m.cpu)))
+	used := cpu - m.cpu
+	if metered.Load() > 1 {
+		used = 0
+	}
+	l.scale(took, used, turns)
+	if used > 0 {
+		l.GC = min(1, max(0, float64(gc-m.gc)/float64(used)))
 	}
 	m.at, m.cpu, m.gc = now, cpu, gc
 	m.last.Store(l)
@@ -154,11 +170,9 @@ func (m *LoadMeter) Measure(now int64, hosts []*Host) *ProcessLoad {
 // scale turns the nanoseconds of the shards into processors, so that all turns together make the
 // processor time of the process, within maxOverhead.
 func (l *ProcessLoad) scale(took, cpu, turns time.Duration) {
-	if took <= 0 {
-		return
-	}
+	took = max(took, 1)
 	l.Used = float64(cpu) / float64(took)
-	if cpu <= 0 { // the system does not say
+	if cpu <= 0 { // it is not known
 		l.Used, cpu = float64(turns)/float64(took), turns
 	}
 	share := 0.0

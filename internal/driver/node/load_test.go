@@ -47,7 +47,7 @@ func TestScale(t *testing.T) {
 		{"half of the turns' time is waiting", 10 * time.Second, 2 * time.Second, 4 * time.Second, 0.2, [2]float64{0.15, 0.05}},
 		{"the process does more than turns", 10 * time.Second, 8 * time.Second, 4 * time.Second, 0.8, [2]float64{0.6, 0.2}},
 		{"far more", 10 * time.Second, 1280 * time.Second, 4 * time.Second, 128, [2]float64{0.3 * maxOverhead, 0.1 * maxOverhead}},
-		{"the system does not say", 10 * time.Second, 0, 4 * time.Second, 0.4, [2]float64{0.3, 0.1}},
+		{"it is not known", 10 * time.Second, 0, 4 * time.Second, 0.4, [2]float64{0.3, 0.1}},
 	} {
 		l := ProcessLoad{Types: []TypeLoad{{"User", []ShardUse{{4, 1e9}, {5, 3e9}, {6, 0}}}}}
 		l.scale(c.took, c.cpu, c.turns)
