@@ -393,7 +393,7 @@ func BenchmarkPlan(b *testing.B) {
 	c.now, c.recovered, c.view.Converged = t0, true, true
 	for i := range members {
 		a := node(fmt.Sprintf("n%05d", i))
-		m := &member{Member: Member{Address: a, Status: membership.Up, Hosts: true}, present: true, register: &Register{Capacity: 1000}, hosts: map[string]bool{}}
+		m := &member{Member: Member{Address: a, Status: membership.Up, Hosts: true}, present: true, register: &Register{Capacity: 1000}, hosts: map[string]bool{}, hosted: kinds}
 		m.load.at = t0
 		for k := range kinds {
 			m.hosts[fmt.Sprintf("T%02d", k)] = true

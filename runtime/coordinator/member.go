@@ -17,6 +17,7 @@ type member struct {
 	present  bool      // in the last view
 	register *Register // the latest; nil until it registered
 	hosts    map[string]bool
+	hosted   int                        // the number of types that it hosts
 	pools    map[string]string          // what its pools must survive, by type
 	kept     map[string]placement.Epoch // the latest pins that it keeps, by type; "" is the pause
 	load     load
@@ -45,6 +46,11 @@ func (m *member) home(kind string) bool { return m.up() && !m.Unreachable && m.h
 // host the type.
 func (m *member) empties(kind string) bool {
 	return m.alive() && !m.Unreachable && (m.Status != membership.Up || !m.hosts[kind])
+}
+
+// mayEmpty reports whether empties is true for some of that many types.
+func (m *member) mayEmpty(types int) bool {
+	return m.alive() && !m.Unreachable && (m.Status != membership.Up || m.hosted != types)
 }
 
 // knows reports whether the member hosts the type or still holds shards of it.
@@ -146,13 +152,18 @@ func (c *Coordinator) onRegister(from transport.Address, r Register) {
 	}
 	first := m.register == nil
 	m.register = &r
-	m.hosts, m.pools = map[string]bool{}, map[string]string{}
+	m.hosts, m.hosted, m.pools = map[string]bool{}, 0, map[string]string{}
 	for _, info := range r.Types {
 		if err := c.learn(info); err != nil {
 			c.event(Event{What: TypeRefused, Node: from, Reason: err.Error()})
 			continue
 		}
 		m.hosts[info.Name], m.pools[info.Name] = info.Hosts, info.Pool.Survive
+	}
+	for _, hosts := range m.hosts { //arch:order-free a count
+		if hosts {
+			m.hosted++
+		}
 	}
 	c.learnKept(m, r.Pins, r.Pause)
 	c.plan = true

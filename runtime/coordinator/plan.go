@@ -113,12 +113,12 @@ func (c *Coordinator) choose(id placement.ShardID, homes []placement.Load) trans
 }
 
 func (c *Coordinator) emptyLeaving() {
+	if !slices.ContainsFunc(c.order, func(a transport.Address) bool { return c.members[a].mayEmpty(len(c.names)) }) {
+		return
+	}
 	free := c.config.MaxLeaveMoves - c.count(leaving)
 	for _, name := range c.names {
 		k := c.types[name]
-		if !slices.ContainsFunc(c.order, func(a transport.Address) bool { return c.members[a].empties(name) }) {
-			continue
-		}
 		var homes []placement.Load
 		for i := range k.shards {
 			s := &k.shards[i]
@@ -243,7 +243,8 @@ func (c *Coordinator) homes(k *entityType) (loads []placement.Load, moves []pinM
 	loads = make([]placement.Load, 0, len(c.order))
 	for _, a := range c.order {
 		m := c.members[a]
-		if m.slot = -1; !m.home(k.info.Name) {
+		all := m.hosted == len(c.names) // saves the lookup of the type
+		if m.slot = -1; !m.up() || m.Unreachable || !all && !m.hosts[k.info.Name] {
 			continue
 		}
 		m.slot = len(loads)
@@ -256,8 +257,10 @@ func (c *Coordinator) homes(k *entityType) (loads []placement.Load, moves []pinM
 	if len(loads) == 0 {
 		return nil, nil
 	}
-	movesFrom, kept := make([][]pinMove, len(loads)), k.kept()
+	// What is added up for each home is in small arrays, because the homes of shards are in no order.
+	kept, shards, used := k.kept(), make([]int, len(loads)), make([]float64, len(loads))
 	slots, costs := make([]int32, len(kept)), make([]float32, len(kept)) // of the shards that may move; -1: it may not
+	var movesFrom [][]pinMove
 	for i := range kept {
 		s := &kept[i]
 		slots[i], costs[i] = -1, float32(k.costOf(s))
@@ -265,9 +268,8 @@ func (c *Coordinator) homes(k *entityType) (loads []placement.Load, moves []pinM
 		if m == nil || m.slot < 0 {
 			continue
 		}
-		l := &loads[m.slot]
-		l.Shards++
-		l.OfType += float64(costs[i])
+		shards[m.slot]++
+		used[m.slot] += float64(costs[i])
 		if s.move != nil || c.now.Before(s.rest) {
 			continue
 		}
@@ -275,21 +277,29 @@ func (c *Coordinator) homes(k *entityType) (loads []placement.Load, moves []pinM
 			if !rests || s.since.IsZero() || !c.now.Before(s.since.Add(loadRest)) {
 				slots[i] = int32(m.slot)
 			}
-		} else if to != l.Node {
-			movesFrom[m.slot] = append(movesFrom[m.slot], pinMove{l.Node, placement.Transfer{Shard: s.id.Shard, To: to}})
+		} else if from := loads[m.slot].Node; to != from {
+			if movesFrom == nil {
+				movesFrom = make([][]pinMove, len(loads))
+			}
+			movesFrom[m.slot] = append(movesFrom[m.slot], pinMove{from, placement.Transfer{Shard: s.id.Shard, To: to}})
 		}
 	}
-	// One slice has the Movable of all members, and one their Costs.
-	allMovable, allCosts, next := make([]uint32, len(kept)), make([]float32, len(kept)), 0
-	for i := range loads {
-		l, end := &loads[i], next+loads[i].Shards
-		l.Movable, l.Costs, next = allMovable[next:next:end], allCosts[next:next:end], end
+	// One slice has the Movable of all homes, and one their Costs.
+	movable, ordered, next := make([]uint32, len(kept)), make([]float32, len(kept)), make([]int, len(loads))
+	for i, at := 1, 0; i < len(loads); i++ {
+		at += shards[i-1]
+		next[i] = at
 	}
+	ends := slices.Clone(next)
 	for i, slot := range slots {
 		if slot >= 0 {
-			l := &loads[slot]
-			l.Movable, l.Costs = append(l.Movable, k.info.Shards+uint32(i)), append(l.Costs, costs[i])
+			movable[ends[slot]], ordered[ends[slot]] = k.info.Shards+uint32(i), costs[i]
+			ends[slot]++
 		}
+	}
+	for i := range loads {
+		l, from, to := &loads[i], next[i], ends[i]
+		l.Shards, l.OfType, l.Movable, l.Costs = shards[i], used[i], movable[from:to:to], ordered[from:to:to]
 	}
 	return loads, slices.Concat(movesFrom...)
 }
