@@ -88,8 +88,8 @@ func Proxy() HostOption { return func(s *hostSettings) { s.proxy = true } }
 // for the type is refused when it joins.
 func HostRole(role string) HostOption { return func(s *hostSettings) { s.role = role } }
 
-// Allocation sets how the type's shards are placed: [LeastShards], [LoadWeighted], [ConsistentHash] or
-// a strategy of your own. A strategy of your own must be set at every node that may become the coordinator,
+// Allocation sets how the type's shards are placed: [LeastShards], [LoadWeighted], [Beside],
+// [ConsistentHash] or a strategy of your own. A strategy of your own must be set at every node that may become the coordinator,
 // with HostX as host or as [Proxy]. Default LeastShards with Config.Rebalance.Threshold. Members
 // may differ: the value of the last member to join counts.
 func Allocation(s Strategy) HostOption { return func(h *hostSettings) { h.place = s } }
@@ -137,6 +137,9 @@ type (
 	// LoadWeighted moves shards so that each member uses about the same part of the
 	// processors that it has.
 	LoadWeighted = placement.LoadWeighted
+	// Beside gives each shard the home of the shard with the same number of another
+	// type, named as Beside("Stock"), so that entities with the same id are together.
+	Beside = placement.Beside
 	// ConsistentHash chooses the member of each shard by hashing the shard's number, so
 	// that few shards move when a member comes or goes.
 	ConsistentHash = placement.ConsistentHash

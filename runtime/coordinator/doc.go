@@ -52,6 +52,11 @@
 // shards go. A type has its own bound of moves and its own minimum of hosts. Members may differ in
 // these, so that a change can be rolled out.
 //
+// [placement.LoadWeighted] looks at the loads that members report ([MemberLoad]). They do not register
+// them: each report replaces the one before, and a coordinator moves nothing by load until each home
+// has reported in the last three intervals. The shards of a type that is placed by [placement.Beside]
+// follow those of another type, which gets its homes and moves first.
+//
 // Pins ([SetPins], [Pins]) come before the strategy: a shard pinned to a node moves there as soon
 // as this node hosts the type and the view has converged, and is not offered to the strategy. The
 // coordinator sends all pins of a type together, numbered like epochs, to all registered members,

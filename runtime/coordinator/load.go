@@ -102,7 +102,7 @@ func (c *Coordinator) onMemberLoad(from transport.Address, l MemberLoad) {
 // byLoad reports whether a type's strategy may look at loads.
 func (k *entityType) byLoad() bool {
 	switch k.place.(type) {
-	case placement.LeastShards, placement.ConsistentHash:
+	case placement.LeastShards, placement.ConsistentHash, placement.Beside:
 		return false
 	}
 	return !k.isPool()

@@ -170,9 +170,9 @@ func (z *zipf) noisy(noise float64) []float64 {
 }
 
 // TestLoadWeighted: members' loads stay near their mean, and few shards move for it, whatever the loads
-// do. The highest load is measured every 10 s of three hours behind the first.
+// do. The highest load is measured every 10 s of two hours behind the first.
 func TestLoadWeighted(t *testing.T) {
-	const hours, seeds = 4, 1
+	const hours, seeds = 3, 1
 	double := func(i int) float64 { return 1 + float64(1-min(i%4, 1)) }
 	for _, c := range []struct {
 		name               string

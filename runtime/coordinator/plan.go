@@ -24,6 +24,9 @@ func (c *Coordinator) onAsk(from transport.Address, a Ask) {
 		return
 	case !k.wanted:
 		k.wanted, c.plan = true, true
+		if l := c.leader(k); l != nil {
+			l.wanted = true // its shards get their homes first
+		}
 	}
 	switch {
 	case !c.recovered:
@@ -62,7 +65,7 @@ func (c *Coordinator) whyNot(k *entityType) string {
 }
 
 func (c *Coordinator) allocate() {
-	for _, name := range c.names {
+	for _, name := range c.inOrder() {
 		k := c.types[name]
 		if !k.wanted || k.lacks == 0 || c.whyNot(k) != "" {
 			continue
@@ -117,7 +120,7 @@ func (c *Coordinator) emptyLeaving() {
 		return
 	}
 	free := c.config.MaxLeaveMoves - c.count(leaving)
-	for _, name := range c.names {
+	for _, name := range c.inOrder() {
 		k := c.types[name]
 		var homes []placement.Load
 		for i := range k.shards {
@@ -150,7 +153,7 @@ func (c *Coordinator) mustGo(s *shard) bool {
 // of half a cluster must not move shards. During a pause only pins move them.
 func (c *Coordinator) rebalance() {
 	refused, begun := "", 0
-	for _, name := range c.names {
+	for _, name := range c.inOrder() {
 		k := c.types[name]
 		free := c.moveLimit(k) - c.countOf(name)
 		if free <= 0 || !k.opened {
@@ -262,14 +265,22 @@ func (c *Coordinator) homes(k *entityType) (loads []placement.Load, moves []pinM
 	slots, costs := make([]int32, len(kept)), make([]float32, len(kept)) // of the shards that may move; -1: it may not
 	var movesFrom [][]pinMove
 	for i := range kept {
+		costs[i] = float32(k.costOf(&kept[i]))
+	}
+	own := costs // of the type alone
+	if rests {
+		own = slices.Clone(costs)
+		c.withBeside(k, costs)
+	}
+	for i := range kept {
 		s := &kept[i]
-		slots[i], costs[i] = -1, float32(k.costOf(s))
+		slots[i] = -1
 		m := c.goesTo(s)
 		if m == nil || m.slot < 0 {
 			continue
 		}
 		shards[m.slot]++
-		used[m.slot] += float64(costs[i])
+		used[m.slot] += float64(own[i])
 		if s.move != nil || c.now.Before(s.rest) {
 			continue
 		}

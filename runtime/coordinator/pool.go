@@ -184,6 +184,9 @@ func (c *Coordinator) retired(m *move) {
 
 // place returns the strategy of a type. That of a pool depends on what the coordinator gave last.
 func (c *Coordinator) place(k *entityType) placement.Strategy {
+	if l := c.leader(k); l != nil {
+		return follows{k.place, k, l}
+	}
 	if !k.isPool() {
 		return k.place
 	}

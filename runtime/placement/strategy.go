@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -58,6 +59,9 @@ func ParseStrategy(name string) (s Strategy, ok bool) {
 		if s.String() == name {
 			return s, true
 		}
+	}
+	if kind, ok := strings.CutPrefix(name, "beside("); ok && strings.HasSuffix(kind, ")") && len(kind) > 1 {
+		return Beside(kind[:len(kind)-1]), true
 	}
 	if n, err := fmt.Sscanf(name, "least-shards(%d)", &l.Threshold); err == nil && n == 1 && l.String() == name {
 		return l, true
@@ -153,4 +157,26 @@ func (c ConsistentHash) Rebalance(kind string, homes []Load, limit int) []Transf
 	}
 	slices.SortFunc(moves, func(a, b Transfer) int { return cmp.Compare(a.Shard, b.Shard) })
 	return moves[:min(limit, len(moves))]
+}
+
+// Beside gives each shard the home of the shard with the same number of the type of that name, and moves
+// it there when that shard has moved. So entities of two types with the same id are at one member, if
+// both types have the same hash. If the other type has fewer shards, the shard goes with the one that
+// its entities would be in. [LoadWeighted] counts a shard and those beside it as one.
+//
+// A shard without a home goes by LeastShards{} if the other one has none, or one that does not host this
+// type. So do all shards if there is no such type, it has more shards, or it is a pool.
+type Beside string
+
+// String implements [Strategy].
+func (b Beside) String() string { return "beside(" + string(b) + ")" }
+
+// Allocate implements [Strategy], as LeastShards{}: the coordinator knows the homes of the other type.
+func (Beside) Allocate(s ShardID, homes []Load) transport.Address {
+	return LeastShards{}.Allocate(s, homes)
+}
+
+// Rebalance implements [Strategy], as LeastShards{}.
+func (Beside) Rebalance(kind string, homes []Load, limit int) []Transfer {
+	return LeastShards{}.Rebalance(kind, homes, limit)
 }

@@ -45,7 +45,7 @@ func TestLeastShards(t *testing.T) {
 func node(name string) transport.Address { return transport.Address{Name: name, Incarnation: 1} }
 
 func TestStrategiesHaveNames(t *testing.T) {
-	for _, s := range []interface{ String() string }{LeastShards{}, LeastShards{Threshold: 7}, ConsistentHash{}, LoadWeighted{}} {
+	for _, s := range []interface{ String() string }{LeastShards{}, LeastShards{Threshold: 7}, ConsistentHash{}, LoadWeighted{}, Beside("Cart")} {
 		got, ok := ParseStrategy(s.String())
 		if !ok || fmt.Sprint(got) != s.String() {
 			t.Errorf("%q is read as %v, %v", s, got, ok)

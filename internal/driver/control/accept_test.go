@@ -72,6 +72,8 @@ func TestClientAsksForTheTable(t *testing.T) {
 		{coordinator.Balanced{}, false},
 		{coordinator.Paused{}, false},
 		{coordinator.PauseKept{}, false},
+		{coordinator.PoolLoad{}, false},
+		{coordinator.MemberLoad{}, false},
 		{coordinator.Register{}, false},
 		{coordinator.Registered{}, false},
 		{coordinator.TableStatus{}, false},
