@@ -166,10 +166,10 @@ func (c *Coordinator) rebalance() {
 		transfers := fulfil(moves, homes, free)
 		pinned := len(transfers)
 		var why []string // of the others
-		if w, ok := c.place(k).(placement.LoadWeighted); ok && pinned < free && !c.pause.On {
-			var moves []placement.Transfer
-			moves, why = c.planByLoad(k, w, homes, free-pinned)
-			transfers = append(transfers, moves...)
+		if w, ok := c.place(k).(placement.LoadWeighted); ok && !c.pause.On {
+			if pinned == 0 { // else the loads change by pins first
+				transfers, why = c.planByLoad(k, w, homes, free)
+			}
 		} else if pinned < free && !c.pause.On {
 			transfers = append(transfers, c.place(k).Rebalance(name, homes, free-pinned)...)
 		}
