@@ -16,7 +16,9 @@ type Info struct {
 	// Only members may set it.
 	Gateway string
 	// Told marks a tell that is delivered as an ask, because its sender waits for its end.
-	Told    bool
+	Told bool
+	// Traced says that the call is traced; the headers name its trace.
+	Traced  bool
 	Headers []Header
 }
 
@@ -34,6 +36,7 @@ const (
 	infoGateway = 1
 	infoTold    = 2
 	infoHeaders = 3
+	infoTraced  = 4
 
 	headerKey   = 1
 	headerValue = 2
@@ -81,6 +84,9 @@ func (i *Info) Append(b []byte) []byte {
 	if i.Told {
 		b = appendUint(b, infoTold, 1)
 	}
+	if i.Traced {
+		b = appendUint(b, infoTraced, 1)
+	}
 	for _, h := range i.Headers {
 		one := appendString(nil, headerKey, h.Key)
 		one = appendString(one, headerValue, h.Value)
@@ -101,10 +107,15 @@ func ParseInfo(b []byte) (i Info, err error) {
 		b = b[n:]
 		var v []byte
 		switch {
-		case num == infoTold && typ == protowire.VarintType:
-			var told uint64
-			told, n = protowire.ConsumeVarint(b)
-			i.Told = told != 0
+		case typ == protowire.VarintType:
+			var v uint64
+			v, n = protowire.ConsumeVarint(b)
+			switch num {
+			case infoTold:
+				i.Told = v != 0
+			case infoTraced:
+				i.Traced = v != 0
+			}
 		case typ == protowire.BytesType:
 			v, n = protowire.ConsumeBytes(b)
 		default:
@@ -136,6 +147,27 @@ func GatewayOf(info []byte) string {
 		return ""
 	}
 	return name
+}
+
+// Traced reports whether an encoded Info says that the call is traced. It returns false if the Info is
+// malformed. Unlike ParseInfo it reads no headers, and allocates nothing.
+func Traced(info []byte) bool {
+	for len(info) > 0 {
+		num, typ, n := protowire.ConsumeTag(info) // Append writes it before the headers
+		if n < 0 {
+			return false
+		}
+		info = info[n:]
+		if num == infoTraced && typ == protowire.VarintType {
+			v, n := protowire.ConsumeVarint(info)
+			return n > 0 && v != 0
+		}
+		if n = protowire.ConsumeFieldValue(num, typ, info); n < 0 {
+			return false
+		}
+		info = info[n:]
+	}
+	return false
 }
 
 func (i *Info) set(num protowire.Number, v []byte) error {

@@ -18,19 +18,23 @@ func TestInfo(t *testing.T) {
 		{},
 		{Gateway: "php"},
 		{Told: true},
+		{Traced: true, Headers: []Header{{"traceparent", "x"}}},
 		{Headers: []Header{{"tenant", "acme"}, {"empty", ""}, {"bytes", "\x00\xff"}}},
-		{Gateway: "php", Told: true, Headers: []Header{{"k", strings.Repeat("x", MaxHeaderBytes-1)}}},
+		{Gateway: "php", Told: true, Traced: true, Headers: []Header{{"k", strings.Repeat("x", MaxHeaderBytes-1)}}},
 	} {
 		b := want.Append(nil)
 		got, err := ParseInfo(b)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, %v, want %+v", got, err, want)
 		}
+		if Traced(b) != want.Traced {
+			t.Errorf("Traced is %t of %+v", Traced(b), want)
+		}
 		if strings.Contains(string(b), "\xff") {
 			continue // a string of the .proto file is UTF-8
 		}
 		var p framepb.Info
-		if err := proto.Unmarshal(b, &p); err != nil || p.GetGateway() != want.Gateway || p.GetTold() != want.Told || len(p.GetHeaders()) != len(want.Headers) {
+		if err := proto.Unmarshal(b, &p); err != nil || p.GetGateway() != want.Gateway || p.GetTold() != want.Told || p.GetTraced() != want.Traced || len(p.GetHeaders()) != len(want.Headers) {
 			t.Errorf("the .proto file reads %v, %v, want %+v", &p, err, want)
 		}
 	}
@@ -62,12 +66,16 @@ func TestInfoBounds(t *testing.T) {
 // FuzzInfo checks that ParseInfo returns for any bytes, and that what it accepts keeps the bounds
 // and is the same after it was written and read again.
 func FuzzInfo(f *testing.F) {
-	f.Add((&Info{Gateway: "php", Told: true, Headers: []Header{{"tenant", "acme"}, {"k", ""}}}).Append(nil))
+	f.Add((&Info{Gateway: "php", Told: true, Traced: true, Headers: []Header{{"tenant", "acme"}, {"k", ""}}}).Append(nil))
 	f.Add(bytes.Repeat([]byte("\x1a\x00"), 100))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		i, err := ParseInfo(b)
+		_ = Traced(b)
 		if err != nil {
 			return
+		}
+		if written := i.Append(nil); Traced(written) != i.Traced {
+			t.Fatalf("Traced is %t of %+v", !i.Traced, i)
 		}
 		if err := i.Check(); err != nil {
 			t.Fatal(err)

@@ -357,6 +357,7 @@ type Info struct {
 	Gateway       string                 `protobuf:"bytes,1,opt,name=gateway,proto3" json:"gateway,omitempty"` // the caller in another language for which a member makes the call
 	Told          bool                   `protobuf:"varint,2,opt,name=told,proto3" json:"told,omitempty"`      // a tell that is delivered as a call, because its sender awaits its end
 	Headers       []*Header              `protobuf:"bytes,3,rep,name=headers,proto3" json:"headers,omitempty"`
+	Traced        bool                   `protobuf:"varint,4,opt,name=traced,proto3" json:"traced,omitempty"` // the call is traced; the headers name its trace
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -410,6 +411,13 @@ func (x *Info) GetHeaders() []*Header {
 		return x.Headers
 	}
 	return nil
+}
+
+func (x *Info) GetTraced() bool {
+	if x != nil {
+		return x.Traced
+	}
+	return false
 }
 
 // Header is one header that a caller has set.
@@ -778,11 +786,12 @@ const file_shardgen_wire_frame_proto_rawDesc = "" +
 	"\x03via\x18\x10 \x01(\v2\x19.shardgen.wire.frame.NodeR\x03via\x12\x10\n" +
 	"\x03hop\x18\x11 \x01(\x04R\x03hop\x12\x18\n" +
 	"\acommand\x18\x12 \x01(\fR\acommand\x12\x12\n" +
-	"\x04info\x18\x13 \x01(\fR\x04info\"k\n" +
+	"\x04info\x18\x13 \x01(\fR\x04info\"\x83\x01\n" +
 	"\x04Info\x12\x18\n" +
 	"\agateway\x18\x01 \x01(\tR\agateway\x12\x12\n" +
 	"\x04told\x18\x02 \x01(\bR\x04told\x125\n" +
-	"\aheaders\x18\x03 \x03(\v2\x1b.shardgen.wire.frame.HeaderR\aheaders\"0\n" +
+	"\aheaders\x18\x03 \x03(\v2\x1b.shardgen.wire.frame.HeaderR\aheaders\x12\x16\n" +
+	"\x06traced\x18\x04 \x01(\bR\x06traced\"0\n" +
 	"\x06Header\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"T\n" +
