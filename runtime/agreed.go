@@ -101,6 +101,7 @@ var clusterSettings = []setting[*Node]{
 	{name: "Config.Direct.Dial"},
 	{name: "Config.Gateway"},
 	{name: "Config.Interceptors"},
+	{name: "Config.Tracing"},
 	{name: "Config.Logger"},
 }
 

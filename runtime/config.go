@@ -75,6 +75,9 @@ type Config struct {
 	// outermost; see [Interceptor]. With one, local calls are encoded. [Intercept] sets those of
 	// the turns that a node runs. Default none.
 	Interceptors []Interceptor
+	// Tracing records traced calls and turns of this process. Package shardotel implements it.
+	// Default none.
+	Tracing Tracing
 	// Logger receives messages for operators. Default slog.Default().
 	Logger *slog.Logger
 }
@@ -231,6 +234,7 @@ func (c Config) validate() error {
 	bad(c.Rebalance.Threshold >= 1, "Rebalance.Threshold is %d: want at least 1", c.Rebalance.Threshold)
 	errs = append(errs, c.Membership.Validate(c.Store != nil))
 	bad(!isNil(c.Transport), "Transport is a nil %T (did the function that should make it fail?)", c.Transport)
+	bad(!isNil(c.Tracing), "Tracing is a nil %T (did the function that should make it fail?)", c.Tracing)
 	bad(!isNil(c.Store), "Store is a nil %T (did the function that should make it fail?)", c.Store)
 	bad(!isNil(c.Membership.Table.Store), "Membership.Table.Store is a nil %T (did the function that should make it fail?)", c.Membership.Table.Store)
 	bad(c.Membership.Table.Store == nil || len(c.Seeds) == 0, "Seeds are set, and Membership.Table.Store too: the table knows the members (leave Seeds unset)")
@@ -250,7 +254,7 @@ func (c Config) engine() node.Config {
 		BufferSize: c.Limits.BufferSize, ShardBytes: c.Limits.ShardBytes, BufferBytes: c.Limits.BufferBytes,
 		Window: c.Limits.Window, MaxBuffered: c.Limits.MaxBuffered, AnswerBytes: c.Limits.AnswerBytes, Store: c.Store,
 		DirectListen: c.Direct.Listen, DirectAdvertise: c.Direct.Advertise, DirectDial: c.Direct.Dial,
-		Interceptors: engineInterceptors(c.Interceptors), Logger: c.Logger, Capacity: c.Capacity, Zone: c.Zone,
+		Interceptors: engineInterceptors(c.Interceptors), Tracing: newEngineTracing(c.Tracing), Logger: c.Logger, Capacity: c.Capacity, Zone: c.Zone,
 		CallError: newCallError, ReadCallError: readCallError, Cause: CauseOf,
 	}
 	if c.Limits.SingletonBuffer != nil {

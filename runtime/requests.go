@@ -94,7 +94,11 @@ func (g requests) call(k *node.Kind, r *transport.Request) {
 		g.respond(r, asJSON, nil, notSent(r, err))
 		return
 	}
-	ctx, cancel := context.WithTimeout(node.WithOutgoing(n.driver.Context, info), timeout)
+	ctx := node.WithOutgoing(n.driver.Context, info)
+	if t := n.cfg.Tracing; t != nil {
+		ctx = t.Extract(ctx, Info{headers: info.Headers})
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	body, err := codegen.CallRaw(ctx, node.InvokerOf(k), k.Desc, raw)
 	g.respond(r, asJSON, body, err)

@@ -89,7 +89,7 @@ func TestQuickCallsAreCountedOnce(t *testing.T) {
 // gives its duration to those behind it.
 func TestUntimedCallsTakeAsLongAsTheLastTimed(t *testing.T) {
 	counts := New("User", []string{"Add"})
-	const calls, usual = 1000 * every, 400 * time.Nanosecond
+	const calls, usual = 1000 * Every, 400 * time.Nanosecond
 	w, timed, stood := counts.Words(7), 0, uint64(0)
 	for range calls {
 		if w.Due(1, Ask) {
@@ -101,7 +101,7 @@ func TestUntimedCallsTakeAsLongAsTheLastTimed(t *testing.T) {
 	}
 	var c measure.Calls
 	counts.Read(&c)
-	if timed < 800 || timed > 1250 || stood < calls-2*every || stood > calls+1 || len(c.Made) != 1 || len(c.Turns) != 1 || len(c.Turns[0].Durations) != 1 {
+	if timed < 800 || timed > 1250 || stood < calls-2*Every || stood > calls+1 || len(c.Made) != 1 || len(c.Turns) != 1 || len(c.Turns[0].Durations) != 1 {
 		t.Fatalf("%d timed, for %d: %+v", timed, stood, c)
 	}
 	if b := c.Turns[0].Durations[0]; b.From > usual || b.To <= usual || b.Count != calls {

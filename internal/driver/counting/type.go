@@ -27,11 +27,11 @@ const (
 // stripes is the number of parts of a type's words; each shard has one of them.
 const stripes = 64
 
-// every is the average number of quick calls of one method in one stripe of which one is timed. Of
+// Every is the average number of quick calls of one method in one stripe of which one is timed. Of
 // those above 4 µs more are: each from alwaysFrom on. Timing a call costs about 0.25 µs, so it costs
 // a thousandth of a long call.
 const (
-	every      = 64
+	Every      = 64
 	alwaysFrom = 256 * time.Microsecond
 )
 
@@ -107,7 +107,7 @@ func (t *Type) Timed(w Words, number int, q Quick, took time.Duration) (n uint64
 	i := number*int(quicks) + int(q)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	apart := min(every, max(1, uint64(alwaysFrom)/max(1, uint64(took))))
+	apart := min(Every, max(1, uint64(alwaysFrom)/max(1, uint64(took))))
 	next := 1 + rand.Uint64N(2*apart-1)
 	was := w[i].Swap(uint64(histogram.Of(took))<<bucketAt | next<<dueAt | 1)
 	if t.quick[i] == nil {

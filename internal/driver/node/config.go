@@ -28,6 +28,7 @@ type Config struct {
 	Interceptors                     []Interceptor
 	Capacity                         float64 // processors; 0: as many as the system gives the process
 	Zone                             string
+	Tracing                          Tracing // nil: no call is traced
 	Logger                           *slog.Logger
 
 	// CallError makes the public error of a call; ReadCallError finds such an error in the tree of

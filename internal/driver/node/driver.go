@@ -62,6 +62,8 @@ type Driver struct {
 	Leaving atomic.Bool   // this node is leaving the cluster and gives its shards away
 	Exiting atomic.Bool   // this node has given its shards away, and takes no shard any more
 
+	tracing *tracing // nil: no call is traced
+
 	Pending  calls.Table
 	held     atomic.Int64   // calls held in routes
 	Budget   *region.Budget // bytes of calls that wait, in routes and hosted shards
@@ -501,7 +503,7 @@ func (s Signal) Notify() {
 func NewDriver(cfg Config, self transport.Peer, ctl ControlPlane) *Driver {
 	drv := &Driver{
 		looks: make(chan struct{}, maxLooks), Turns: operator.NewTurnLog(time.Now()),
-		Config: cfg, Local: self, Logger: cfg.Logger, Control: ctl, ChecksTurns: checksTurns(),
+		Config: cfg, Local: self, Logger: cfg.Logger, Control: ctl, ChecksTurns: checksTurns(), tracing: newTracing(cfg.Tracing),
 	}
 	drv.Group.Init()
 	drv.Load = NewLoadMeter(cfg.Capacity, cfg.Zone, os.DirFS("/"))

@@ -45,7 +45,7 @@ func newHereCall(s *HostedShard, c *outCall, up *turn, id uint64, left time.Dura
 	if o := outgoingOf(c.Context); o != nil {
 		h.Info = o.encoded
 	}
-	if len(s.Host.Settings.Intercept) > 0 {
+	if len(s.Host.Settings.Intercept) > 0 || len(h.Info) > 0 {
 		h.arrived = time.Now()
 	}
 	return h

@@ -217,6 +217,12 @@ func (s *HostedShard) lostToken(e *region.Entity) {
 func (s *HostedShard) begin(ctx context.Context, up *turn, e *region.Entity, method string, note uint32, since int64, noContext bool) (codegen.Turn, error) {
 	ready := e.Value != nil && s.mayRunInline()
 	timed := since != 0 || s.words.Due(int(note), counting.Ask)
+	// Most calls have no parent and are not timed, which decides against their trace.
+	if tr := s.driver().tracing; tr != nil && (timed || !tr.thin || ctx.Value(tr.key) != nil) {
+		if trace := s.traceLocal(ctx, up, e, method, since, timed); trace != nil {
+			return s.beginTraced(trace, ctx, up, e, method, since)
+		}
+	}
 	if noContext && ready && since == 0 {
 		if !timed {
 			return codegen.Turn{Entity: e.Value, Context: unseenTurn{e}}, nil

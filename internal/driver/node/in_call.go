@@ -35,7 +35,7 @@ type InCall struct {
 	run      runner.Hold                 // the turn's hold on its lane or runner; zero means it has none
 	began    int64                       // when its turn began, in nanoseconds after the driver's base; 0 for tells that begin by the coarse clock
 	timed    int64                       // when such a tell began, if it is timed; else 0
-	arrived  time.Time                   // when the call arrived; for tells of this process up to calls.SweepInterval earlier, unless the type has interceptors
+	arrived  time.Time                   // when the call arrived; for tells of this process up to calls.SweepInterval earlier, unless the type has interceptors or the call has headers
 
 	// here is the hereCall that contains this call, if its turn runs on its caller's goroutine and
 	// its entity is durable.
@@ -265,10 +265,11 @@ func (c *InCall) execute(s *HostedShard, e *region.Entity) (a answer) {
 		leased = s.mayRunAt(now)
 	}
 	var r *encodedTurn // nil: nobody can see the turn
-	if method == nil || !method.unseen || !leased || e.Value == nil {
+	traced := drv.tracing != nil && method != nil && method.number != 0 && wire.Traced(c.Info)
+	if method == nil || !method.unseen || !leased || e.Value == nil || traced {
 		hidden := method != nil && method.hidden
 		if c.here != nil {
-			c.here.hidden = hidden && leased
+			c.here.hidden = hidden && leased && !traced
 		}
 		r = c.newTurn(e)
 		r.hidden = hidden
@@ -302,14 +303,23 @@ func (c *InCall) execute(s *HostedShard, e *region.Entity) (a answer) {
 			c.timed = s.dueTold(method.number)
 		}
 	}
-	// Interceptors are around the method of a reminder that MethodFire runs.
-	if name := wire.StringOf(c.Method); len(s.Host.Settings.Intercept) > 0 && name != wire.MethodFire && name != wire.MethodDead {
-		a = c.within(s, r, e, run)
+	if traced {
+		a = c.traced(s, r, e, run)
 	} else {
-		a = c.perform(s, r, e, run)
+		a = c.intercepted(s, r, nil, e, run)
 	}
 	c.ran(s, e, method, a)
 	return a
+}
+
+// intercepted runs the method inside the host's interceptors, if there are any. ctx is the context for
+// them; nil means the turn's.
+func (c *InCall) intercepted(s *HostedShard, r *encodedTurn, ctx context.Context, e *region.Entity, method codegen.Method) answer {
+	// Interceptors are around the method of a reminder that MethodFire runs.
+	if name := wire.StringOf(c.Method); len(s.Host.Settings.Intercept) > 0 && name != wire.MethodFire && name != wire.MethodDead {
+		return c.within(s, r, ctx, e, method)
+	}
+	return c.perform(s, r, e, method)
 }
 
 func (c *InCall) perform(s *HostedShard, r *encodedTurn, e *region.Entity, method codegen.Method) answer {
@@ -322,12 +332,15 @@ func (c *InCall) perform(s *HostedShard, r *encodedTurn, e *region.Entity, metho
 	return runMethod(s, r, e, c, method)
 }
 
-func (c *InCall) within(s *HostedShard, r *encodedTurn, e *region.Entity, method codegen.Method) (a answer) {
+func (c *InCall) within(s *HostedShard, r *encodedTurn, ctx context.Context, e *region.Entity, method codegen.Method) (a answer) {
 	t, run := &r.turn, false
+	if ctx == nil {
+		ctx = t
+	}
 	info := t.info()
 	info.Arrived = c.arrived
 	info.Method = calledMethod(info.Method, c.Args)
-	refusal := c.asked(s, t, info, func(ctx context.Context) error {
+	refusal := c.asked(s, ctx, t, info, func(ctx context.Context) error {
 		switch {
 		case run:
 			return errNextTwice
@@ -365,12 +378,12 @@ func (c *InCall) within(s *HostedShard, r *encodedTurn, e *region.Entity, method
 	return a
 }
 
-func (c *InCall) asked(s *HostedShard, t *turn, info CallInfo, next func(context.Context) error) (err error) {
+func (c *InCall) asked(s *HostedShard, ctx context.Context, t *turn, info CallInfo, next func(context.Context) error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			s.Host.notePanic(t.entity.ID, "an interceptor of "+info.Method, r)
 			err = PanicError("an interceptor", r)
 		}
 	}()
-	return intercept(t, s.Host.Settings.Intercept, func(context.Context) CallInfo { return info }, next)
+	return intercept(ctx, s.Host.Settings.Intercept, func(context.Context) CallInfo { return info }, next)
 }

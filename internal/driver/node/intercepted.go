@@ -38,7 +38,7 @@ func (p intercepted) Refs() *codegen.RefCache { return p.calls.Refs() }
 // Begin returns no turn, so that the caller uses Do, which calls the interceptors.
 func (p intercepted) Begin(ctx context.Context, r *codegen.Ref, method string, _ bool) (none codegen.Turn, err error) {
 	if err := p.Check(ctx, r, method); err != nil {
-		return p.unbegun(r, method, err)
+		return p.unbegun(ctx, r, method, err)
 	}
 	return none, nil
 }
@@ -95,7 +95,7 @@ func (p intercepted) around(ctx context.Context, r *codegen.Ref, method string, 
 	return err
 }
 
-func (p intercepted) outgoingInfo(ctx context.Context, id, method string, tell bool) CallInfo {
+func (p invoker) outgoingInfo(ctx context.Context, id, method string, tell bool) CallInfo {
 	self := p.kind.Driver.Local
 	i := CallInfo{Kind: p.kind.Desc.Name, ID: id, Method: method, Tell: tell}
 	i.From = Caller{Class: classMember, Name: self.Name, Incarnation: self.Incarnation}

@@ -72,7 +72,7 @@ func (p invoker) fail(r *codegen.Ref, method string, outcome calls.Outcome, err 
 func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string, noContext bool) (codegen.Turn, error) {
 	if _, odd := r.Invoker.(*codegen.RefWithOptions); odd || ctx.Err() != nil {
 		if err := p.cannot(ctx, r, method); err != nil {
-			return p.unbegun(r, method, err)
+			return p.unbegun(ctx, r, method, err)
 		}
 		if _, timed := ctx.(*endable); !timed && !noContext && r.Timeout() > 0 {
 			return p.beginTimed(ctx, r, method)
@@ -80,11 +80,11 @@ func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string, noCon
 	}
 	up, mapped := callerOf(ctx)
 	if mapped != nil {
-		return p.unbegun(r, method, p.fail(r, method, calls.NotExecuted, mapped.fail(errMapCalls)))
+		return p.unbegun(ctx, r, method, p.fail(r, method, calls.NotExecuted, mapped.fail(errMapCalls)))
 	}
 	if up != nil {
 		if err := p.mayLeave(ctx, up, r, method); err != nil {
-			return p.unbegun(r, method, err)
+			return p.unbegun(ctx, r, method, err)
 		}
 		if up.depth >= maxInline {
 			return codegen.Turn{}, nil
@@ -116,8 +116,9 @@ func (p invoker) Begin(ctx context.Context, r *codegen.Ref, method string, noCon
 // unbegun counts a call that cannot begin because of err.
 //
 //go:noinline
-func (p invoker) unbegun(r *codegen.Ref, method string, err error) (codegen.Turn, error) {
+func (p invoker) unbegun(ctx context.Context, r *codegen.Ref, method string, err error) (codegen.Turn, error) {
 	p.made(r, method, false, p.kind.Driver.Lease.Now(), err)
+	p.traceFailed(ctx, r, method, err)
 	return codegen.Turn{}, err
 }
 
@@ -125,7 +126,7 @@ func (p invoker) unbegun(r *codegen.Ref, method string, err error) (codegen.Turn
 func (p invoker) beginTimed(ctx context.Context, r *codegen.Ref, method string) (codegen.Turn, error) {
 	limit, cancel := context.WithTimeout(ctx, r.Timeout())
 	begun, err := p.Begin(&endable{limit, cancel}, r, method, false)
-	if t, ok := begun.Context.(*turn); ok {
+	if t := localTurn(begun); t != nil {
 		t.flags.Or(endsAfter)
 		return begun, err
 	}
@@ -174,6 +175,7 @@ func (p invoker) waitTurn(ctx context.Context, up *turn, s *HostedShard, r *code
 	fail := func(err error) (codegen.Turn, error) {
 		err = p.fail(r, method, calls.NotExecuted, err)
 		p.made(r, method, false, began, err)
+		p.traceFailed(ctx, r, method, err)
 		return codegen.Turn{}, err
 	}
 	switch calls.NextLocally(v) {
@@ -242,11 +244,14 @@ func (p invoker) Check(ctx context.Context, r *codegen.Ref, method string) error
 // because a late turn also commits all of its tells or none.
 func (p invoker) Send(ctx context.Context, r *codegen.Ref, method string, args []byte) error {
 	k, began := p.kind, int64(0)
+	ctx, trace := p.trace(ctx, r, method, true)
 	number, words := k.Counts.Number(method), k.Counts.Words(uint32(r.Hash>>k.shift))
 	if words.Due(number, counting.Sent) {
 		began = k.Driver.Lease.Now()
 	}
-	switch err := p.send(ctx, r, method, args); {
+	err := p.send(ctx, r, method, args)
+	trace.end(err)
+	switch {
 	case err != nil:
 		if began == 0 {
 			began = k.Driver.Lease.Now()
@@ -374,7 +379,7 @@ func (p invoker) enterRead(r *codegen.Ref, method string, note uint32) *region.E
 func (p invoker) beginRead(ctx context.Context, up *turn, e *region.Entity, method string, note uint32, noContext bool) (codegen.Turn, error) {
 	checks := p.kind.Driver.ChecksTurns
 	begun, err := hostedOf(e).begin(ctx, up, e, method, note, 0, noContext && !checks)
-	if t, ok := begun.Context.(*turn); ok && checks {
+	if t := localTurn(begun); t != nil && checks {
 		t.flags.Or(checkAfter)
 	}
 	return begun, err
@@ -387,14 +392,16 @@ func (p invoker) beginRead(ctx context.Context, up *turn, e *region.Entity, meth
 // failing is in functions that are not inlined: its variables are on the stack only while needed.
 func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
 	began := p.kind.Driver.Lease.Now()
-	results, err = p.do(ctx, r, method, args)
+	ctx, trace := p.trace(ctx, r, method, false)
+	results, err = p.do(ctx, r, method, args, trace)
+	trace.end(err)
 	p.made(r, method, false, began, err)
 	turnOf(ctx).waitedSince(began)
 	return results, err
 }
 
-func (p invoker) do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
-	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
+func (p invoker) do(ctx context.Context, r *codegen.Ref, method string, args []byte, trace *sentTrace) (results []byte, err error) {
+	c := outCall{Context: ctx, Args: args, Ref: r, Method: method, trace: trace}
 	drv := p.kind.Driver
 	up, mapped := callerOf(ctx)
 	if mapped != nil {
@@ -403,7 +410,7 @@ func (p invoker) do(ctx context.Context, r *codegen.Ref, method string, args []b
 	}
 	if up != nil {
 		if d := durableOf(up); d != nil && !d.logged() {
-			return p.doLater(ctx, up, r, method, args)
+			return p.doLater(ctx, up, r, method, args, trace)
 		}
 	}
 	if p.kind.Desc.Durable && !c.repeats() {
@@ -437,14 +444,14 @@ func (p invoker) do(ctx context.Context, r *codegen.Ref, method string, args []b
 // doLater is Do for a call that must wait before it may leave the turn up.
 //
 //go:noinline
-func (p invoker) doLater(ctx context.Context, up *turn, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
+func (p invoker) doLater(ctx context.Context, up *turn, r *codegen.Ref, method string, args []byte, trace *sentTrace) (results []byte, err error) {
 	limit, stop := p.limit(ctx, r)
 	defer stop()
 	if err := p.mayLeave(limit, up, r, method); err != nil {
 		codegen.Recycle(args)
 		return nil, err
 	}
-	return p.do(limit, r, method, args)
+	return p.do(limit, r, method, args, trace)
 }
 
 // mayLeave waits until a call may leave the turn up. An error says why it may not.
@@ -564,6 +571,9 @@ func (p invoker) failed(c *outCall, w *calls.Call, id uint64, limit *calls.Deadl
 			c.Command.doubt = res.Text
 		}
 		drv.Counts.Add(callRetried)
+		if c.trace != nil {
+			c.trace.again(p.resultError(c, res, outcome))
+		}
 		if limit.Sleep(calls.Pause(try)) {
 			return true, nil
 		}

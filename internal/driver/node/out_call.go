@@ -19,6 +19,7 @@ type outCall struct {
 	Method  string
 	Command *sentCommand // of a call to a durable type; nil otherwise
 	again   bool         // of a pool: the method may run twice
+	trace   *sentTrace   // nil: it is not traced
 }
 
 func (c *outCall) sent() *calls.Command {

@@ -244,7 +244,7 @@ func (p chooser) Begin(ctx context.Context, r *codegen.Ref, method string, noCon
 	_, odd := r.Invoker.(*codegen.RefWithOptions)
 	if odd || ctx.Err() != nil {
 		if err := p.cannot(ctx, r, method); err != nil {
-			return p.unbegun(r, method, err)
+			return p.unbegun(ctx, r, method, err)
 		}
 		if odd {
 			return codegen.Turn{}, nil
@@ -275,14 +275,16 @@ func (p chooser) Send(ctx context.Context, r *codegen.Ref, method string, args [
 // instance until its deadline, and so does one that may run twice.
 func (p chooser) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
 	began := p.kind.Driver.Lease.Now()
-	results, err = p.do(ctx, r, method, args)
+	ctx, trace := p.trace(ctx, r, method, false)
+	results, err = p.do(ctx, r, method, args, trace)
+	trace.end(err)
 	p.made(r, method, false, began, err)
 	turnOf(ctx).waitedSince(began)
 	return results, err
 }
 
-func (p chooser) do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
-	c := outCall{Context: ctx, Args: args, Ref: r, Method: method, again: slices.Contains(p.kind.Desc.Again, method)}
+func (p chooser) do(ctx context.Context, r *codegen.Ref, method string, args []byte, trace *sentTrace) (results []byte, err error) {
+	c := outCall{Context: ctx, Args: args, Ref: r, Method: method, again: slices.Contains(p.kind.Desc.Again, method), trace: trace}
 	defer func() { codegen.Recycle(c.Args) }()
 	drv, pool := p.kind.Driver, p.kind.Pool
 	up, mapped := callerOf(ctx)
@@ -342,6 +344,7 @@ func (p chooser) once(c *outCall, up *turn, limit *calls.Deadline, i, try int) (
 		full := p.resultError(c, *w.Result(), calls.NotExecuted)
 		limit.Seen(w.Over(), drv.Lease.Base())
 		drv.Pending.Free(w, c.Ref.Hash)
+		c.trace.again(full)
 		if limit.Sleep(calls.Pause(try)) {
 			return nil, true, full
 		}

@@ -449,7 +449,13 @@ func (t *turn) runReminder(entity any, m *wire.DurableReminder) (ran bool, err e
 	}
 	info := t.info()
 	info.Tell, info.Arrived = true, time.Now()
-	refusal := intercept(t, s.Host.Settings.Intercept, func(context.Context) CallInfo { return info }, func(ctx context.Context) error {
+	ctx, trace := context.Context(t), Trace(nil)
+	if tr := s.driver().tracing; tr != nil && wire.Traced(m.GetInfo()) {
+		if trace = tr.Turn(t, nil, info); trace != nil {
+			ctx = trace.Context()
+		}
+	}
+	refusal := intercept(ctx, s.Host.Settings.Intercept, func(context.Context) CallInfo { return info }, func(ctx context.Context) error {
 		switch {
 		case ran:
 			return errNextTwice
@@ -470,6 +476,9 @@ func (t *turn) runReminder(entity any, m *wire.DurableReminder) (ran bool, err e
 	})
 	if !ran && refusal == nil {
 		refusal = errNoNext
+	}
+	if trace != nil {
+		trace.End(errors.Join(err, refusal))
 	}
 	if !ran {
 		s.driver().refused(wire.CodeIntercepted)

@@ -173,10 +173,14 @@ func (t *turn) Done() <-chan struct{} { return t.parent.Done() }
 // Err returns the reason why Done is closed.
 func (t *turn) Err() error { return t.parent.Err() }
 
-// Value returns the turn for turnKey, and nil for any other key.
+// Value returns the turn for turnKey, the caller's trace for the key of traces, and nil for any other
+// key.
 func (t *turn) Value(key any) any {
 	if key == (turnKey{}) {
 		return t
+	}
+	if tr := t.shard().driver().tracing; tr != nil && key == tr.key {
+		return t.callersTrace(tr)
 	}
 	return nil
 }

@@ -72,8 +72,8 @@ func (r *TurnRunner) enqueue(s *HostedShard, e *wire.Envelope, current func() bo
 	drv := s.driver()
 	c := r.told.take()
 	args, at := append(c.Args, e.Payload...), drv.lately()
-	if len(s.Host.Settings.Intercept) > 0 {
-		at = time.Now() // for Info.Arrived
+	if len(s.Host.Settings.Intercept) > 0 || len(e.Info) > 0 {
+		at = time.Now() // for Info.Arrived and traces
 	}
 	c.fill(drv, drv.Local, e, s.lane, at)
 	c.Args, c.told = args, true

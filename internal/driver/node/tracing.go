@@ -1,0 +1,260 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/region"
+	"github.com/shardgen/shardgen/internal/driver/counting"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/codegen"
+)
+
+// Tracing traces the calls that the driver has chosen. Package shard documents the methods.
+type Tracing interface {
+	Ratio() float64
+	ParentKey() any
+	Sampled(parent any) (sampled, ok bool)
+	Call(ctx context.Context, call CallInfo, began time.Time) Trace
+	Turn(ctx, caller context.Context, call CallInfo) Trace
+	Extract(ctx context.Context, call CallInfo) context.Context
+	Inject(ctx context.Context) context.Context
+}
+
+// A Trace is what is recorded of one call at its caller, or of one turn.
+type Trace interface {
+	Context() context.Context
+	Repeat(why error)
+	End(err error)
+}
+
+// tracing decides which calls are traced, before anything is allocated for them.
+type tracing struct {
+	Tracing
+	key   any     // of a call's parent in contexts
+	ratio float64 // of calls without a parent that are traced
+	// thin says that ratio is at most that of timed calls. Then only timed calls may be traced, so
+	// that others need no random number.
+	thin bool
+}
+
+func newTracing(t Tracing) *tracing {
+	if t == nil {
+		return nil
+	}
+	ratio := t.Ratio()
+	return &tracing{Tracing: t, key: t.ParentKey(), ratio: ratio, thin: ratio*counting.Every <= 1}
+}
+
+// A choice is what is done about the trace of one call.
+type choice int
+
+const (
+	untraced choice = iota
+	carried         // it is not traced, and its parent's trace is passed on
+	traced
+)
+
+// choose decides about a call of the turn up, or of no turn, with the context ctx. of is the number of
+// calls for which the call stands if it has no parent; with 0 it is not traced then.
+//
+// A turn that is not traced makes no calls that are, because they would be traces without beginning.
+func (tr *tracing) choose(ctx context.Context, up *turn, of float64) choice {
+	if t, ok := ctx.(*turn); ok && t == up {
+		return untraced // the context of a traced turn has another type
+	}
+	if parent := ctx.Value(tr.key); parent != nil {
+		switch sampled, ok := tr.Sampled(parent); {
+		case sampled:
+			return traced
+		case ok:
+			return carried
+		}
+	}
+	if up != nil || rand.Float64() >= tr.ratio*of {
+		return untraced
+	}
+	return traced
+}
+
+// traceLocal begins the trace of a call on its caller's goroutine, if it is to be traced. since is when
+// the caller began to wait, or 0.
+func (s *HostedShard) traceLocal(ctx context.Context, up *turn, e *region.Entity, method string, since int64, timed bool) Trace {
+	drv, of := s.driver(), 1.0
+	switch {
+	case !drv.tracing.thin || since != 0:
+	case timed:
+		of = counting.Every
+	default:
+		of = 0
+	}
+	if drv.tracing.choose(ctx, up, of) != traced {
+		return nil
+	}
+	if since == 0 {
+		since = drv.Lease.Now()
+	}
+	return drv.tracing.Call(ctx, invoker{s.Host.Kind}.outgoingInfo(ctx, e.ID, method, false), drv.at(since))
+}
+
+// at returns the time of a number of nanoseconds after the driver's base.
+func (drv *Driver) at(t int64) time.Time { return drv.Lease.Base().Add(time.Duration(t)) }
+
+// beginTraced is begin for a call that is traced.
+func (s *HostedShard) beginTraced(call Trace, ctx context.Context, up *turn, e *region.Entity, method string, since int64) (codegen.Turn, error) {
+	drv := s.driver()
+	m := &timing{Context: ctx, since: since, began: drv.Lease.Now()}
+	t := &turn{parent: m, entity: e, method: method}
+	t.flags.Or(timedTurn)
+	if up != nil {
+		t.depth = up.depth + 1
+	}
+	info := t.info()
+	if since != 0 {
+		info.Arrived = drv.at(since)
+	}
+	x := &tracedTurn{Context: t, turn: t, call: call, run: drv.tracing.Turn(t, call.Context(), info)}
+	if x.run != nil {
+		x.Context = x.run.Context()
+	}
+	if e.Value == nil || !s.mayRunInline() {
+		if err := s.beginSlowly(t, method); err != nil {
+			x.traced(err)
+			return codegen.Turn{}, err
+		}
+	}
+	return codegen.Turn{Entity: e.Value, Context: x}, nil
+}
+
+// tracedTurn is the context of a turn on its caller's goroutine that is traced.
+type tracedTurn struct {
+	context.Context // derived from turn
+	turn            *turn
+	call            Trace
+	run             Trace // of the turn; nil: none
+}
+
+// End ends the turn and its trace.
+func (x *tracedTurn) End(method string, recovered any, err error) error {
+	err = x.turn.End(method, recovered, err)
+	x.traced(err)
+	return err
+}
+
+func (x *tracedTurn) traced(err error) {
+	if x.run != nil {
+		x.run.End(err)
+	}
+	x.call.End(err)
+}
+
+// localTurn returns the turn that a local caller has begun, or nil if its method does not see it.
+func localTurn(begun codegen.Turn) *turn {
+	switch x := begun.Context.(type) {
+	case *turn:
+		return x
+	case *tracedTurn:
+		return x.turn
+	}
+	return nil
+}
+
+// sentTrace is the trace of a call that leaves its caller encoded. nil means that it is not traced.
+type sentTrace struct{ Trace }
+
+func (t *sentTrace) end(err error) {
+	if t != nil {
+		t.End(err)
+	}
+}
+
+func (t *sentTrace) again(why error) {
+	if t != nil {
+		t.Repeat(why)
+	}
+}
+
+// trace begins the trace of a call that leaves its caller encoded, if it is to be traced. It returns the
+// context with which the call is to be sent. The runtime's own calls are not traced, because others
+// have caused them.
+func (p invoker) trace(ctx context.Context, r *codegen.Ref, method string, tell bool) (context.Context, *sentTrace) {
+	tr := p.kind.Driver.tracing
+	if tr == nil || strings.HasPrefix(method, wire.OwnMethod) {
+		return ctx, nil
+	}
+	if _, told := ctx.(*toldContext); told {
+		return ctx, nil
+	}
+	switch tr.choose(ctx, turnOf(ctx), 1) {
+	case carried:
+		return tr.Inject(ctx), nil
+	case traced:
+		return p.traceSent(ctx, r, method, tell)
+	case untraced:
+	}
+	return ctx, nil
+}
+
+//go:noinline
+func (p invoker) traceSent(ctx context.Context, r *codegen.Ref, method string, tell bool) (context.Context, *sentTrace) {
+	tr := p.kind.Driver.tracing
+	trace := tr.Call(ctx, p.outgoingInfo(ctx, r.ID, method, tell), time.Now())
+	if trace == nil {
+		return ctx, nil
+	}
+	ctx = tr.Inject(trace.Context())
+	info := wire.Info{}
+	if o := outgoingOf(ctx); o != nil {
+		info = o.info
+	}
+	info.Traced = true
+	return WithOutgoing(ctx, info), &sentTrace{trace}
+}
+
+// traceFailed traces a call that could not begin.
+func (p invoker) traceFailed(ctx context.Context, r *codegen.Ref, method string, err error) {
+	if p.kind.Driver.tracing != nil {
+		_, trace := p.trace(ctx, r, method, false)
+		trace.end(err)
+	}
+}
+
+// callersTrace returns the parent of the turn's trace, for what its method calls outside the cluster. It
+// is not nil only if the turn is not traced itself.
+func (t *turn) callersTrace(tr *tracing) any {
+	r := t.encoded()
+	if r == nil {
+		return t.parent.Value(tr.key)
+	}
+	if r.unusual == nil || len(r.unusual.info) == 0 {
+		return nil
+	}
+	return tr.Extract(context.Background(), t.info()).Value(tr.key)
+}
+
+// traced runs the method of a call whose caller traces it.
+func (c *InCall) traced(s *HostedShard, r *encodedTurn, e *region.Entity, method codegen.Method) (a answer) {
+	info := r.turn.info()
+	info.Arrived = c.arrived
+	trace := s.driver().tracing.Turn(&r.turn, nil, info)
+	if trace == nil {
+		return c.intercepted(s, r, nil, e, method)
+	}
+	err := fmt.Errorf("%w: runtime.Goexit", ErrPanic) // unless the method returns
+	defer func() { trace.End(err) }()
+	within := len(s.Host.Settings.Intercept) > 0
+	var own error // the method's
+	a = c.intercepted(s, r, trace.Context(), e, func(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+		if !within {
+			ctx = trace.Context()
+		}
+		out, err := method(ctx, entity, args, out)
+		own = err
+		return out, err
+	})
+	err = a.err(s, info, own)
+	return a
+}

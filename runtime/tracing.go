@@ -1,0 +1,72 @@
+package shard
+
+import (
+	"context"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/driver/node"
+)
+
+// Tracing records the calls of a process that are traced: see Config.Tracing. Package shardotel
+// implements it with OpenTelemetry. Its methods must be safe for concurrent use.
+//
+// The process decides about each call before anything is allocated for it. A call whose context has a
+// parent is traced if the parent is sampled. Any other call made outside turns is traced with the
+// probability Ratio, and one made in a turn is not, because the trace of the turn's own call would be
+// missing. The host of the entity follows its caller's decision, and so do tells and reminders.
+//
+// Calls that are not traced run as without Tracing, and allocate nothing for it in their own process.
+type Tracing interface {
+	// Ratio returns which part of the calls without a parent is traced, from 0, none, to 1, all. It
+	// is read once, and so is ParentKey.
+	Ratio() float64
+	// ParentKey returns the key under which contexts have the parent of their calls.
+	ParentKey() any
+	// Sampled reports whether a value under ParentKey is sampled. ok is false if it is no parent. It
+	// is called for each call whose context has such a value, and should not allocate.
+	Sampled(parent any) (sampled, ok bool)
+	// Call begins the trace of a call at its caller, at a time shortly before. It returns nil if the
+	// call is not traced after all. A tell ends when it is sent.
+	Call(ctx context.Context, call Info, began time.Time) Trace
+	// Turn begins the trace of a turn at the host of its entity. The call came at call.Arrived, and
+	// waited until now; it has not waited if that is zero. ctx is the turn's context. The parent is in the context caller, or in the
+	// headers of the call if caller is nil. Turn returns nil if the turn is not traced.
+	Turn(ctx, caller context.Context, call Info) Trace
+	// Extract returns ctx with the parent that is in the headers of a call, and ctx if there is none.
+	Extract(ctx context.Context, call Info) context.Context
+	// Inject returns ctx with its parent in the headers of calls ([WithHeader]).
+	Inject(ctx context.Context) context.Context
+}
+
+// A Trace is what is recorded of one call at its caller, or of one turn at its host.
+type Trace interface {
+	// Context returns the context given to Tracing with this trace as the parent of further calls.
+	Context() context.Context
+	// Repeat says that the call is sent again. why is the result of the attempt.
+	Repeat(why error)
+	// End ends the trace, with the call's error or nil. For a turn it is called before the changes
+	// are in the store: see [AfterCommit].
+	End(err error)
+}
+
+// engineTracing is a Tracing for package node.
+type engineTracing struct{ Tracing }
+
+func newEngineTracing(t Tracing) node.Tracing {
+	if t == nil {
+		return nil
+	}
+	return engineTracing{t}
+}
+
+func (t engineTracing) Call(ctx context.Context, call node.CallInfo, began time.Time) node.Trace {
+	return t.Tracing.Call(ctx, infoOf(call), began)
+}
+
+func (t engineTracing) Turn(ctx, caller context.Context, call node.CallInfo) node.Trace {
+	return t.Tracing.Turn(ctx, caller, infoOf(call))
+}
+
+func (t engineTracing) Extract(ctx context.Context, call node.CallInfo) context.Context {
+	return t.Tracing.Extract(ctx, infoOf(call))
+}
