@@ -2,6 +2,9 @@ package shardotel_test
 
 import (
 	"log/slog"
+	"maps"
+	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,23 +20,25 @@ import (
 )
 
 // BenchmarkLocalRead is a call within one process of a method that only reads: without telemetry,
-// with metrics that a reader collects, and with a span for each end of each call, of which nothing is
+// with metrics that a reader collects, and with traces of a part of the calls, of which nothing is
 // exported.
 func BenchmarkLocalRead(b *testing.B) {
-	for _, with := range []string{"off", "metrics", "spans"} {
+	ratios := map[string]float64{"traced 0": 0, "traced 0.0001": 0.0001, "traced 0.01": 0.01, "traced 1": 1}
+	for _, with := range append([]string{"off", "metrics"}, slices.Sorted(maps.Keys(ratios))...) {
 		b.Run(with, func(b *testing.B) {
 			config := shard.Config{
 				Cluster: "bench", Name: "n", Transport: memory.NewBroker(memory.Options{}).Transport(), Store: memorystore.New().Client(),
 				Logger: slog.New(slog.DiscardHandler),
 			}
-			telemetry := shardotel.New(shardotel.Options{Tracers: sdktrace.NewTracerProvider(), Propagator: propagation.TraceContext{}})
-			var opts []shard.HostOption
-			if with == "spans" {
-				config.Interceptors = []shard.Interceptor{telemetry.Caller()}
-				opts = append(opts, shard.Intercept(telemetry.Host()))
+			ratio, traced := ratios[with]
+			telemetry := shardotel.New(shardotel.Options{
+				Tracers: sdktrace.NewTracerProvider(), Propagator: propagation.TraceContext{}, Ratio: ratio, MaxTraces: math.MaxInt,
+			})
+			if traced {
+				config.Tracing = telemetry
 			}
 			node := shard.New(config)
-			require.NoError(b, auction.HostUser(node, func() *auction.User { return &auction.User{} }, opts...))
+			require.NoError(b, auction.HostUser(node, func() *auction.User { return &auction.User{} }))
 			require.NoError(b, node.Start(b.Context()))
 			defer func() { _ = node.Close() }()
 			if with == "metrics" {

@@ -135,7 +135,7 @@ func TestWaiting(t *testing.T) {
 		late := s.read("shardgen.call.commit.duration", "rpc.method=User/Deposit")
 		require.EqualValues(s.t, 2, late.count-commits.count)
 		require.GreaterOrEqual(s.t, late.sum-commits.sum, 2*appending.Seconds())
-	}, func(n *shard.Node, o shard.HostOption) error { return auction.HostWith(n, o, shard.MaxMailboxCalls(2)) })
+	}, func(n *shard.Node) error { return auction.HostWith(n, shard.MaxMailboxCalls(2)) })
 }
 
 // TestAppends: each append to the store is measured, with the commits that it has, until stop.
@@ -204,7 +204,7 @@ func TestLives(t *testing.T) {
 		require.NoError(s.t, users.Ref(id).Deposit(s.t.Context(), 1))
 		s.Move("User", id, "n2")
 		require.Equal(s.t, moving+1, count("passivation", "moving"))
-	}, func(n *shard.Node, o shard.HostOption) error { return auction.HostWith(n, o, shard.IdleAfter(idle)) })
+	}, func(n *shard.Node) error { return auction.HostWith(n, shard.IdleAfter(idle)) })
 }
 
 // TestMoves: a move is counted at the home that the shard leaves, with its pause.
@@ -243,7 +243,7 @@ func TestMoves(t *testing.T) {
 		require.GreaterOrEqual(s.t, paused.sum, 60.)
 		close(hold)
 		require.NoError(s.t, <-held)
-	}, func(n *shard.Node, o shard.HostOption) error {
+	}, func(n *shard.Node) error {
 		return auction.HostWith(n, shard.Intercept(func(ctx context.Context, call shard.Info, next func(context.Context) error) error {
 			if call.Method == "Free" {
 				<-hold
@@ -310,13 +310,13 @@ func TestHomeless(t *testing.T) {
 		require.EqualValues(s.t, 1, s.read("shardgen.calls.held", "shardgen.type=Auction").value)
 		require.Error(s.t, <-done)
 		require.Zero(s.t, s.read("shardgen.calls.held").value)
-	}, func(n *shard.Node, o shard.HostOption) error {
+	}, func(n *shard.Node) error {
 		users, auctions := auction.NewUserClient(n), auction.NewAuctionClient(n)
-		err := auction.HostUser(n, func() *auction.User { return &auction.User{Auctions: auctions} }, o)
+		err := auction.HostUser(n, func() *auction.User { return &auction.User{Auctions: auctions} })
 		if n.Name() != "n3" {
 			return err
 		}
-		return errors.Join(err, auction.HostAuction(n, func() *auction.Auction { return &auction.Auction{Users: users} }, o))
+		return errors.Join(err, auction.HostAuction(n, func() *auction.Auction { return &auction.Auction{Users: users} }))
 	})
 }
 

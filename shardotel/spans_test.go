@@ -1,6 +1,7 @@
 package shardotel_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -57,10 +58,8 @@ func TestTraceCrossesCalls(t *testing.T) {
 			kind trace.SpanKind
 		}{
 			{"User/Bid", trace.SpanKindServer},
-			{"turn", trace.SpanKindInternal},
 			{"Auction/Highest", trace.SpanKindClient},
 			{"Auction/Highest", trace.SpanKindServer},
-			{"turn", trace.SpanKindInternal},
 		} {
 			span := s.within(last, next.name, next.kind)
 			require.False(s.t, span.StartTime().Before(last.StartTime()))
@@ -94,16 +93,14 @@ func TestSpansAddUp(t *testing.T) {
 
 				call := s.ended("User/Deposit", trace.SpanKindClient)
 				host := s.within(call, "User/Deposit", trace.SpanKindServer)
-				queue, turn, commit := s.within(host, "queue", trace.SpanKindInternal), s.within(host, "turn", trace.SpanKindInternal), s.within(host, "commit", trace.SpanKindInternal)
+				queue, commit := s.within(host, "queue", trace.SpanKindInternal), s.within(host, "commit", trace.SpanKindInternal)
 				require.Equal(s.t, call.StartTime().Add(far), host.StartTime())
 				require.Equal(s.t, host.StartTime(), queue.StartTime())
-				require.Equal(s.t, queue.EndTime(), turn.StartTime())
-				require.Equal(s.t, turn.EndTime(), commit.StartTime())
+				require.Equal(s.t, queue.EndTime(), commit.StartTime(), "the method takes no virtual time")
 				require.Equal(s.t, commit.EndTime(), host.EndTime())
 				require.Equal(s.t, host.EndTime().Add(far), call.EndTime())
 				require.GreaterOrEqual(s.t, lasted(queue), latency/2, "it waits for the bid")
 				require.GreaterOrEqual(s.t, lasted(commit), appending)
-				require.Zero(s.t, lasted(turn))
 			})
 		})
 	}
@@ -124,28 +121,51 @@ func TestNoCommitSpan(t *testing.T) {
 	})
 }
 
-// TestTraceCrossesTells: the span of a tell's turn is a child of that of its sender, which ends when the
-// tell is sent.
-func TestTraceCrossesTells(t *testing.T) {
-	perform(t, func(s *scene) {
-		client := auction.NewUserClient(s.Client())
-		require.NoError(s.t, client.Ref("ann").Deposit(s.t.Context(), 1))
-		require.NoError(s.t, client.Tell("ann").Deposit(s.t.Context(), 1))
-		s.Until("it has arrived", func() bool {
-			free, err := client.Ref("ann").Free(s.t.Context())
-			return err == nil && free == 2
+// follows returns the span of the turn that ran the tell of a span. Its trace is its own, and it is linked
+// with that span.
+func (s *scene) follows(sent sdktrace.ReadOnlySpan) sdktrace.ReadOnlySpan {
+	s.t.Helper()
+	for _, span := range s.spans.Ended() {
+		if span.SpanKind() == trace.SpanKindConsumer && len(span.Links()) == 1 && span.Links()[0].SpanContext.SpanID() == sent.SpanContext().SpanID() {
+			require.Equal(s.t, sent.SpanContext().TraceID(), span.Links()[0].SpanContext.TraceID())
+			require.Equal(s.t, sent.Name(), span.Name())
+			require.False(s.t, span.Parent().IsValid())
+			return span
+		}
+	}
+	s.t.Fatalf("no turn is linked with %s among %d spans", sent.Name(), len(s.spans.Ended()))
+	return nil
+}
+
+// TestTellsAreLinked: the span of a tell's turn is linked with that of its sender, which ends when the
+// tell is sent, near or far.
+func TestTellsAreLinked(t *testing.T) {
+	for _, near := range []bool{false, true} {
+		t.Run(fmt.Sprint("near ", near), func(t *testing.T) {
+			perform(t, func(s *scene) {
+				client := auction.NewUserClient(s.Client())
+				require.NoError(s.t, client.Ref("ann").Deposit(s.t.Context(), 1))
+				if near {
+					s.Move("User", "ann", "n1")
+					client = auction.NewUserClient(s.Node("n1"))
+				}
+				require.NoError(s.t, client.Tell("ann").Deposit(s.t.Context(), 1))
+				s.Until("it has arrived", func() bool {
+					free, err := client.Ref("ann").Free(s.t.Context())
+					return err == nil && free == 2
+				})
+				sent := s.ended("User/Deposit", trace.SpanKindProducer)
+				ran := s.follows(sent)
+				require.False(s.t, sent.EndTime().After(ran.StartTime()))
+				s.within(ran, "commit", trace.SpanKindInternal)
+			})
 		})
-		sent := s.ended("User/Deposit", trace.SpanKindProducer)
-		ran := s.within(sent, "User/Deposit", trace.SpanKindConsumer)
-		require.True(s.t, sent.EndTime().Before(ran.StartTime()))
-		s.within(ran, "turn", trace.SpanKindInternal)
-		s.within(ran, "commit", trace.SpanKindInternal)
-	})
+	}
 }
 
 // TestTraceOutlivesAKill: a bid is committed, and the node of the bidder or of the auction is killed
-// before the auction has the tell that the commit has. When that arrives all the same, its turn is a
-// child of the tell in the bid's turn.
+// before the auction has the tell that the commit has. When that arrives all the same, its turn is
+// linked with the tell in the bid's turn.
 func TestTraceOutlivesAKill(t *testing.T) {
 	for _, victim := range []string{"n1", "n2"} {
 		t.Run(victim, func(t *testing.T) {
@@ -159,7 +179,7 @@ func TestTraceOutlivesAKill(t *testing.T) {
 				go func() { bid <- users.Ref("ann").Bid(ctx, "vase", 60) }()
 				s.Advance(3*latency + appending + latency/2)      // to n1, to n2 and back; the commit; half of the tell's way
 				host := s.ended("User/Bid", trace.SpanKindServer) // the commit is part of it
-				told := s.within(s.within(host, "turn", trace.SpanKindInternal), "Auction/Offer", trace.SpanKindProducer)
+				told := s.within(host, "Auction/Offer", trace.SpanKindProducer)
 				for _, span := range s.spans.Ended() {
 					require.NotEqual(s.t, trace.SpanKindConsumer, span.SpanKind(), "the tell is on its way")
 				}
@@ -169,9 +189,7 @@ func TestTraceOutlivesAKill(t *testing.T) {
 					bidder, high, err := auctions.Ref("vase").Highest(ctx)
 					return err == nil && bidder == "ann" && high == 60
 				})
-				ran := s.within(told, "Auction/Offer", trace.SpanKindConsumer)
-				s.within(ran, "queue", trace.SpanKindInternal)
-				s.within(ran, "turn", trace.SpanKindInternal)
+				ran := s.follows(told)
 				s.within(ran, "commit", trace.SpanKindInternal)
 			})
 		})

@@ -13,16 +13,28 @@ import (
 // name is the name of the tracer and of the meter.
 const name = "github.com/shardgen/shardgen/shardotel"
 
-// Options configure a Telemetry. A nil field means OpenTelemetry's global one.
+// Options configure a Telemetry. The zero value of every field is its default.
 type Options struct {
-	Tracers    trace.TracerProvider
+	// Tracers makes the tracer of the spans. Its sampler is asked too, but only about the calls that
+	// were chosen: leave it at OpenTelemetry's default, which samples them all. Default: OpenTelemetry's
+	// global one.
+	Tracers trace.TracerProvider
+	// Propagator writes traces into the headers of calls. Default: OpenTelemetry's global one.
 	Propagator propagation.TextMapPropagator
+	// Ratio is the part of the calls outside turns to trace that have no parent, from 0, none, to 1,
+	// all. A call whose context has a span is traced if the span is sampled, for any ratio. Default 0.
+	Ratio float64
+	// MaxTraces bounds the traces that the Telemetry begins in one second; further calls are not traced.
+	// Default 1,000, minimum 1.
+	MaxTraces int
 }
 
 // A Telemetry reports to OpenTelemetry. It is safe for concurrent use.
 type Telemetry struct {
 	tracer     trace.Tracer
 	propagator propagation.TextMapPropagator
+	ratio      float64
+	limit      limit
 	counted    counted
 }
 
@@ -39,7 +51,12 @@ func New(o Options) *Telemetry {
 	if o.Propagator == nil {
 		o.Propagator = otel.GetTextMapPropagator()
 	}
-	return &Telemetry{tracer: o.Tracers.Tracer(name), propagator: o.Propagator, counted: counted{began: time.Now()}}
+	if o.MaxTraces <= 0 {
+		o.MaxTraces = 1000
+	}
+	return &Telemetry{
+		tracer: o.Tracers.Tracer(name), propagator: o.Propagator, ratio: o.Ratio, limit: limit{most: o.MaxTraces}, counted: counted{began: time.Now()},
+	}
 }
 
 // seconds returns a histogram of durations.

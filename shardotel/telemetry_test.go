@@ -40,16 +40,17 @@ const (
 // perform runs a test of a cluster of three nodes that hosts the auction, in virtual time.
 func perform(t *testing.T, test func(s *scene)) {
 	t.Helper()
-	performWith(t, test, func(n *shard.Node, o shard.HostOption) error { return auction.HostWith(n, o) })
+	performWith(t, test, func(n *shard.Node) error { return auction.HostWith(n) })
 }
 
 // performWith is perform with nodes that host something else.
-func performWith(t *testing.T, test func(s *scene), host func(n *shard.Node, o shard.HostOption) error) {
+func performWith(t *testing.T, test func(s *scene), host func(n *shard.Node) error) {
 	t.Helper()
 	s := &scene{t: t, spans: tracetest.NewSpanRecorder()}
 	telemetry := shardotel.New(shardotel.Options{
 		Tracers:    sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(s.spans)),
 		Propagator: propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}),
+		Ratio:      1, MaxTraces: 1 << 20,
 	})
 	s.telemetry, s.reader = telemetry, sdkmetric.NewManualReader(sdkmetric.WithProducer(telemetry))
 	s.meters = sdkmetric.NewMeterProvider(sdkmetric.WithReader(s.reader))
@@ -63,10 +64,8 @@ func performWith(t *testing.T, test func(s *scene), host func(n *shard.Node, o s
 		})
 		test(s)
 	}, shardtest.Latency(latency, latency), shardtest.Config(func(c *shard.Config) {
-		c.Interceptors = []shard.Interceptor{telemetry.Caller()}
-	}), shardtest.Host(func(n *shard.Node) error {
-		return host(n, shard.Intercept(telemetry.Host()))
-	}))
+		c.Tracing = telemetry
+	}), shardtest.Host(host))
 }
 
 // ended returns the span of that name and kind.

@@ -28,14 +28,14 @@ func TestTraceOfGateway(t *testing.T) {
 	t.Cleanup(server.Shutdown)
 	spans := tracetest.NewSpanRecorder()
 	telemetry := shardotel.New(shardotel.Options{
-		Tracers: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)), Propagator: propagation.TraceContext{},
+		Tracers: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)), Propagator: propagation.TraceContext{}, // Ratio is 0: the caller decides
 	})
 	for _, name := range []string{"n1", "n2"} { // either takes the request, and either has the folder
 		node := shard.New(shard.Config{
 			Cluster: "demo", Name: name, Transport: natstransport.New(server.ClientURL()), Gateway: true,
-			Interceptors: []shard.Interceptor{telemetry.Caller()}, Logger: slog.New(slog.DiscardHandler),
+			Tracing: telemetry, Logger: slog.New(slog.DiscardHandler),
 		})
-		if err := tenants.HostFolder(node, func() *tenants.Folder { return &tenants.Folder{} }, shard.Intercept(telemetry.Host())); err != nil {
+		if err := tenants.HostFolder(node, func() *tenants.Folder { return &tenants.Folder{} }); err != nil {
 			t.Fatal(err)
 		}
 		if err := node.Start(t.Context()); err != nil {

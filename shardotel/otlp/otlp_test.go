@@ -48,12 +48,10 @@ func TestTracesArrive(t *testing.T) {
 	exporter, err := otlptracegrpc.New(t.Context(), otlptracegrpc.WithEndpoint(address), otlptracegrpc.WithInsecure())
 	require.NoError(t, err)
 	tracers := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter, sdktrace.WithMaxQueueSize(1<<16)))
-	telemetry := shardotel.New(shardotel.Options{Tracers: tracers, Propagator: propagation.TraceContext{}})
+	telemetry := shardotel.New(shardotel.Options{Tracers: tracers, Propagator: propagation.TraceContext{}, Ratio: 1, MaxTraces: 1 << 20})
 	cluster := shardtest.New(t, shardtest.Config(func(c *shard.Config) {
-		c.Interceptors = []shard.Interceptor{telemetry.Caller()}
-	}), shardtest.Host(func(n *shard.Node) error {
-		return auction.HostWith(n, shard.Intercept(telemetry.Host()))
-	}))
+		c.Tracing = telemetry
+	}), shardtest.Host(func(n *shard.Node) error { return auction.HostWith(n) }))
 	users := auction.NewUserClient(cluster.Client())
 	const calls, victim = 600, "n2"
 	for i := range calls {
@@ -98,8 +96,7 @@ func TestTracesArrive(t *testing.T) {
 		called[call] = true
 	}
 	require.Len(t, called, calls, "each call has run")
-	require.GreaterOrEqual(t, parts["turn"], len(turns), "each turn has a span, also one whose commit was lost with its node")
-	require.Equal(t, parts["turn"], parts["queue"])
+	require.GreaterOrEqual(t, parts["queue"], len(turns), "each turn has one, also a turn whose commit was lost with its node")
 	require.Positive(t, parts["commit"])
 	t.Logf("%d calls, %d turns", len(made), len(turns))
 }

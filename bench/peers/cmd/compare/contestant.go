@@ -96,6 +96,7 @@ var contestants = map[string]contestant{
 	"with references":   {idle: idleReferences},
 	"direct":            {host: hostDirect, dial: dialDirect, member: joinDirect},
 	"metrics on":        {local: localMeasured, host: hostMeasured, dial: dialMeasured},
+	"one in 100 traced": {local: localTraced, host: hostTraced, dial: dialTraced},
 	"metrics off":       {local: localAccounts, host: hostAccounts, dial: dialAccounts},
 	"durable":           {local: localVaults},
 	"durable read":      {local: localReads},

@@ -10,8 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/shardgen/shardgen/bench/process"
 	"github.com/shardgen/shardgen/internal/test/fixture"
@@ -229,6 +231,39 @@ func dialMeasured(ctx context.Context, s setup, n int) (entities, error) {
 		return nil, err
 	}
 	if err := observe(ctx, conn); err != nil {
+		return nil, err
+	}
+	return newAccounts(ctx, conn, n, conn)
+}
+
+// traced has 1 % of the calls traced, up to the default bound, and exported to nowhere.
+func traced(cfg shard.Config) shard.Config {
+	tracers := sdktrace.NewTracerProvider(sdktrace.WithBatcher(nowhere{}))
+	cfg.Tracing = shardotel.New(shardotel.Options{Tracers: tracers, Propagator: propagation.TraceContext{}, Ratio: 0.01})
+	return cfg
+}
+
+type nowhere struct{}
+
+func (nowhere) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error { return nil }
+func (nowhere) Shutdown(context.Context) error                             { return nil }
+
+func localTraced(ctx context.Context, s setup, n int) (entities, error) {
+	node, err := process.Member(ctx, traced(process.Config(s.url, s.cluster, "node")))
+	if err != nil {
+		return nil, err
+	}
+	return newAccounts(ctx, node, n, node)
+}
+
+func hostTraced(ctx context.Context, s setup, _ int) (string, io.Closer, error) {
+	node, err := process.Member(ctx, traced(process.Config(s.url, s.cluster, "host")))
+	return s.cluster, node, err
+}
+
+func dialTraced(ctx context.Context, s setup, n int) (entities, error) {
+	conn, err := shard.Dial(ctx, traced(process.Config(s.url, s.address, "caller")))
+	if err != nil {
 		return nil, err
 	}
 	return newAccounts(ctx, conn, n, conn)

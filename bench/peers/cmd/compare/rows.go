@@ -89,7 +89,7 @@ func groups() []group {
 		{
 			"measured-1",
 			cell{kind: "local", entities: 1, run: adds, callers: 1},
-			[]string{"metrics on"},
+			[]string{"metrics on", "one in 100 traced"},
 			[]string{"metrics off"},
 			nil,
 			[]row{{"local ask, one id", "ns", nanos, true}},
@@ -97,7 +97,7 @@ func groups() []group {
 		{
 			"measured-lone",
 			cell{kind: "remote", entities: many, run: echoes, callers: 1, bytes: 64},
-			[]string{"metrics on"},
+			[]string{"metrics on", "one in 100 traced"},
 			[]string{"metrics off"},
 			nil,
 			[]row{{"lone remote call, 64 B, p50", "µs", p50, true}},
@@ -105,7 +105,7 @@ func groups() []group {
 		{
 			"measured-64",
 			cell{kind: "remote", entities: many, run: echoes, callers: maxWorkers, bytes: 64},
-			[]string{"metrics on"},
+			[]string{"metrics on", "one in 100 traced"},
 			[]string{"metrics off"},
 			nil,
 			[]row{{"remote, 256 callers, 64 B", "/s", perSecond, false}},
@@ -147,12 +147,13 @@ type row struct {
 
 // forms maps this project's forms to the words in a row's title. The first adds none.
 var forms = map[string]string{
-	"direct":          ", on a direct lane",
-	"by id each time": ", by id each time",
-	"with references": ", a reference and a tell kept",
-	"metrics on":      ", metrics on",
-	"durable read":    " by //shard:read of a durable entity",
-	"durable":         ", durable",
+	"direct":            ", on a direct lane",
+	"by id each time":   ", by id each time",
+	"with references":   ", a reference and a tell kept",
+	"metrics on":        ", metrics on",
+	"one in 100 traced": ", one in 100 traced",
+	"durable read":      " by //shard:read of a durable entity",
+	"durable":           ", durable",
 }
 
 func (r row) line(g group, rs results, ours string) string {

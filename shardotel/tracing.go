@@ -1,0 +1,204 @@
+package shardotel
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/baggage"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+var _ shard.Tracing = (*Telemetry)(nil)
+
+// Ratio returns Options.Ratio. It is for the runtime, as are ParentKey, Sampled, Call, Turn, Extract
+// and Inject: see [shard.Tracing].
+func (t *Telemetry) Ratio() float64 { return t.ratio }
+
+// ParentKey returns the key under which contexts have OpenTelemetry's current span.
+func (t *Telemetry) ParentKey() any { return spanKey }
+
+// spanKey is OpenTelemetry's key for the current span, which it does not export.
+var spanKey = func() any {
+	p := &probe{Context: context.Background()}
+	trace.SpanFromContext(p)
+	return p.key
+}()
+
+// probe is a context that notes the key of the value that somebody looks for.
+type probe struct {
+	context.Context
+	key any
+}
+
+func (p *probe) Value(key any) any {
+	p.key = key
+	return nil
+}
+
+// Sampled reports whether the trace of a span is sampled, and whether the span has a trace at all.
+func (t *Telemetry) Sampled(parent any) (sampled, ok bool) {
+	span, is := parent.(trace.Span)
+	if !is {
+		return false, false
+	}
+	c := span.SpanContext()
+	return c.IsValid() && c.IsSampled(), c.IsValid()
+}
+
+// Call starts the span of a call at its caller: of kind client, or producer for a tell, with the
+// outcome of the call ("executed", "not executed" or "unknown") as rpc.response.status_code. It returns
+// nil for the first call of a trace beyond Options.MaxTraces.
+func (t *Telemetry) Call(ctx context.Context, call shard.Info, began time.Time) shard.Trace {
+	if !trace.SpanContextFromContext(ctx).IsValid() && !t.limit.take(began) {
+		return nil
+	}
+	kind := trace.SpanKindClient
+	if call.Tell {
+		kind = trace.SpanKindProducer
+	}
+	ctx, span := t.tracer.Start(ctx, call.Kind+"/"+call.Method, trace.WithSpanKind(kind), trace.WithTimestamp(began), trace.WithAttributes(ofSpan(call)...))
+	return &callSpan{ctx, span}
+}
+
+// limit bounds the traces that begin in one second.
+type limit struct {
+	most int
+
+	mu     sync.Mutex
+	second int64 // Unix time
+	begun  int   // in that second
+}
+
+func (l *limit) take(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := now.Unix(); s != l.second {
+		l.second, l.begun = s, 0
+	}
+	l.begun++
+	return l.begun <= l.most
+}
+
+type callSpan struct {
+	ctx  context.Context
+	span trace.Span
+}
+
+func (c *callSpan) Context() context.Context { return c.ctx }
+
+// Repeat adds an event for an attempt that has failed.
+func (c *callSpan) Repeat(why error) {
+	c.span.AddEvent("retry", trace.WithAttributes(keyError.String(shard.CauseOf(why)), attribute.String("exception.message", why.Error())))
+}
+
+func (c *callSpan) End(err error) {
+	note(c.span, err, shard.OutcomeOf(err).String())
+	c.span.End()
+}
+
+// Turn starts the span of a turn: of kind server as a child of the caller's span or, for a tell or a
+// reminder, of kind consumer in a trace of its own with a link to the sender's span. It lasts from the
+// call's arrival at the host until its answer may be sent. Its children are the spans "queue" (the wait
+// for the turn), the calls of the method, and for a durable type "commit" (the answer's wait for the
+// store).
+func (t *Telemetry) Turn(ctx, caller context.Context, call shard.Info) shard.Trace {
+	if caller == nil {
+		ctx = t.Extract(ctx, call)
+	} else {
+		ctx = trace.ContextWithSpan(ctx, trace.SpanFromContext(caller))
+		if all := baggage.FromContext(caller); all.Len() > 0 {
+			ctx = baggage.ContextWithBaggage(ctx, all)
+		}
+	}
+	parent := trace.SpanContextFromContext(ctx)
+	if !parent.IsSampled() {
+		return nil
+	}
+	begin := time.Now()
+	if call.Arrived.IsZero() || call.Arrived.After(begin) {
+		call.Arrived = begin
+	}
+	options := []trace.SpanStartOption{
+		trace.WithTimestamp(call.Arrived), trace.WithAttributes(append(ofSpan(call), keyCaller.String(call.From.String()))...), trace.WithSpanKind(trace.SpanKindServer),
+	}
+	if call.Tell {
+		options = append(options, trace.WithSpanKind(trace.SpanKindConsumer), trace.WithNewRoot(), trace.WithLinks(trace.Link{SpanContext: parent}))
+	}
+	ctx, span := t.tracer.Start(ctx, call.Kind+"/"+call.Method, options...)
+	if span.IsRecording() && begin.After(call.Arrived) {
+		_, queue := t.tracer.Start(ctx, "queue", trace.WithTimestamp(call.Arrived))
+		queue.End(trace.WithTimestamp(begin))
+	}
+	return &turnSpan{callSpan{ctx, span}, t.tracer}
+}
+
+type turnSpan struct {
+	callSpan
+	tracer trace.Tracer
+}
+
+// End notes the end of the method. The span ends when the store has the turn's changes.
+func (s *turnSpan) End(err error) {
+	now := time.Now()
+	note(s.span, err, "")
+	if !shard.AfterCommit(s.ctx, func(failed error) { s.committed(now, failed) }) {
+		s.span.End(trace.WithTimestamp(now))
+	}
+}
+
+// committed ends the spans when the answer may be sent. The method ended at since. failed is not nil if
+// the store may not have the turn's changes.
+func (s *turnSpan) committed(since time.Time, failed error) {
+	now := time.Now()
+	if s.span.IsRecording() {
+		_, commit := s.tracer.Start(s.ctx, "commit", trace.WithTimestamp(since))
+		if failed != nil {
+			commit.SetStatus(codes.Error, failed.Error())
+		}
+		commit.End(trace.WithTimestamp(now))
+	}
+	s.span.End(trace.WithTimestamp(now))
+}
+
+// Extract returns ctx with the span and the baggage that a call's headers name.
+func (t *Telemetry) Extract(ctx context.Context, call shard.Info) context.Context {
+	headers := carrier{}
+	for key, value := range call.Headers() {
+		headers[key] = value
+	}
+	return t.propagator.Extract(ctx, headers)
+}
+
+// Inject returns ctx with its span and its baggage in the headers of calls. If they do not fit beside
+// other headers, it returns ctx itself, and the span has an event.
+func (t *Telemetry) Inject(ctx context.Context) context.Context {
+	headers, with := carrier{}, ctx
+	t.propagator.Inject(ctx, headers)
+	for key, value := range headers {
+		var err error
+		if with, err = shard.WithHeader(with, key, value); err != nil {
+			trace.SpanFromContext(ctx).AddEvent("the trace is not passed on", trace.WithAttributes(attribute.String("reason", err.Error())))
+			return ctx
+		}
+	}
+	return with
+}
+
+// A carrier has the headers that a propagator writes and reads. Their keys are in lower case.
+type carrier map[string]string
+
+func (c carrier) Get(key string) string { return c[key] }
+
+func (c carrier) Set(key, value string) { c[key] = value }
+
+func (c carrier) Keys() (keys []string) {
+	for key := range c {
+		keys = append(keys, key)
+	}
+	return keys
+}
