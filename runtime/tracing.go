@@ -27,26 +27,38 @@ type Tracing interface {
 	Sampled(parent any) (sampled, ok bool)
 	// Call begins the trace of a call at its caller, at a time shortly before. It returns nil if the
 	// call is not traced after all. A tell ends when it is sent.
-	Call(ctx context.Context, call Info, began time.Time) Trace
+	Call(ctx context.Context, call Info, began time.Time) CallTrace
 	// Turn begins the trace of a turn at the host of its entity. The call came at call.Arrived, and
 	// waited until now; it has not waited if that is zero. ctx is the turn's context. The parent is in the context caller, or in the
 	// headers of the call if caller is nil. Turn returns nil if the turn is not traced.
-	Turn(ctx, caller context.Context, call Info) Trace
+	Turn(ctx, caller context.Context, call Info) TurnTrace
 	// Extract returns ctx with the parent that is in the headers of a call, and ctx if there is none.
 	Extract(ctx context.Context, call Info) context.Context
 	// Inject returns ctx with its parent in the headers of calls ([WithHeader]).
 	Inject(ctx context.Context) context.Context
 }
 
-// A Trace is what is recorded of one call at its caller, or of one turn at its host.
-type Trace interface {
-	// Context returns the context given to Tracing with this trace as the parent of further calls.
+// A CallTrace is what is recorded of one call at its caller.
+type CallTrace interface {
+	// Context returns the context given to Tracing.Call, with the trace as the parent of calls.
 	Context() context.Context
 	// Repeat says that the call is sent again. why is the result of the attempt.
 	Repeat(why error)
-	// End ends the trace, with the call's error or nil. For a turn it is called before the changes
-	// are in the store: see [AfterCommit].
+	// End ends the trace with the error of the call, or nil.
 	End(err error)
+}
+
+// A TurnTrace is what is recorded of one turn at its host.
+type TurnTrace interface {
+	// Context returns the context given to Tracing.Turn, with the trace as the parent of calls.
+	Context() context.Context
+	// Return says that the method has returned with that error, or nil. A call that the host has
+	// refused ends in this way too.
+	Return(err error)
+	// End ends the trace when the answer may be sent. appended is when the append to the store was
+	// sent for which the answer has waited; it is zero if it did not wait. err is not nil if the
+	// store may not have the turn's changes. It is called once and must not block.
+	End(appended time.Time, err error)
 }
 
 // engineTracing is a Tracing for package node.
@@ -59,11 +71,11 @@ func newEngineTracing(t Tracing) node.Tracing {
 	return engineTracing{t}
 }
 
-func (t engineTracing) Call(ctx context.Context, call node.CallInfo, began time.Time) node.Trace {
+func (t engineTracing) Call(ctx context.Context, call node.CallInfo, began time.Time) node.CallTrace {
 	return t.Tracing.Call(ctx, infoOf(call), began)
 }
 
-func (t engineTracing) Turn(ctx, caller context.Context, call node.CallInfo) node.Trace {
+func (t engineTracing) Turn(ctx, caller context.Context, call node.CallInfo) node.TurnTrace {
 	return t.Tracing.Turn(ctx, caller, infoOf(call))
 }
 

@@ -238,6 +238,7 @@ func (t *Tenure) beginAppend(r *durable.Request) {
 }
 
 func (t *Tenure) answered(r *durable.Request, spell int, began time.Time, p store.Position, rest Rest) {
+	t.appended.Store(began.UnixNano())
 	a, h := t.shard.cfg.Appends, t.shard.cfg.Host
 	now, took := time.Now(), time.Duration(0)
 	if rest == nil {

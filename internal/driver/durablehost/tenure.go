@@ -37,6 +37,7 @@ type Tenure struct {
 	begin     beginner         // the store, if it can send appends without a goroutine; nil if not
 	next      *durable.Request // the next append to send; nil means none
 	appending bool             // the goroutine of append is running
+	appended  atomic.Int64     // when the last answered append was sent, in Unix nanoseconds
 	queued    atomic.Bool      // the tenure is in the queue of Appends; changed under the lock of Appends
 	claim     tenureClaim      // guarded by the lock of Claims
 	tail      int64            // bytes of the log's tail, as Appends has counted them
@@ -438,6 +439,7 @@ func (t *Tenure) append() {
 		if r == nil {
 			return
 		}
+		t.appended.Store(time.Now().UnixNano())
 		t.ask(*r)
 	}
 }
@@ -558,6 +560,9 @@ func (t *Tenure) then(w wait) {
 		t.mu.Unlock()
 	}
 }
+
+// Appended returns when the append was sent that has let a function given to Then run just now.
+func (t *Tenure) Appended() time.Time { return time.Unix(0, t.appended.Load()) }
 
 // Reached reports whether the tenure is open and the log has everything up to the ticket.
 func (t *Tenure) Reached(ticket durable.Ticket) bool {

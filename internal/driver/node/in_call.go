@@ -307,6 +307,9 @@ func (c *InCall) execute(s *HostedShard, e *region.Entity) (a answer) {
 		a = c.traced(s, r, e, run)
 	} else {
 		a = c.intercepted(s, r, nil, e, run)
+		if r != nil {
+			r.endFiring()
+		}
 	}
 	c.ran(s, e, method, a)
 	return a

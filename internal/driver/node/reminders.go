@@ -45,6 +45,7 @@ type turnReminders struct {
 	firing  *Firing
 	ran     *wire.DurableReminder // by a firing, whose commit ends its tries
 	command durable.Command       // the source of nested calls of a firing
+	trace   TurnTrace             // of a firing, until its commit; nil: none
 }
 
 // builtins are the methods of entities with reminders that the runtime answers itself.
@@ -449,12 +450,9 @@ func (t *turn) runReminder(entity any, m *wire.DurableReminder) (ran bool, err e
 	}
 	info := t.info()
 	info.Tell, info.Arrived = true, time.Now()
-	ctx, trace := context.Context(t), Trace(nil)
-	if tr := s.driver().tracing; tr != nil && wire.Traced(m.GetInfo()) {
-		if trace = tr.Turn(t, nil, info); trace != nil {
-			ctx = trace.Context()
-		}
-	}
+	ctx, traced := t.traceFiring(m, info)
+	result := fmt.Errorf("%w in %s", ErrPanic, m.GetMethod()) // unless the method returns
+	defer func() { traced(result) }()
 	refusal := intercept(ctx, s.Host.Settings.Intercept, func(context.Context) CallInfo { return info }, func(ctx context.Context) error {
 		switch {
 		case ran:
@@ -477,13 +475,12 @@ func (t *turn) runReminder(entity any, m *wire.DurableReminder) (ran bool, err e
 	if !ran && refusal == nil {
 		refusal = errNoNext
 	}
-	if trace != nil {
-		trace.End(errors.Join(err, refusal))
-	}
 	if !ran {
 		s.driver().refused(wire.CodeIntercepted)
+		result = refusal
 		return false, refusal
 	}
+	result = err
 	return true, err
 }
 

@@ -18,17 +18,24 @@ type Tracing interface {
 	Ratio() float64
 	ParentKey() any
 	Sampled(parent any) (sampled, ok bool)
-	Call(ctx context.Context, call CallInfo, began time.Time) Trace
-	Turn(ctx, caller context.Context, call CallInfo) Trace
+	Call(ctx context.Context, call CallInfo, began time.Time) CallTrace
+	Turn(ctx, caller context.Context, call CallInfo) TurnTrace
 	Extract(ctx context.Context, call CallInfo) context.Context
 	Inject(ctx context.Context) context.Context
 }
 
-// A Trace is what is recorded of one call at its caller, or of one turn.
-type Trace interface {
+// A CallTrace is what is recorded of one call at its caller.
+type CallTrace interface {
 	Context() context.Context
 	Repeat(why error)
 	End(err error)
+}
+
+// A TurnTrace is what is recorded of one turn.
+type TurnTrace interface {
+	Context() context.Context
+	Return(err error)
+	End(appended time.Time, err error)
 }
 
 // tracing decides which calls are traced, before anything is allocated for them.
@@ -82,7 +89,7 @@ func (tr *tracing) choose(ctx context.Context, up *turn, of float64) choice {
 
 // traceLocal begins the trace of a call on its caller's goroutine, if it is to be traced. since is when
 // the caller began to wait, or 0.
-func (s *HostedShard) traceLocal(ctx context.Context, up *turn, e *region.Entity, method string, since int64, timed bool) Trace {
+func (s *HostedShard) traceLocal(ctx context.Context, up *turn, e *region.Entity, method string, since int64, timed bool) CallTrace {
 	drv, of := s.driver(), 1.0
 	switch {
 	case !drv.tracing.thin || since != 0:
@@ -104,7 +111,7 @@ func (s *HostedShard) traceLocal(ctx context.Context, up *turn, e *region.Entity
 func (drv *Driver) at(t int64) time.Time { return drv.Lease.Base().Add(time.Duration(t)) }
 
 // beginTraced is begin for a call that is traced.
-func (s *HostedShard) beginTraced(call Trace, ctx context.Context, up *turn, e *region.Entity, method string, since int64) (codegen.Turn, error) {
+func (s *HostedShard) beginTraced(call CallTrace, ctx context.Context, up *turn, e *region.Entity, method string, since int64) (codegen.Turn, error) {
 	drv := s.driver()
 	m := &timing{Context: ctx, since: since, began: drv.Lease.Now()}
 	t := &turn{parent: m, entity: e, method: method}
@@ -133,8 +140,8 @@ func (s *HostedShard) beginTraced(call Trace, ctx context.Context, up *turn, e *
 type tracedTurn struct {
 	context.Context // derived from turn
 	turn            *turn
-	call            Trace
-	run             Trace // of the turn; nil: none
+	call            CallTrace
+	run             TurnTrace // nil: none
 }
 
 // End ends the turn and its trace.
@@ -146,7 +153,8 @@ func (x *tracedTurn) End(method string, recovered any, err error) error {
 
 func (x *tracedTurn) traced(err error) {
 	if x.run != nil {
-		x.run.End(err)
+		x.run.Return(err)
+		x.run.End(time.Time{}, nil)
 	}
 	x.call.End(err)
 }
@@ -163,7 +171,7 @@ func localTurn(begun codegen.Turn) *turn {
 }
 
 // sentTrace is the trace of a call that leaves its caller encoded. nil means that it is not traced.
-type sentTrace struct{ Trace }
+type sentTrace struct{ CallTrace }
 
 func (t *sentTrace) end(err error) {
 	if t != nil {
@@ -244,7 +252,10 @@ func (c *InCall) traced(s *HostedShard, r *encodedTurn, e *region.Entity, method
 		return c.intercepted(s, r, nil, e, method)
 	}
 	err := fmt.Errorf("%w: runtime.Goexit", ErrPanic) // unless the method returns
-	defer func() { trace.End(err) }()
+	defer func() {
+		trace.Return(err)
+		r.turn.endTrace(trace)
+	}()
 	within := len(s.Host.Settings.Intercept) > 0
 	var own error // the method's
 	a = c.intercepted(s, r, trace.Context(), e, func(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
@@ -257,4 +268,39 @@ func (c *InCall) traced(s *HostedShard, r *encodedTurn, e *region.Entity, method
 	})
 	err = a.err(s, info, own)
 	return a
+}
+
+// endTrace ends the trace of an encoded call's turn once the store has the turn's changes.
+func (t *turn) endTrace(trace TurnTrace) {
+	if !AfterCommit(t, func(err error) { trace.End(durableOf(t).tenure.Appended(), err) }) {
+		trace.End(time.Time{}, nil)
+	}
+}
+
+// traceFiring begins the trace of a reminder's turn, if the tell that set it was traced. traced is to be
+// called with the method's error.
+func (t *turn) traceFiring(m *wire.DurableReminder, info CallInfo) (ctx context.Context, traced func(error)) {
+	tr := t.shard().driver().tracing
+	if tr == nil || !wire.Traced(m.GetInfo()) {
+		return t, func(error) {}
+	}
+	trace := tr.Turn(t, nil, info)
+	if trace == nil {
+		return t, func(error) {}
+	}
+	return trace.Context(), func(err error) {
+		trace.Return(err)
+		if d := durableOf(t); d != nil && d.reminders != nil {
+			d.reminders.trace = trace // until the commit
+		} else {
+			trace.End(time.Time{}, nil)
+		}
+	}
+}
+
+// endFiring ends the trace of a reminder that the turn has run.
+func (r *encodedTurn) endFiring() {
+	if d := durableOf(&r.turn); d != nil && d.reminders != nil && d.reminders.trace != nil {
+		r.turn.endTrace(d.reminders.trace)
+	}
 }
