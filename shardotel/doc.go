@@ -9,15 +9,17 @@
 // Each process counts its calls and turns anyway, so metrics cost calls nothing. [Telemetry.Produce]
 // hands the counts to a reader of metrics.
 //
-// Spans come from interceptors. [Telemetry.Caller] is for each process that calls, a node or a
-// [shard.Conn], and [Telemetry.Host] for each hosted type. Either works without the other. The
-// headers traceparent, tracestate and baggage of a call carry its trace: within a process and over
-// the network, in tells and through the gateway. If a method makes calls with its own context, they
-// continue the trace. The span of a call at its host has children for its wait for the turn
-// ("queue"), its turn, and the commit of a durable type.
+// For spans, a Telemetry is the Tracing of each process, a node or a [shard.Conn]:
 //
-// Interceptors have a cost: with them, calls within one process are encoded and run on another
-// goroutine. docs/costs.md has figures.
+//	telemetry := shardotel.New(shardotel.Options{Ratio: 0.01})
+//	node := shard.New(shard.Config{…, Tracing: telemetry})
+//
+// A call is traced if the span in its context is sampled or, without a span, with the probability
+// [Options.Ratio]. Others run as without a Telemetry. A traced call has a span at its caller and one
+// at its host, with children for its wait for the turn ("queue"), the commit of a durable type
+// ("commit"), and calls that the method makes with its own context. The turn of a tell has a trace of
+// its own, linked with its sender's span. Headers of the propagator carry traces over the network, in
+// tells and through the gateway.
 //
 // Ids of entities are in spans and never in metrics, whose labels are types, methods, and values of
 // small fixed sets.

@@ -101,6 +101,9 @@ func TestSpansAddUp(t *testing.T) {
 				require.Equal(s.t, host.EndTime().Add(far), call.EndTime())
 				require.GreaterOrEqual(s.t, lasted(queue), latency/2, "it waits for the bid")
 				require.GreaterOrEqual(s.t, lasted(commit), appending)
+				request := s.within(commit, "append", trace.SpanKindInternal)
+				require.Equal(s.t, appending, lasted(request))
+				require.Equal(s.t, commit.EndTime(), request.EndTime())
 			})
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
@@ -177,6 +178,17 @@ func TestTurnsFollowTheirCalls(t *testing.T) {
 			s.Settle()
 			require.Empty(s.t, s.spans.Started())
 		}
+	})
+}
+
+// TestRemindersAreLinked: the turn of a reminder is linked with the span that has set it.
+func TestRemindersAreLinked(t *testing.T) {
+	perform(t, func(s *scene) {
+		ctx := s.t.Context()
+		require.NoError(s.t, auction.NewAuctionClient(s.Client()).Ref("vase").Open(ctx, "bob", time.Now().Add(time.Minute)))
+		set := s.within(s.ended("Auction/Open", trace.SpanKindServer), "Auction/Close", trace.SpanKindProducer)
+		s.Advance(2 * time.Minute)
+		s.within(s.follows(set), "commit", trace.SpanKindInternal)
 	})
 }
 

@@ -53,7 +53,7 @@ func (t *Telemetry) Sampled(parent any) (sampled, ok bool) {
 // Call starts the span of a call at its caller: of kind client, or producer for a tell, with the
 // outcome of the call ("executed", "not executed" or "unknown") as rpc.response.status_code. It returns
 // nil for the first call of a trace beyond Options.MaxTraces.
-func (t *Telemetry) Call(ctx context.Context, call shard.Info, began time.Time) shard.Trace {
+func (t *Telemetry) Call(ctx context.Context, call shard.Info, began time.Time) shard.CallTrace {
 	if !trace.SpanContextFromContext(ctx).IsValid() && !t.limit.take(began) {
 		return nil
 	}
@@ -105,8 +105,8 @@ func (c *callSpan) End(err error) {
 // reminder, of kind consumer in a trace of its own with a link to the sender's span. It lasts from the
 // call's arrival at the host until its answer may be sent. Its children are the spans "queue" (the wait
 // for the turn), the calls of the method, and for a durable type "commit" (the answer's wait for the
-// store).
-func (t *Telemetry) Turn(ctx, caller context.Context, call shard.Info) shard.Trace {
+// store). The span "append" in "commit" is the request to the store, which may have begun earlier.
+func (t *Telemetry) Turn(ctx, caller context.Context, call shard.Info) shard.TurnTrace {
 	if caller == nil {
 		ctx = t.Extract(ctx, call)
 	} else {
@@ -134,31 +134,35 @@ func (t *Telemetry) Turn(ctx, caller context.Context, call shard.Info) shard.Tra
 		_, queue := t.tracer.Start(ctx, "queue", trace.WithTimestamp(call.Arrived))
 		queue.End(trace.WithTimestamp(begin))
 	}
-	return &turnSpan{callSpan{ctx, span}, t.tracer}
+	return &turnSpan{ctx: ctx, span: span, tracer: t.tracer}
 }
 
 type turnSpan struct {
-	callSpan
-	tracer trace.Tracer
+	ctx      context.Context
+	span     trace.Span
+	tracer   trace.Tracer
+	returned time.Time
 }
 
-// End notes the end of the method. The span ends when the store has the turn's changes.
-func (s *turnSpan) End(err error) {
-	now := time.Now()
+func (s *turnSpan) Context() context.Context { return s.ctx }
+
+// Return notes how the method ended.
+func (s *turnSpan) Return(err error) {
 	note(s.span, err, "")
-	if !shard.AfterCommit(s.ctx, func(failed error) { s.committed(now, failed) }) {
-		s.span.End(trace.WithTimestamp(now))
-	}
+	s.returned = time.Now()
 }
 
-// committed ends the spans when the answer may be sent. The method ended at since. failed is not nil if
-// the store may not have the turn's changes.
-func (s *turnSpan) committed(since time.Time, failed error) {
-	now := time.Now()
-	if s.span.IsRecording() {
-		_, commit := s.tracer.Start(s.ctx, "commit", trace.WithTimestamp(since))
+// End ends the span, with one for the wait for the store and one for the append.
+func (s *turnSpan) End(appended time.Time, failed error) {
+	now := s.returned
+	if !appended.IsZero() {
+		now = time.Now()
+		ctx, commit := s.tracer.Start(s.ctx, "commit", trace.WithTimestamp(s.returned))
 		if failed != nil {
 			commit.SetStatus(codes.Error, failed.Error())
+		} else {
+			_, store := s.tracer.Start(ctx, "append", trace.WithTimestamp(appended))
+			store.End(trace.WithTimestamp(now))
 		}
 		commit.End(trace.WithTimestamp(now))
 	}

@@ -125,7 +125,7 @@ func TestLongCallsAreTimedOften(t *testing.T) {
 	}{
 		{func() time.Duration { return 300 * time.Microsecond }, 1},
 		{func() time.Duration { return 32 * time.Microsecond }, 1.0 / 8},
-		{func() time.Duration { return 3 * time.Microsecond }, 1.0 / every},
+		{func() time.Duration { return 3 * time.Microsecond }, 1.0 / Every},
 		{func() time.Duration { return []time.Duration{100 * time.Nanosecond, time.Millisecond}[rand.IntN(2)] }, 0},
 	} {
 		counts := New("User", []string{"Add"})
