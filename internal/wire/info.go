@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -88,10 +89,12 @@ func (i *Info) Append(b []byte) []byte {
 		b = appendUint(b, infoTraced, 1)
 	}
 	for _, h := range i.Headers {
-		one := appendString(nil, headerKey, h.Key)
-		one = appendString(one, headerValue, h.Value)
+		size := sizeString(headerKey, h.Key) + sizeString(headerValue, h.Value)
+		b = slices.Grow(b, protowire.SizeTag(infoHeaders)+protowire.SizeBytes(size))
 		b = protowire.AppendTag(b, infoHeaders, protowire.BytesType)
-		b = protowire.AppendBytes(b, one)
+		b = protowire.AppendVarint(b, uint64(size))
+		b = appendString(b, headerKey, h.Key)
+		b = appendString(b, headerValue, h.Value)
 	}
 	return b
 }
