@@ -13,6 +13,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/shardgen/shardgen/examples/auction/auction"
+	"github.com/shardgen/shardgen/internal/test/fixture"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardotel"
 	memorystore "github.com/shardgen/shardgen/store/memory"
@@ -52,6 +53,27 @@ func BenchmarkLocalRead(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := ann.Free(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkBelow is a call to another process below a span that is not sampled, without and with traces.
+func BenchmarkBelow(b *testing.B) {
+	for _, with := range []string{"off", "traced 0"} {
+		b.Run(with, func(b *testing.B) {
+			var tracing shard.Tracing
+			if with != "off" {
+				tracing, _ = recording(0, 0)
+			}
+			_, conn := account(b, network(), tracing)
+			ctx, _ := below(b.Context(), false)
+			ref := fixture.NewAccountClient(conn).Ref("ann")
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := ref.Add(ctx, 1); err != nil {
 					b.Fatal(err)
 				}
 			}

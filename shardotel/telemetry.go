@@ -2,6 +2,7 @@ package shardotel
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -33,6 +34,7 @@ type Options struct {
 type Telemetry struct {
 	tracer     trace.Tracer
 	propagator propagation.TextMapPropagator
+	w3c        bool // propagator writes traceparent
 	ratio      float64
 	limit      limit
 	counted    counted
@@ -55,7 +57,7 @@ func New(o Options) *Telemetry {
 		o.MaxTraces = 1000
 	}
 	return &Telemetry{
-		tracer: o.Tracers.Tracer(name), propagator: o.Propagator, ratio: o.Ratio, limit: limit{most: o.MaxTraces}, counted: counted{began: time.Now()},
+		tracer: o.Tracers.Tracer(name), propagator: o.Propagator, w3c: slices.Contains(o.Propagator.Fields(), traceparent), ratio: o.Ratio, limit: limit{most: o.MaxTraces}, counted: counted{began: time.Now()},
 	}
 }
 

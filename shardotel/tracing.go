@@ -2,6 +2,7 @@ package shardotel
 
 import (
 	"context"
+	"encoding/hex"
 	"sync"
 	"time"
 
@@ -181,6 +182,10 @@ func (t *Telemetry) Extract(ctx context.Context, call shard.Info) context.Contex
 // Inject returns ctx with its span and its baggage in the headers of calls. If they do not fit beside
 // other headers, it returns ctx itself, and the span has an event.
 func (t *Telemetry) Inject(ctx context.Context) context.Context {
+	if c := trace.SpanContextFromContext(ctx); t.w3c && !c.IsSampled() && c.TraceState().Len() == 0 && baggage.FromContext(ctx).Len() == 0 {
+		with, _ := shard.WithHeader(ctx, traceparent, unsampled(c)) // without room it returns ctx
+		return with
+	}
 	headers, with := carrier{}, ctx
 	t.propagator.Inject(ctx, headers)
 	for key, value := range headers {
@@ -191,6 +196,22 @@ func (t *Telemetry) Inject(ctx context.Context) context.Context {
 		}
 	}
 	return with
+}
+
+// traceparent is the header of W3C Trace Context, with which calls below a span that is not sampled are
+// written without the propagator: most calls may be of this kind.
+const traceparent = "traceparent"
+
+// unsampled returns the traceparent of a span that is not sampled.
+func unsampled(c trace.SpanContext) string {
+	var b [55]byte
+	id, span := c.TraceID(), c.SpanID()
+	copy(b[:], "00-")
+	hex.Encode(b[3:], id[:])
+	b[35] = '-'
+	hex.Encode(b[36:], span[:])
+	copy(b[52:], "-00")
+	return string(b[:])
 }
 
 // A carrier has the headers that a propagator writes and reads. Their keys are in lower case.
