@@ -347,7 +347,7 @@ func NewHost(drv *Driver, k *Kind, desc codegen.Host, settings Settings) (*Host,
 func initShard(s *HostedShard, h *Host, id placement.ShardID, cfg *shardhost.Config, l region.Limits) {
 	s.Host, s.lane = h, h.driver.LaneOf(id.Shard)
 	s.Init(id, (*shardEnv)(s), cfg, l)
-	s.Core.Driver, s.words = s, h.Kind.Counts.Words(id.Shard)
+	s.Core.Driver, s.words, s.tracing = s, h.Kind.Counts.Words(id.Shard), h.driver.tracing
 	if h.Remembered != nil {
 		s.remembered = h.Remembered.Shard(&s.Shard, (*rememberedHome)(s))
 	}

@@ -26,6 +26,7 @@ type HostedShard struct {
 	Host       *Host
 	lane       int
 	words      counting.Words
+	tracing    *tracing           // that of the driver
 	remembered *remembering.Shard // nil where entities are not remembered
 
 	// Guarded by Mu.
@@ -218,7 +219,7 @@ func (s *HostedShard) begin(ctx context.Context, up *turn, e *region.Entity, met
 	ready := e.Value != nil && s.mayRunInline()
 	timed := since != 0 || s.words.Due(int(note), counting.Ask)
 	// Most calls have no parent and are not timed, which decides against their trace.
-	if tr := s.driver().tracing; tr != nil && (timed || !tr.thin || ctx.Value(tr.key) != nil) {
+	if tr := s.tracing; tr != nil && (timed || !tr.thin || ctx.Value(tr.key) != nil) {
 		if trace := s.traceLocal(ctx, up, e, method, since, timed); trace != nil {
 			return s.beginTraced(trace, ctx, up, e, method, since)
 		}
