@@ -25,8 +25,11 @@ type Tracing interface {
 	// Sampled reports whether a value under ParentKey is sampled. ok is false if it is no parent. It
 	// is called for each call whose context has such a value, and should not allocate.
 	Sampled(parent any) (sampled, ok bool)
-	// Call begins the trace of a call at its caller, at a time shortly before. It returns nil if the
-	// call is not traced after all. A tell ends when it is sent.
+	// Begin reports whether another trace may begin. It is asked about calls without a parent, so that
+	// it can bound their traces.
+	Begin(now time.Time) bool
+	// Call begins the trace of a call at its caller, at a time shortly before. A tell ends when it is
+	// sent.
 	Call(ctx context.Context, call Info, began time.Time) CallTrace
 	// Turn begins the trace of a turn at the host of its entity. The call came at call.Arrived, and
 	// waited until now; it has not waited if that is zero. ctx is the turn's context. The parent is in the context caller, or in the

@@ -25,8 +25,8 @@ type Options struct {
 	// Ratio is the part of the calls outside turns to trace that have no parent, from 0, none, to 1,
 	// all. A call whose context has a span is traced if the span is sampled, for any ratio. Default 0.
 	Ratio float64
-	// MaxTraces bounds the traces that the Telemetry begins in one second; further calls are not traced.
-	// Default 1,000, minimum 1.
+	// MaxTraces bounds the traces that the Telemetry begins in one second, with a tenth more at once
+	// after a pause; further calls are not traced. Default 1,000, minimum 1.
 	MaxTraces int
 }
 
@@ -57,7 +57,7 @@ func New(o Options) *Telemetry {
 		o.MaxTraces = 1000
 	}
 	return &Telemetry{
-		tracer: o.Tracers.Tracer(name), propagator: o.Propagator, w3c: slices.Contains(o.Propagator.Fields(), traceparent), ratio: o.Ratio, limit: limit{most: o.MaxTraces}, counted: counted{began: time.Now()},
+		tracer: o.Tracers.Tracer(name), propagator: o.Propagator, w3c: slices.Contains(o.Propagator.Fields(), traceparent), ratio: o.Ratio, limit: limit{each: time.Second / time.Duration(o.MaxTraces)}, counted: counted{began: time.Now()},
 	}
 }
 

@@ -257,3 +257,18 @@ func TestUntracedCallsAllocateNothing(t *testing.T) {
 	require.Zero(t, counts["near"][1])
 	require.Empty(t, spans.Started())
 }
+
+// TestTracesAreSpread: where more calls would begin traces than may, those that do are spread over time.
+func TestTracesAreSpread(t *testing.T) {
+	telemetry, _ := recording(1, 100)
+	var began []time.Time
+	for at := (time.Time{}).Add(time.Hour); at.Before((time.Time{}).Add(time.Hour + time.Second)); at = at.Add(time.Millisecond / 10) {
+		if telemetry.Begin(at) {
+			began = append(began, at)
+		}
+	}
+	require.InDelta(t, 110, len(began), 2, "100, and a tenth at once in the beginning")
+	for i := 12; i < len(began); i++ {
+		require.InDelta(t, 10*time.Millisecond, began[i].Sub(began[i-1]), float64(time.Millisecond))
+	}
+}

@@ -16,8 +16,8 @@ import (
 
 var _ shard.Tracing = (*Telemetry)(nil)
 
-// Ratio returns Options.Ratio. It is for the runtime, as are ParentKey, Sampled, Call, Turn, Extract
-// and Inject: see [shard.Tracing].
+// Ratio returns Options.Ratio. It is for the runtime, as are ParentKey, Sampled, Begin, Call, Turn,
+// Extract and Inject: see [shard.Tracing].
 func (t *Telemetry) Ratio() float64 { return t.ratio }
 
 // ParentKey returns the key under which contexts have OpenTelemetry's current span.
@@ -52,12 +52,8 @@ func (t *Telemetry) Sampled(parent any) (sampled, ok bool) {
 }
 
 // Call starts the span of a call at its caller: of kind client, or producer for a tell, with the
-// outcome of the call ("executed", "not executed" or "unknown") as rpc.response.status_code. It returns
-// nil for the first call of a trace beyond Options.MaxTraces.
+// outcome of the call ("executed", "not executed" or "unknown") as rpc.response.status_code.
 func (t *Telemetry) Call(ctx context.Context, call shard.Info, began time.Time) shard.CallTrace {
-	if !trace.SpanContextFromContext(ctx).IsValid() && !t.limit.take(began) {
-		return nil
-	}
 	kind := trace.SpanKindClient
 	if call.Tell {
 		kind = trace.SpanKindProducer
@@ -66,23 +62,31 @@ func (t *Telemetry) Call(ctx context.Context, call shard.Info, began time.Time) 
 	return &callSpan{ctx, span}
 }
 
-// limit bounds the traces that begin in one second.
-type limit struct {
-	most int
+// Begin reports whether another trace may begin: see Options.MaxTraces.
+func (t *Telemetry) Begin(now time.Time) bool { return t.limit.take(now) }
 
-	mu     sync.Mutex
-	second int64 // Unix time
-	begun  int   // in that second
+// limit bounds the traces that begin in a second, and spreads them over it.
+type limit struct {
+	each time.Duration // from one trace to the next
+
+	mu   sync.Mutex
+	next time.Time // before which no trace may begin
 }
+
+// burst is the time for which traces that did not begin may begin later.
+const burst = 100 * time.Millisecond
 
 func (l *limit) take(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s := now.Unix(); s != l.second {
-		l.second, l.begun = s, 0
+	if l.next.After(now) {
+		return false
 	}
-	l.begun++
-	return l.begun <= l.most
+	if earliest := now.Add(-burst); l.next.Before(earliest) {
+		l.next = earliest
+	}
+	l.next = l.next.Add(l.each)
+	return true
 }
 
 type callSpan struct {

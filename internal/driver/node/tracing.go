@@ -18,6 +18,7 @@ type Tracing interface {
 	Ratio() float64
 	ParentKey() any
 	Sampled(parent any) (sampled, ok bool)
+	Begin(now time.Time) bool
 	Call(ctx context.Context, call CallInfo, began time.Time) CallTrace
 	Turn(ctx, caller context.Context, call CallInfo) TurnTrace
 	Extract(ctx context.Context, call CallInfo) context.Context
@@ -81,7 +82,7 @@ func (tr *tracing) choose(ctx context.Context, up *turn, of float64) choice {
 			return carried
 		}
 	}
-	if up != nil || rand.Float64() >= tr.ratio*of {
+	if up != nil || rand.Float64() >= tr.ratio*of || !tr.Begin(time.Now()) {
 		return untraced
 	}
 	return traced
@@ -210,9 +211,6 @@ func (p invoker) trace(ctx context.Context, r *codegen.Ref, method string, tell 
 func (p invoker) traceSent(ctx context.Context, r *codegen.Ref, method string, tell bool) (context.Context, *sentTrace) {
 	tr := p.kind.Driver.tracing
 	trace := tr.Call(ctx, p.outgoingInfo(ctx, r.ID, method, tell), time.Now())
-	if trace == nil {
-		return ctx, nil
-	}
 	ctx = tr.Inject(trace.Context())
 	info := wire.Info{}
 	if o := outgoingOf(ctx); o != nil {
