@@ -3,6 +3,7 @@ package shardotel_test
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,10 +27,19 @@ type scene struct {
 	*shardtest.Cluster
 	t         *testing.T
 	telemetry *shardotel.Telemetry
+	gate      gate
 	spans     *tracetest.SpanRecorder
 	reader    *sdkmetric.ManualReader
 	meters    *sdkmetric.MeterProvider
 }
+
+// A gate is a Telemetry that lets the next traces not begin.
+type gate struct {
+	*shardotel.Telemetry
+	shut atomic.Int32 // so many
+}
+
+func (g *gate) Begin(now time.Time) bool { return g.shut.Add(-1) < 0 && g.Telemetry.Begin(now) }
 
 // latency is that of the cluster's network, and appending that of its store.
 const (
@@ -52,6 +62,7 @@ func performWith(t *testing.T, test func(s *scene), host func(n *shard.Node) err
 		Propagator: propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}),
 		Ratio:      1, MaxTraces: 1 << 20,
 	})
+	s.gate.Telemetry = telemetry
 	s.telemetry, s.reader = telemetry, sdkmetric.NewManualReader(sdkmetric.WithProducer(telemetry))
 	s.meters = sdkmetric.NewMeterProvider(sdkmetric.WithReader(s.reader))
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
@@ -64,7 +75,7 @@ func performWith(t *testing.T, test func(s *scene), host func(n *shard.Node) err
 		})
 		test(s)
 	}, shardtest.Latency(latency, latency), shardtest.Config(func(c *shard.Config) {
-		c.Tracing = telemetry
+		c.Tracing = &s.gate
 	}), shardtest.Host(host))
 }
 

@@ -165,19 +165,28 @@ func TestUnsampledParent(t *testing.T) {
 	require.NotEmpty(t, spans.Started())
 }
 
-// TestTurnsFollowTheirCalls: a turn whose call is not traced makes no calls that are.
+// TestTurnsFollowTheirCalls: a turn whose call is not traced makes no calls that are, with its own context
+// or with one that is derived from it.
 func TestTurnsFollowTheirCalls(t *testing.T) {
-	perform(t, func(s *scene) {
-		users := auction.NewUserClient(s.Client())
-		require.NoError(s.t, users.Ref("ann").Deposit(s.t.Context(), 100))
+	test := func(s *scene) {
+		ctx := s.t.Context()
+		require.NoError(s.t, auction.NewUserClient(s.Client()).Ref("ann").Deposit(ctx, 100))
 		s.place()
-		ctx, _ := below(s.t.Context(), false)
 		for i, from := range []shard.Caller{s.Client(), s.Node("n1")} {
 			s.spans.Reset()
+			s.gate.shut.Store(1)
 			require.NoError(s.t, auction.NewUserClient(from).Ref("ann").Bid(ctx, "vase", 60+int64(i)))
+			require.Less(s.t, s.gate.shut.Load(), int32(1), "the call itself asked")
 			s.Settle()
 			require.Empty(s.t, s.spans.Started())
 		}
+	}
+	perform(t, test)
+	performWith(t, test, func(n *shard.Node) error {
+		return auction.HostWith(n, shard.Intercept(func(ctx context.Context, _ shard.Info, next func(context.Context) error) error {
+			type key struct{}
+			return next(context.WithValue(ctx, key{}, 1))
+		}))
 	})
 }
 
