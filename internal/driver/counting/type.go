@@ -52,6 +52,12 @@ func (w Words) Due(number int, q Quick) bool {
 	return v&(1<<dueAt-1) >= v>>dueAt&0xff
 }
 
+// Since returns for how many calls the next one stands if it is timed: itself, and those since the last
+// timed one.
+func (w Words) Since(number int, q Quick) uint64 {
+	return max(1, w[number*int(quicks)+int(q)].Load()&(1<<dueAt-1))
+}
+
 // Add counts a call that was not timed.
 func (w Words) Add(number int, q Quick) { w[number*int(quicks)+int(q)].Add(1) }
 

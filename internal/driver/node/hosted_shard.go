@@ -220,7 +220,7 @@ func (s *HostedShard) begin(ctx context.Context, up *turn, e *region.Entity, met
 	timed := since != 0 || s.words.Due(int(note), counting.Ask)
 	// Most calls have no parent and are not timed, which decides against their trace.
 	if tr := s.tracing; tr != nil && (timed || !tr.thin || ctx.Value(tr.key) != nil) {
-		if trace := s.traceLocal(ctx, up, e, method, since, timed); trace != nil {
+		if trace := s.traceLocal(ctx, up, e, method, note, since, timed); trace != nil {
 			return s.beginTraced(trace, ctx, up, e, method, since)
 		}
 	}

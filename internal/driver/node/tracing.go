@@ -44,17 +44,20 @@ type tracing struct {
 	Tracing
 	key   any     // of a call's parent in contexts
 	ratio float64 // of calls without a parent that are traced
-	// thin says that ratio is at most that of timed calls. Then only timed calls may be traced, so
-	// that others need no random number.
+	// thin says that ratio is less than the share of timed calls, of which each stands for at most
+	// 2*counting.Every. Then only timed calls may be traced, so that others need no random number. At the
+	// highest such ratio one in twenty traces is missing, because no call stands for more than one.
 	thin bool
 }
+
+const maxThin = 0.01
 
 func newTracing(t Tracing) *tracing {
 	if t == nil {
 		return nil
 	}
 	ratio := t.Ratio()
-	return &tracing{Tracing: t, key: t.ParentKey(), ratio: ratio, thin: ratio*counting.Every <= 1}
+	return &tracing{Tracing: t, key: t.ParentKey(), ratio: ratio, thin: ratio <= maxThin}
 }
 
 // A choice is what is done about the trace of one call.
@@ -90,12 +93,12 @@ func (tr *tracing) choose(ctx context.Context, up *turn, of float64) choice {
 
 // traceLocal begins the trace of a call on its caller's goroutine, if it is to be traced. since is when
 // the caller began to wait, or 0.
-func (s *HostedShard) traceLocal(ctx context.Context, up *turn, e *region.Entity, method string, since int64, timed bool) CallTrace {
+func (s *HostedShard) traceLocal(ctx context.Context, up *turn, e *region.Entity, method string, note uint32, since int64, timed bool) CallTrace {
 	drv, of := s.driver(), 1.0
 	switch {
 	case !drv.tracing.thin || since != 0:
 	case timed:
-		of = counting.Every
+		of = float64(s.words.Since(int(note), counting.Ask))
 	default:
 		of = 0
 	}
