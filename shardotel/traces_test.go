@@ -252,11 +252,14 @@ func TestUntracedCallsAllocateNothing(t *testing.T) {
 			"far":         func() error { _, err := far.Add(t.Context(), 1); return err },
 		} {
 			both := counts[name]
-			both[i] = testing.AllocsPerRun(2000, func() {
-				if err := call(); err != nil {
-					t.Fatal(err)
-				}
-			})
+			both[i] = math.Inf(1)
+			for range 20 { // what the processes do beside the calls counts, too
+				both[i] = min(both[i], testing.AllocsPerRun(200, func() {
+					if err := call(); err != nil {
+						t.Fatal(err)
+					}
+				}))
+			}
 			counts[name] = both
 		}
 	}
