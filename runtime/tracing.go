@@ -32,8 +32,9 @@ type Tracing interface {
 	// sent.
 	Call(ctx context.Context, call Info, began time.Time) CallTrace
 	// Turn begins the trace of a turn at the host of its entity. The call came at call.Arrived, and
-	// waited until now; it has not waited if that is zero. ctx is the turn's context. The parent is in the context caller, or in the
-	// headers of the call if caller is nil. Turn returns nil if the turn is not traced.
+	// waited until now; it has not waited if that is zero. ctx is the turn's context. The parent is in
+	// the context caller, or in the headers of the call if caller is nil. Turn returns nil if the turn
+	// is not traced.
 	Turn(ctx, caller context.Context, call Info) TurnTrace
 	// Extract returns ctx with the parent that is in the headers of a call, and ctx if there is none.
 	Extract(ctx context.Context, call Info) context.Context

@@ -22,6 +22,9 @@ import (
 // busy with other tests.
 const promptly = 20 * time.Second
 
+// attempt bounds one try while a right may not have been taken away yet.
+const attempt = 5 * time.Second
+
 // TestRevokedRightIsNamed takes each right that is needed away from a process that runs, by a
 // reload of the server. Each use of it fails soon, with an error that names the right.
 func TestRevokedRightIsNamed(t *testing.T) {
@@ -67,7 +70,7 @@ func TestRevokedRightIsNamed(t *testing.T) {
 			})
 			begin := time.Now()
 			for err := error(nil); err == nil || !strings.Contains(err.Error(), rightOf(try.right)); {
-				ctx, cancel := context.WithTimeout(t.Context(), promptly)
+				ctx, cancel := context.WithTimeout(t.Context(), attempt)
 				err = use(ctx)
 				cancel()
 				if time.Since(begin) > promptly {

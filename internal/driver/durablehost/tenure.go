@@ -279,21 +279,19 @@ func (t *Tenure) leave(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
-	t.mu.Lock()
-	if t.over {
-		t.mu.Unlock()
-		return nil
-	}
-	if t.left == nil {
-		t.left = make(chan struct{})
-	}
-	left := t.left
-	t.mu.Unlock()
-	t.shard.cfg.Claims.want(t)
+	var left chan struct{} // nil: it is over
 	t.do(func(now time.Time) {
 		t.core.Verify(now) // nobody else knows what the store has lost
 		t.core.Checkpoint(now)
+		if t.left == nil { // not before: a core that is not busy with a checkpoint would be dropped
+			t.left = make(chan struct{})
+		}
+		left = t.left
 	})
+	if left == nil {
+		return nil
+	}
+	t.shard.cfg.Claims.want(t)
 	select {
 	case <-left:
 		return nil
