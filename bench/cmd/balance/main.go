@@ -70,8 +70,8 @@ func work() (x float64) {
 
 var sink atomic.Uint64
 
-// worker runs a member that answers each line with the processors that it uses, and the shards that
-// have left it.
+// worker runs a member. It answers each line with the processors in use, and with the number of shards
+// that have left.
 func worker(ctx context.Context, url, name string, allocation int) error {
 	cfg := process.Config(url, "balance"+strconv.Itoa(allocation), name)
 	cfg.Capacity = capacity
