@@ -46,8 +46,19 @@ func TestLeaveWritesAll(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, records, err := s.Get(t.Context(), account, []string{durable.EntityKey(id)}, 0)
-		if err != nil || len(records[0].Value) == 0 {
+		if err != nil || len(records[0].Value) == 0 || !tenure.Rested() {
 			t.Fatalf("leave %d: the record is %v, %v", i, records, err)
 		}
+	}
+}
+
+// TestRested: a tenure that ends before its log is in records has not rested, although leaving it succeeds.
+func TestRested(t *testing.T) {
+	sh, _ := newShard(t, memory.New().Client().Shards(), 1, durable.Limits{})
+	sh.Open(anEpoch)
+	tenure := tenureOf(t, sh)
+	tenure.Drop()
+	if err := sh.Leave(within(t, time.Minute), anEpoch); err != nil || tenure.Rested() {
+		t.Errorf("%v, rested %v: want that it has not", err, tenure.Rested())
 	}
 }

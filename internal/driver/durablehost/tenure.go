@@ -43,6 +43,7 @@ type Tenure struct {
 	tail      int64            // bytes of the log's tail, as Appends has counted them
 	over      bool
 	left      chan struct{} // closed when the tenure has ended; made by leave
+	rested    bool          // the tenure ended because it had left, with all in records
 	away      [2]bool       // by streamOf: the store did not take, or did not answer, the last write
 	failed    error         // the last fault of the store; nil after a success
 	failing   time.Time     // when the first fault after the last success occurred
@@ -199,6 +200,7 @@ func (t *Tenure) effectsLocked(out durable.Effects) (after deferredEffects) {
 	}
 	if t.left != nil && t.core.State() == durable.Open && !t.core.Busy() {
 		t.core.Drop() // all is in records
+		t.rested = true
 		for _, e := range t.core.Take().Events {
 			after.add(func() { t.shard.cfg.Host.Event(t, e) })
 		}
@@ -298,6 +300,14 @@ func (t *Tenure) leave(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("shard %v: write its entities to the store: %w%s", t.shard.cfg.Shard, ctx.Err(), t.trouble())
 	}
+}
+
+// Rested reports whether the tenure has ended with all in records. After [Shard.Leave] it has not if it ended
+// for another reason first, such as an error of the store.
+func (t *Tenure) Rested() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.rested
 }
 
 func (t *Tenure) trouble() string {

@@ -110,10 +110,17 @@ func rest(ctx context.Context, s store.Backend, shard store.Shard, placed uint64
 	})
 	defer sh.Close()
 	sh.Open(placed)
-	if _, err := sh.Tenure(ctx); err != nil {
+	tenure, err := sh.Tenure(ctx)
+	if err != nil {
 		return err
 	}
-	return sh.Leave(ctx, placed)
+	if err := sh.Leave(ctx, placed); err != nil {
+		return err
+	}
+	if !tenure.Rested() {
+		return fmt.Errorf("shard %v: a copy of it ended before its whole log was in records (repeat the command; if it fails again, shardctl store verify %s says what is damaged)", shard, shard.Type)
+	}
+	return nil
 }
 
 // putAll writes records in batches of at most store.MaxGet records and about store.ListBytes.
