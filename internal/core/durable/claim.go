@@ -223,11 +223,7 @@ func (c *claim) read(s *Shard, r Response) {
 	if s.journal.config.On {
 		ids = append(ids, journalKey)
 	}
-	if len(ids) == 0 {
-		c.recover(s, nil)
-		return
-	}
-	c.step = stepTable
+	c.step = stepTable // also without a table: its answer has the head again, which another home may have replaced
 	c.line.ask(&s.desk, Request{Op: OpGet, AtLeast: s.head.stored.Revision, IDs: ids})
 }
 

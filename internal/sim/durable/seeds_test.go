@@ -57,6 +57,7 @@ func TestUnsyncedSeedsThatFailed(t *testing.T) {
 	for seed, found := range map[uint64]string{
 		1008049: "commits of an entity's earlier life were acknowledged again, over those of its present one",
 		906773:  "a stale read of the head followed its uncertain write, the shard counted as new, and no record was read",
+		1209681: "a shard without a table opened under a head that another home had replaced",
 		1011806: "a head needed commits that the log had lost, and the next home opened the shard with an older record",
 		2100652: "the judge took an entity's end for lost, of which its home deleted the record",
 		708228:  "a commit was appended again whose entity only its record had, and the next checkpoint wrote it without its state",
