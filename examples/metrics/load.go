@@ -20,7 +20,7 @@ type tally struct {
 
 type method struct {
 	Outcomes map[string]int `json:"outcomes"` // by shard.Outcome; "refused" is an error of the entity
-	Seconds  []float64      `json:"seconds"`  // how long each call took
+	Seconds  []float64      `json:"seconds"`  // how long each call took; at most the first 100,000
 }
 
 // count counts a call with its duration and error.
@@ -40,22 +40,35 @@ func (t *tally) count(name string, took time.Duration, err error) {
 	}
 	t.Calls++
 	m.Outcomes[outcome]++
-	m.Seconds = append(m.Seconds, took.Seconds())
+	if len(m.Seconds) < 100_000 {
+		m.Seconds = append(m.Seconds, took.Seconds())
+	}
 	if err != nil && !own {
 		t.Failed++
 	}
 }
 
-// bid makes calls at the rate without waiting for answers: deposits, questions for the highest bid,
-// and bids beyond the user's money. It returns when all have ended.
+// bid makes calls at the rate without waiting for answers, or as many as o.calls: deposits, questions
+// for the highest bid, and bids beyond the user's money. It returns when all have ended.
 func bid(ctx context.Context, auctions *auction.AuctionClient, users *auction.UserClient, o options) *tally {
 	t := &tally{Methods: map[string]*method{}}
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	if o.calls > 0 {
+		const callers = 256
+		for caller := range callers {
+			calls.Go(func() {
+				for i := caller; i < o.calls; i += callers {
+					one(ctx, t, auctions, users, o, i/callers+caller)
+				}
+			})
+		}
+		return t
+	}
 	ctx, cancel := context.WithTimeout(ctx, o.lasts)
 	defer cancel()
 	ticks := time.NewTicker(time.Second / time.Duration(o.rate))
 	defer ticks.Stop()
-	var calls sync.WaitGroup
-	defer calls.Wait()
 	for i := 0; ; i++ {
 		select {
 		case <-ctx.Done():

@@ -7,9 +7,10 @@
 // the client.
 //
 //	metrics -nats nats://127.0.0.1:4222 -name n1 -listen 127.0.0.1:9464
-//	metrics -nats nats://127.0.0.1:4222 -listen 127.0.0.1:9467 [-rate 200] [-for 1m] [-timeout 1s]
+//	metrics -nats nats://127.0.0.1:4222 -listen 127.0.0.1:9467 [-rate 200] [-for 1m] [-timeout 1s] [-calls n]
 //
-// After the time -for the client prints how many calls of each method it made, how they ended and
+// With -calls it makes that many calls as fast as 256 callers can, and not at a rate for a time.
+// After its calls the client prints how many calls of each method it made, how they ended and
 // how long they took, for comparison with Prometheus. It then serves metrics until its standard
 // input is closed.
 //
@@ -46,6 +47,7 @@ func main() {
 	flag.StringVar(&o.listen, "listen", "127.0.0.1:9464", "`address` on which metrics are served")
 	flag.IntVar(&o.rate, "rate", 200, "`calls` a second")
 	flag.DurationVar(&o.lasts, "for", time.Minute, "how `long` the client calls")
+	flag.IntVar(&o.calls, "calls", 0, "make this `many` calls as fast as possible, instead of -rate and -for")
 	flag.DurationVar(&o.kill, "kill", 0, "end a node without a word after this `time` (default: never)")
 	flag.DurationVar(&o.timeout, "timeout", 0, "how `long` a call may take (default: 5s)")
 	flag.StringVar(&o.nats, "nats", "", "`URL` of the NATS server (default: one of its own, and three nodes)")
@@ -67,6 +69,7 @@ func main() {
 type options struct {
 	listen string
 	rate   int
+	calls  int // 0 means at the rate
 	lasts  time.Duration
 	kill   time.Duration
 	nats   string

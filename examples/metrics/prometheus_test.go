@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -59,11 +60,18 @@ func program(t *testing.T, args ...string) (p *exec.Cmd, input io.Closer, output
 	return p, in, bufio.NewReader(out)
 }
 
-// TestPrometheus runs three nodes and a client as separate processes, and kills one of the nodes
-// with SIGKILL while the client makes calls. What Prometheus has scraped of the client must agree
-// with what the client counted: the calls of each method, how they ended, and in which buckets of
-// the histogram their durations are. It needs an installed Prometheus.
-func TestPrometheus(t *testing.T) {
+// A scraped cluster is a server, three nodes and a Prometheus that scrapes them and the client, each a
+// process.
+type scraped struct {
+	asked  string // the address of Prometheus
+	broker string // its URL
+	client string // the address at which the client is to serve metrics
+	nodes  map[string]*exec.Cmd
+}
+
+// scrapeCluster starts a cluster. It needs an installed Prometheus.
+func scrapeCluster(t *testing.T) scraped {
+	t.Helper()
 	prometheus, err := exec.LookPath("prometheus")
 	if err != nil {
 		t.Skip("prometheus is not installed")
@@ -92,48 +100,120 @@ func TestPrometheus(t *testing.T) {
 		_ = server.Process.Kill()
 		_ = server.Wait()
 	})
-	nodes := map[string]*exec.Cmd{}
+	s := scraped{asked: asked, broker: broker.ClientURL(), client: served["client"], nodes: map[string]*exec.Cmd{}}
 	for _, name := range []string{"n1", "n2", "n3"} {
-		nodes[name], _, _ = program(t, "-nats", broker.ClientURL(), "-name", name, "-listen", served[name])
+		s.nodes[name], _, _ = program(t, "-nats", broker.ClientURL(), "-name", name, "-listen", served[name])
 	}
 	await(t, "three members at three nodes", func() bool { return ask(asked, "sum(shardgen_members)") == 9 })
-	_, input, output := program(t, "-nats", broker.ClientURL(), "-listen", served["client"], "-rate", "200", "-for", "12s", "-timeout", "150ms")
-	await(t, "500 calls", func() bool { return ask(asked, `sum(rpc_client_call_duration_seconds_count{job="client"})`) >= 500 })
-	if err := nodes["n3"].Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	return s
+}
 
+// client starts a client with further arguments.
+func (s scraped) start(t *testing.T, args ...string) (input io.Closer, output *bufio.Reader) {
+	t.Helper()
+	_, input, output = program(t, append([]string{"-nats", s.broker, "-listen", s.client}, args...)...)
+	return input, output
+}
+
+// tallied reads what the client prints.
+func tallied(t *testing.T, output *bufio.Reader) (own *tally) {
+	t.Helper()
 	line, err := output.ReadBytes('\n')
 	if err != nil {
 		t.Fatal(err)
 	}
-	var own tally
 	if err := json.Unmarshal(line, &own); err != nil || own.Calls == 0 {
 		t.Fatalf("the client printed %q: %v", line, err)
 	}
-	const calls = `rpc_client_call_duration_seconds_count{job="client"`
-	await(t, "the client's last calls, and two members", func() bool {
-		return ask(asked, `sum(`+calls+`})`) == float64(own.Calls) && ask(asked, "sum(shardgen_members)") == 4 && ask(asked, `up{job="n3"}`) == 0
-	})
+	return own
+}
+
+// equal fails the test unless Prometheus has the client's calls of each method and outcome.
+func (s scraped) equal(t *testing.T, own *tally) {
+	t.Helper()
 	for name, m := range own.Methods {
 		for outcome, want := range m.Outcomes {
 			query := fmt.Sprintf(`sum(%s,rpc_method=%q,rpc_response_status_code=%q,error_type!="entity"})`, calls, name, outcome)
 			if outcome == "refused" {
 				query = fmt.Sprintf(`sum(%s,rpc_method=%q,error_type="entity"})`, calls, name)
 			}
-			if got := ask(asked, query); got != float64(want) {
+			if got := ask(s.asked, query); got != float64(want) {
 				t.Errorf("Prometheus has %v calls of %s that ended %q, and the client has counted %d", got, name, outcome, want)
 			}
 		}
+	}
+}
+
+const calls = `rpc_client_call_duration_seconds_count{job="client"`
+
+var many = flag.Int("many", 20_000, "`calls` of TestManyCallsAreExact")
+
+// TestManyCallsAreExact makes -many calls to three nodes. The client, the nodes together, and what
+// Prometheus has of both must agree on how many calls of each method there were. Then a node is killed
+// among a tenth as many calls, and of the client's outcomes none may be missing.
+func TestManyCallsAreExact(t *testing.T) {
+	s := scrapeCluster(t)
+	input, output := s.start(t, "-calls", fmt.Sprint(*many))
+	own := tallied(t, output)
+	if own.Calls != *many || own.Failed != 0 {
+		t.Fatalf("%d calls, of which %d failed: want %d", own.Calls, own.Failed, *many)
+	}
+	made := map[string]float64{}
+	for name, m := range own.Methods {
+		for _, n := range m.Outcomes {
+			made[name] += float64(n)
+		}
+	}
+	made["Auction/Highest"] += made["User/Bid"] // each bid asks the auction
+	for name, want := range made {
+		await(t, fmt.Sprintf("%v turns of %s", want, name), func() bool {
+			return ask(s.asked, fmt.Sprintf("sum(rpc_server_call_duration_seconds_count{rpc_method=%q})", name)) == want
+		})
+	}
+	await(t, "the client's last calls", func() bool { return ask(s.asked, `sum(`+calls+`})`) == float64(own.Calls) })
+	s.equal(t, own)
+	t.Logf("%d calls, as the client, the nodes and Prometheus agree", own.Calls)
+	_ = input.Close()
+	await(t, "no client", func() bool { return ask(s.asked, `up{job="client"}`) == 0 })
+
+	input, output = s.start(t, "-calls", fmt.Sprint(max(*many/10, 20_000)), "-timeout", "150ms")
+	await(t, "the client's first calls", func() bool { return ask(s.asked, `sum(`+calls+`})`) > 0 })
+	if err := s.nodes["n3"].Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	own = tallied(t, output)
+	await(t, "the client's last calls", func() bool { return ask(s.asked, `sum(`+calls+`})`) == float64(own.Calls) })
+	s.equal(t, own)
+	t.Logf("%d calls, of which %d failed while a node was killed, as the client and Prometheus agree", own.Calls, own.Failed)
+	_ = input.Close()
+}
+
+// TestPrometheus kills a node with SIGKILL while the client makes calls. What Prometheus has scraped
+// of the client must agree with what the client counted: the calls of each method, how they ended,
+// and in which buckets of the histogram their durations are.
+func TestPrometheus(t *testing.T) {
+	s := scrapeCluster(t)
+	input, output := s.start(t, "-rate", "200", "-for", "12s", "-timeout", "150ms")
+	await(t, "500 calls", func() bool { return ask(s.asked, `sum(rpc_client_call_duration_seconds_count{job="client"})`) >= 500 })
+	if err := s.nodes["n3"].Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+
+	own := tallied(t, output)
+	await(t, "the client's last calls, and two members", func() bool {
+		return ask(s.asked, `sum(`+calls+`})`) == float64(own.Calls) && ask(s.asked, "sum(shardgen_members)") == 4 && ask(s.asked, `up{job="n3"}`) == 0
+	})
+	s.equal(t, own)
+	for name, m := range own.Methods {
 		slices.Sort(m.Seconds)
 		for _, q := range []float64{0.5, 0.9, 0.99} {
-			compareQuantile(t, asked, name, q, m.Seconds[int(q*float64(len(m.Seconds)-1))])
+			compareQuantile(t, s.asked, name, q, m.Seconds[int(q*float64(len(m.Seconds)-1))])
 		}
 	}
 	if own.Failed == 0 || own.Failed == own.Calls {
 		t.Errorf("%d of %d calls have failed: want some, while the node was missed", own.Failed, own.Calls)
 	}
-	failed := ask(asked, `sum(`+calls+`,error_type!~"|entity"})`)
+	failed := ask(s.asked, `sum(`+calls+`,error_type!~"|entity"})`)
 	if failed != float64(own.Failed) {
 		t.Errorf("Prometheus has %v failed calls, and the client %d", failed, own.Failed)
 	}
