@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/driver/durablehost"
 	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/ops/operator"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -53,10 +54,13 @@ func (i inspections) answer(ctx context.Context, r *operator.Request) (a operato
 		a.IDs, a.More, err = i.list(ctx, r.Entity.Kind, r.List)
 	case operator.Reminders, operator.CancelReminder, operator.RetryReminder:
 		if r.Entity.ID == "" {
+			a.Result = i.pauseText(ctx, r)
 			a.IDs, a.More, err = i.dues(ctx, r)
 		} else {
 			a.Reminders, err = i.reminders(ctx, r)
 		}
+	case operator.PauseReminders, operator.ResumeReminders:
+		err = i.pauseReminders(ctx, r)
 	case operator.Dump:
 		a.Result = i.stacks()
 	case operator.SizePool:
@@ -244,6 +248,40 @@ func (i inspections) dues(ctx context.Context, r *operator.Request) (keys []stri
 		return nil, false, errors.New("to cancel or retry a reminder, name its entity")
 	}
 	return i.page(node.Dues(ctx, k, r.List.After), r.List.Limit)
+}
+
+// pauseReminders has the reminders of a durable type not run, or run again.
+func (i inspections) pauseReminders(ctx context.Context, r *operator.Request) error {
+	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
+	defer cancel()
+	k, err := i.reminding(r.Entity.Kind)
+	switch {
+	case err != nil:
+		return err
+	case !k.Desc.Durable:
+		return fmt.Errorf("reminders of %s are in its nodes' memory and cannot be paused: the type is not durable", clip(r.Entity.Kind))
+	case i.node.cfg.Store == nil:
+		return errors.New("this node has no store, which keeps the pause (ask a node that hosts the type)")
+	}
+	var pause *durablehost.Pause
+	if r.Command == operator.PauseReminders {
+		pause = &durablehost.Pause{Since: time.Now().UTC(), By: clip(r.By)}
+	}
+	return durablehost.PauseReminders(ctx, i.node.cfg.Store, r.Entity.Kind, pause)
+}
+
+// pauseText says that the reminders of the request's type are paused, if they are.
+func (i inspections) pauseText(ctx context.Context, r *operator.Request) string {
+	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
+	defer cancel()
+	if i.node.cfg.Store == nil || r.List.After != "" {
+		return ""
+	}
+	t, _, err := durablehost.ReadType(ctx, i.node.cfg.Store, r.Entity.Kind)
+	if err != nil || t.Paused == nil {
+		return ""
+	}
+	return fmt.Sprintf("paused since %s by %s", t.Paused.Since.Format(time.RFC3339), t.Paused.By)
 }
 
 func (i inspections) reminding(kind string) (*node.Kind, error) {

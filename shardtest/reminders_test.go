@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/test/fixture/vault"
 	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/admin"
 	"github.com/shardgen/shardgen/shardtest"
 )
 
@@ -293,5 +294,61 @@ func TestReminderNameIsNoText(t *testing.T) {
 	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, _ *atomic.Int64) {
 		require.ErrorContains(t, all.Tell("a", shard.In(time.Second), shard.Named("\xff")).Ring(t.Context(), ""), "UTF-8")
 		require.ErrorContains(t, all.Ref("a").In(t.Context(), time.Second, "\xff", ""), "UTF-8")
+	})
+}
+
+// TestPausedReminders: while a type's reminders are paused none begins, at any home: after a move, after
+// a restart of all nodes, and of entities that get reminders meanwhile. Then each runs once.
+func TestPausedReminders(t *testing.T) {
+	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, _ *atomic.Int64) {
+		ctx := t.Context()
+		o, err := admin.Dial(ctx, admin.Options{Cluster: "shardtest", Transport: c.Broker().Transport(), Name: "operator"})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, o.Close()) }()
+		silent := func(when string) {
+			t.Helper()
+			c.Advance(2 * time.Minute)
+			for _, id := range []string{"a", "b", "c"} {
+				require.NotContains(t, rung(t, all, id), "paused", when)
+			}
+		}
+		require.NoError(t, all.Ref("a").In(ctx, time.Second, "early", "before"))
+		c.Until("a rings", func() bool { return strings.Contains(rung(t, all, "a"), "before") })
+		require.NoError(t, all.Ref("a").In(ctx, 30*time.Second, "due", "paused"))
+		require.NoError(t, o.PauseReminders(ctx, "Alarm"))
+		require.NoError(t, o.PauseReminders(ctx, "Alarm"), "again")
+		c.Advance(6 * time.Second)
+		require.NoError(t, all.Ref("b").In(ctx, time.Second, "later", "paused"))
+		silent("paused")
+		home := c.Home("Alarm", "a")
+		for _, other := range c.Running() {
+			if other != home {
+				c.Move("Alarm", "a", other)
+				break
+			}
+		}
+		silent("after a move")
+		c.Kill(c.Home("Alarm", "b"))
+		silent("after a kill")
+		for _, name := range c.Running() {
+			c.Kill(name)
+		}
+		for i := range 3 {
+			c.Start(fmt.Sprint("new", i))
+		}
+		require.NoError(t, all.Ref("c").In(ctx, time.Second, "last", "paused"))
+		silent("after a restart of all nodes")
+		text, err := o.RemindersPaused(ctx, "Alarm")
+		require.NoError(t, err)
+		require.Contains(t, text, " by operator")
+		require.NoError(t, o.ResumeReminders(ctx, "Alarm"))
+		c.Advance(6 * time.Second)
+		for _, id := range []string{"a", "b", "c"} {
+			require.Equal(t, 1, strings.Count(rung(t, all, id), "paused"), id)
+		}
+		text, err = o.RemindersPaused(ctx, "Alarm")
+		require.NoError(t, err)
+		require.Empty(t, text)
+		require.ErrorContains(t, o.PauseReminders(ctx, "Nothing"), "Nothing")
 	})
 }

@@ -198,6 +198,8 @@ type options struct {
 	list      admin.Listing
 	cancel    string // name of a reminder
 	retry     string // name of a reminder
+	pause     bool   // reminders
+	resume    bool   // reminders
 	store     string // of doctor: its name; "" means as the members say
 }
 
@@ -281,6 +283,8 @@ var commands = []command{
 			f.StringVar(&o.cancel, "cancel", "", "cancel the reminder of this `name`")
 			f.IntVar(&o.list.Limit, "limit", 1000, "without an ID, list at most this `number` of entities; 0: all")
 			f.StringVar(&o.retry, "retry", "", "run the reminder of this `name` again, which was given up")
+			f.BoolVar(&o.pause, "pause", false, "without an ID, have no reminder of the durable type run until -resume, also after a restart of all nodes")
+			f.BoolVar(&o.resume, "resume", false, "without an ID, end a pause")
 		},
 	},
 	{

@@ -33,6 +33,15 @@ type jsonReminded struct {
 // reminded lists the entities of a type that have reminders. It asks for one more than -limit, to say
 // whether there are others.
 func reminded(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
+	paused, err := c.RemindersPaused(ctx, o.kind)
+	if err != nil {
+		return err
+	}
+	if paused != "" && !o.json {
+		if _, err := fmt.Fprintln(w, paused); err != nil {
+			return err
+		}
+	}
 	limit, n, more := o.list.Limit, 0, false
 	if limit > 0 {
 		limit++
@@ -64,11 +73,32 @@ func reminded(ctx context.Context, c *admin.Client, o *options, w io.Writer) err
 		_, err := fmt.Fprintf(w, "no entity of %s has reminders that are to run\n", o.kind)
 		return err
 	}
-	err := t.print(w)
+	err = t.print(w)
 	if more {
 		_, printErr := fmt.Fprintln(w, "there are more (take a higher -limit; 0: all)")
 		err = orErr(err, printErr)
 	}
+	return err
+}
+
+// pauseReminders has the reminders of a type not run, or run again.
+func pauseReminders(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
+	switch {
+	case o.pause && o.resume || o.cancel+o.retry != "":
+		return errors.New("-pause, -resume, -cancel and -retry exclude each other (call shardctl for each)")
+	case o.id != "":
+		return errors.New("-pause and -resume are for all reminders of a type (leave out the ID)")
+	case o.resume:
+		if err := c.ResumeReminders(ctx, o.kind); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(w, "reminders of %s run again within 5 s\n", o.kind)
+		return err
+	}
+	if err := c.PauseReminders(ctx, o.kind); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "no reminder of %s begins to run 5 s from now, until shardctl reminders %s -resume\n", o.kind, o.kind)
 	return err
 }
 
@@ -77,6 +107,8 @@ func entityReminders(ctx context.Context, c *admin.Client, o *options, w io.Writ
 	var all []admin.Reminder
 	var err error
 	switch {
+	case o.pause || o.resume:
+		return pauseReminders(ctx, c, o, w)
 	case o.id == "" && o.cancel+o.retry != "":
 		return errors.New("-cancel and -retry change a reminder of one entity (say which: shardctl reminders TYPE ID)")
 	case o.id == "":

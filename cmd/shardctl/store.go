@@ -83,6 +83,7 @@ var storeCommands = []storeCommand{
 		flags: func(f *flag.FlagSet, o *storeOptions) {
 			f.StringVar(&o.from, "from", "", "read from `file`")
 			f.BoolVar(&o.replace, "replace", false, "overwrite entities that are there")
+			f.BoolVar(&o.pause, "pause", false, "have no reminder of the types run before shardctl reminders TYPE -resume")
 			f.BoolVar(&o.states, "states", false, "write only the states of entities to shards that were used: no ids of commands, tells and journals")
 			f.IntVar(&o.replicas, "replicas", 0, "`number` of servers that keep each stream that is created (default 1)")
 			f.IntVar(&o.partitions, "partitions", 0, "`number` of pairs of streams of a type that is created (default 4)")
@@ -217,22 +218,22 @@ func (c storeCommand) do(ctx context.Context, o *storeOptions, w io.Writer) erro
 
 type storeOptions struct {
 	connection
-	store                 string
-	timeout               time.Duration
-	json                  bool
-	form                  *template.Template
-	kind, id              string
-	out, from             string
-	drop, replace, states bool
-	force                 bool
-	shard                 int
-	replicas, partitions  int
-	most                  int // entities that list prints
-	remembered            bool
-	leases, terms, table  bool
-	follower              string
-	all                   bool   // letters that requeue applies again
-	to                    uint64 // position of rewind
+	store                        string
+	timeout                      time.Duration
+	json                         bool
+	form                         *template.Template
+	kind, id                     string
+	out, from                    string
+	drop, replace, states, pause bool
+	force                        bool
+	shard                        int
+	replicas, partitions         int
+	most                         int // entities that list prints
+	remembered                   bool
+	leases, terms, table         bool
+	follower                     string
+	all                          bool   // letters that requeue applies again
+	to                           uint64 // position of rewind
 }
 
 // membersOf returns a cluster's members, or an empty view if no process answers.

@@ -428,6 +428,11 @@ func (i *importer) begin(ctx context.Context, l line) error {
 	if err != nil {
 		return err
 	}
+	if i.options.pause {
+		if err := durablehost.PauseReminders(ctx, i.store, l.Type, &durablehost.Pause{Since: time.Now().UTC(), By: "import"}); err != nil {
+			return err
+		}
+	}
 	i.image, i.restored = 0, make(map[int]bool)
 	writer.Replace = i.options.replace
 	i.writer, i.kind, i.followers = writer, l.Type, l.Followers

@@ -52,6 +52,8 @@ const (
 	AdminCommand_ADMIN_COMMAND_DUMP               AdminCommand = 25 // to a member: the stacks of its goroutines
 	AdminCommand_ADMIN_COMMAND_SIZE_POOL          AdminCommand = 26 // to a member that hosts the type: the number of a pool's instances
 	AdminCommand_ADMIN_COMMAND_MOVE_SHARD         AdminCommand = 27 // to a member that hosts the type: the number of a shard, and its next home
+	AdminCommand_ADMIN_COMMAND_PAUSE_REMINDERS    AdminCommand = 28 // to a member that hosts the type: its reminders do not run
+	AdminCommand_ADMIN_COMMAND_RESUME_REMINDERS   AdminCommand = 29 // to a member that hosts the type: its reminders run again
 )
 
 // Enum value maps for AdminCommand.
@@ -85,6 +87,8 @@ var (
 		25: "ADMIN_COMMAND_DUMP",
 		26: "ADMIN_COMMAND_SIZE_POOL",
 		27: "ADMIN_COMMAND_MOVE_SHARD",
+		28: "ADMIN_COMMAND_PAUSE_REMINDERS",
+		29: "ADMIN_COMMAND_RESUME_REMINDERS",
 	}
 	AdminCommand_value = map[string]int32{
 		"ADMIN_COMMAND_UNSPECIFIED":        0,
@@ -115,6 +119,8 @@ var (
 		"ADMIN_COMMAND_DUMP":               25,
 		"ADMIN_COMMAND_SIZE_POOL":          26,
 		"ADMIN_COMMAND_MOVE_SHARD":         27,
+		"ADMIN_COMMAND_PAUSE_REMINDERS":    28,
+		"ADMIN_COMMAND_RESUME_REMINDERS":   29,
 	}
 )
 
@@ -2803,7 +2809,7 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
 	"\x06shards\x18\x02 \x01(\rR\x06shards\x12\x18\n" +
 	"\amethods\x18\x03 \x03(\tR\amethods\x12\x12\n" +
-	"\x04hash\x18\x04 \x01(\tR\x04hash*\x9e\x06\n" +
+	"\x04hash\x18\x04 \x01(\tR\x04hash*\xe5\x06\n" +
 	"\fAdminCommand\x12\x1d\n" +
 	"\x19ADMIN_COMMAND_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ADMIN_COMMAND_MEMBERS\x10\x01\x12\x1b\n" +
@@ -2833,7 +2839,9 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x17ADMIN_COMMAND_PASSIVATE\x10\x18\x12\x16\n" +
 	"\x12ADMIN_COMMAND_DUMP\x10\x19\x12\x1b\n" +
 	"\x17ADMIN_COMMAND_SIZE_POOL\x10\x1a\x12\x1c\n" +
-	"\x18ADMIN_COMMAND_MOVE_SHARD\x10\x1bB,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
+	"\x18ADMIN_COMMAND_MOVE_SHARD\x10\x1b\x12!\n" +
+	"\x1dADMIN_COMMAND_PAUSE_REMINDERS\x10\x1c\x12\"\n" +
+	"\x1eADMIN_COMMAND_RESUME_REMINDERS\x10\x1dB,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
 
 var (
 	file_shardgen_wire_admin_proto_rawDescOnce sync.Once

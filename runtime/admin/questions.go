@@ -421,6 +421,26 @@ func (c *Client) Reminded(ctx context.Context, kind string, limit int) iter.Seq2
 	}
 }
 
+// PauseReminders has no reminder of a durable type run until [Client.ResumeReminders]. The store keeps
+// the pause, so it outlives all members. Homes follow within 5 s; turns that run then end.
+func (c *Client) PauseReminders(ctx context.Context, kind string) error {
+	_, err := c.answerOfHost(ctx, operator.Request{Command: operator.PauseReminders, Entity: Entity{Kind: kind}})
+	return err
+}
+
+// ResumeReminders ends a pause of reminders. Those that have become due meanwhile run within 5 s.
+func (c *Client) ResumeReminders(ctx context.Context, kind string) error {
+	_, err := c.answerOfHost(ctx, operator.Request{Command: operator.ResumeReminders, Entity: Entity{Kind: kind}})
+	return err
+}
+
+// RemindersPaused returns since when and by whom the reminders of a type are paused; "" means that they
+// are not.
+func (c *Client) RemindersPaused(ctx context.Context, kind string) (string, error) {
+	a, err := c.answerOfHost(ctx, operator.Request{Command: operator.Reminders, Entity: Entity{Kind: kind}, List: Listing{Limit: 1}})
+	return a.Result, err
+}
+
 // Reminders returns the reminders of an entity of a durable type.
 func (c *Client) Reminders(ctx context.Context, kind, id string) ([]Reminder, error) {
 	return c.reminders(ctx, operator.Reminders, kind, id, "")

@@ -64,29 +64,20 @@ func (m *Member) operatorMessage(kind transport.Kind, from transport.Peer, body 
 }
 
 func (m *Member) logCommand(from transport.Peer, r *operator.Request) {
-	switch r.Command {
-	case operator.Rebalance, operator.PauseRebalancing, operator.ResumeRebalancing:
-		m.env.Log(Info, "told to "+r.Command.String(), "by", from.Name)
-		return
+	about := []any{"by", from.Name}
+	add := func(name string, value any, there bool) {
+		if there {
+			about = append(about, name, value)
+		}
 	}
-	subject := []any{"by", from.Name, "kind", bounded.Text(r.Entity.Kind), "entity", bounded.Text(r.Entity.ID)}
-	if r.Command == operator.Place {
-		m.env.Log(Info, "told to pin a shard", append(subject, "home", bounded.Text(r.Home))...)
-		return
-	}
-	if r.Command == operator.SizePool {
-		m.env.Log(Info, "told to size a pool", "by", from.Name, "kind", bounded.Text(r.Entity.Kind), "instances", r.Count)
-		return
-	}
-	if r.Command == operator.MoveShard {
-		m.env.Log(Info, "told to move a shard", "by", from.Name, "kind", bounded.Text(r.Entity.Kind), "shard", r.Count, "home", bounded.Text(r.Home))
-		return
-	}
-	if r.Command == operator.State {
-		m.env.Log(Info, "told to show a state", subject...)
-		return
-	}
-	m.env.Log(Info, "told to set a state", append(subject, "bytes", len(r.Entity.State))...)
+	add("kind", bounded.Text(r.Entity.Kind), r.Entity.Kind != "")
+	add("entity", bounded.Text(r.Entity.ID), r.Entity.ID != "")
+	add("shard", r.Count, r.Command == operator.MoveShard)
+	add("instances", r.Count, r.Command == operator.SizePool)
+	add("home", bounded.Text(r.Home), r.Home != "")
+	add("reminder", bounded.Text(r.Reminder), r.Reminder != "")
+	add("bytes", len(r.Entity.State), r.Command == operator.SetState)
+	m.env.Log(Info, "told to "+r.Command.String(), about...)
 }
 
 func (m *Member) obey(from transport.Peer, r *operator.Request) operator.Answer {

@@ -68,6 +68,7 @@ var commands = map[string]struct {
 	"down itself":   {operator.Request{Command: operator.Down, Node: self, Force: true}, done{steps: []membership.Input{membership.DownNode{Node: self}}}, "told to down a member by op member a#0000000000000002 force true\n"},
 	"set a state":   {operator.Request{Command: operator.SetState, Node: self, Entity: operator.Entity{Kind: "K", ID: "x", State: []byte("abc")}}, done{states: 1}, "told to set a state by op kind K entity x bytes 3\n"},
 	"drop a state":  {operator.Request{Command: operator.SetState, Node: self, Entity: operator.Entity{Kind: "K", ID: "x"}}, done{states: 1}, "told to set a state by op kind K entity x bytes 0\n"},
+	"cancel":        {operator.Request{Command: operator.CancelReminder, Node: self, Entity: operator.Entity{Kind: "K", ID: "x"}, Reminder: "r"}, done{states: 1}, "told to cancel reminder by op kind K entity x reminder r\n"},
 	"place":         {operator.Request{Command: operator.Place, Node: self, Entity: operator.Entity{Kind: "K", ID: "x"}, Home: "b"}, done{states: 1}, "told to pin a shard by op kind K entity x home b\n"},
 	"move":          {operator.Request{Command: operator.MoveShard, Node: self, Entity: operator.Entity{Kind: "K"}, Count: 5, Home: "b"}, done{states: 1}, "told to move a shard by op kind K shard 5 home b\n"},
 	"show a state":  {operator.Request{Command: operator.State, Node: self, Entity: operator.Entity{Kind: "K", ID: "x"}}, done{states: 1}, "told to show a state by op kind K entity x\n"},

@@ -43,7 +43,7 @@ func oneAtATime(d time.Duration) func(memory.Op) memory.Fault {
 // a time. Its first call is answered when a few shards are claimed, whether calls wait for one
 // shard or for all.
 func TestAwaitedClaimsComeFirst(t *testing.T) {
-	const shards, requests, each = 64, 4, 10 * time.Millisecond // requests of a claim
+	const shards, requests, each = 64, 5, 10 * time.Millisecond // requests of a claim
 	for name, first := range map[string]int{"one": shards - 1, "all": 0} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestClaimsComeWithoutCalls(t *testing.T) {
 			}
 			return n
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(60 * time.Millisecond)
 		if n := open(); n != maxIdleClaims {
 			t.Errorf("%d shards are open after the time of one claim, want %d", n, maxIdleClaims)
 		}

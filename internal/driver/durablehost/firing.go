@@ -35,9 +35,15 @@ func (t *Tenure) Looked(entity string, again int64) {
 	t.do(func(now time.Time) { t.core.Looked(now, entity, again) })
 }
 
-// dueLocked takes the entities that have due reminders. Before the store's time is known, nothing is
-// due.
+// dueLocked takes the entities that have due reminders. Nothing is due while they are paused, and
+// before the store's time is known.
 func (t *Tenure) dueLocked(now time.Time) {
+	if t.core.DueAt() == math.MaxInt64 {
+		return
+	}
+	if held, _ := t.shard.cfg.Hold.holds(); held {
+		return
+	}
 	if clock, known := t.shard.cfg.Clock.Now(); known && t.left == nil {
 		t.due = append(t.due, t.core.Due(now, clock.UnixMilli())...)
 	}
@@ -60,7 +66,11 @@ func (t *Tenure) untilDueLocked() (time.Duration, bool) {
 		return 0, false
 	}
 	clock, known := t.shard.cfg.Clock.Now()
-	return time.Duration(min(at-clock.UnixMilli(), time.Hour.Milliseconds())) * time.Millisecond, known
+	d := time.Duration(min(at-clock.UnixMilli(), time.Hour.Milliseconds())) * time.Millisecond
+	if held, again := t.shard.cfg.Hold.holds(); held {
+		d = max(d, again)
+	}
+	return d, known
 }
 
 // FiringCommand returns the command whose nested calls are those of a firing. They have the same ids

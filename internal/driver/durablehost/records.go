@@ -206,7 +206,8 @@ type Type struct {
 	Format  int    `json:"format"` // 1
 	Cluster string `json:"cluster"`
 	Shards  uint32 `json:"shards"`
-	Hash    string `json:"hash"` // name of the shard function
+	Hash    string `json:"hash"`             // name of the shard function
+	Paused  *Pause `json:"paused,omitempty"` // of its reminders; nil: they run
 }
 
 const typeFormat = 1
@@ -229,16 +230,12 @@ func CheckType(ctx context.Context, s store.Store, kind string, want Type) error
 	if _, err = s.Put(ctx, key, value, store.None); err == nil {
 		return nil
 	}
-	found, getErr := s.Get(ctx, key)
+	have, _, getErr := ReadType(ctx, s, kind)
 	switch {
-	case errors.Is(getErr, store.ErrNotFound):
+	case errors.Is(getErr, ErrVolatile):
 		return err
 	case getErr != nil:
 		return getErr
-	}
-	var have Type
-	if err := json.Unmarshal(found.Value, &have); err != nil {
-		return fmt.Errorf("type %s: record %q of the store is damaged: %w (restore it from a backup)", kind, key, err)
 	}
 	return have.differs(kind, want)
 }

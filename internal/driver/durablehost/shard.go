@@ -57,6 +57,8 @@ type Config struct {
 	Host  Host
 	// Clock is shared by all shards of the process. Default: the clock of this process.
 	Clock *Clock
+	// Hold is shared by all shards of the type in the process. With nil, reminders cannot be paused.
+	Hold *Hold
 	// Appends and Claims are shared by all shards of the process. Default: not shared.
 	Appends *Appends
 	Claims  *Claims

@@ -47,6 +47,7 @@ func newDurableShard(s *HostedShard) *DurableShard {
 		Node:  drv.Local.Name, Incarnation: drv.Local.Incarnation, Host: drv.Durable, Limits: drv.Limits,
 	}
 	if drv.Durable != nil {
+		c.Hold = s.Host.hold
 		c.Clock, c.Appends, c.Claims = drv.Durable.Clock, &drv.Durable.Appends, &drv.Durable.Claims
 	}
 	if drv.Config.Store != nil { // a node without a store does not start

@@ -10,6 +10,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/core/region"
 	"github.com/shardgen/shardgen/internal/driver/calls"
+	"github.com/shardgen/shardgen/internal/driver/durablehost"
 	"github.com/shardgen/shardgen/internal/driver/remembering"
 	"github.com/shardgen/shardgen/internal/driver/shardhost"
 	"github.com/shardgen/shardgen/internal/driver/singlehost"
@@ -35,6 +36,7 @@ type Host struct {
 	Second     Signal // to the passivator: a second has passed
 	excess     Signal // to the passivator: more entities are active than may be
 	Unreadable Unreadable
+	hold       *durablehost.Hold // of a durable type's reminders; nil without a store
 
 	Stopped     atomic.Bool  // set by StopHosting: the type's shards move to other nodes
 	active      atomic.Int64 // approximate number of active entities
@@ -322,6 +324,9 @@ func NewHost(drv *Driver, k *Kind, desc codegen.Host, settings Settings) (*Host,
 		h.methods[wire.MethodDead] = &hostedMethod{run: codegen.Run(func(any, context.Context) error { return nil }), hidden: true}
 	}
 	if k.reminds() {
+		if h.driver.Durable != nil {
+			h.hold = durablehost.NewHold(h.driver.Durable, desc.Name)
+		}
 		maps.Copy(h.methods, builtins())
 	}
 	h.Shards, h.times = make([]HostedShard, k.Shards), make([]shardTime, k.Shards)

@@ -65,6 +65,10 @@ const (
 	SizePool
 	// MoveShard tells a member that hosts a type to have a shard moved to a node.
 	MoveShard
+	// PauseReminders tells a member that hosts a durable type to have no reminder of the type run.
+	PauseReminders
+	// ResumeReminders ends a pause of reminders.
+	ResumeReminders
 
 	commands // is above all of them
 )
@@ -75,7 +79,7 @@ func (c Command) Known() bool { return 0 < c && c < commands }
 // OfProcess reports whether executing the command needs the whole process, not only its membership.
 func (c Command) OfProcess() bool {
 	switch c {
-	case State, SetState, Shards, Where, Counters, Events, Turns, Facts, Place, Rebalance, PauseRebalancing, ResumeRebalancing, Inspect, List, Reminders, CancelReminder, RetryReminder, Passivate, Dump, SizePool, MoveShard:
+	case State, SetState, Shards, Where, Counters, Events, Turns, Facts, Place, Rebalance, PauseRebalancing, ResumeRebalancing, Inspect, List, Reminders, CancelReminder, RetryReminder, Passivate, Dump, SizePool, MoveShard, PauseReminders, ResumeReminders:
 		return true
 	}
 	return false
@@ -105,9 +109,9 @@ func (c Command) String() string {
 	case Down:
 		return "down"
 	case State:
-		return "state"
+		return "show a state"
 	case SetState:
-		return "set state"
+		return "set a state"
 	case Shards:
 		return "shards"
 	case Where:
@@ -123,7 +127,7 @@ func (c Command) String() string {
 	case Facts:
 		return "facts"
 	case Place:
-		return "place"
+		return "pin a shard"
 	case Rebalance:
 		return "rebalance"
 	case PauseRebalancing:
@@ -145,9 +149,13 @@ func (c Command) String() string {
 	case Dump:
 		return "dump"
 	case SizePool:
-		return "size pool"
+		return "size a pool"
 	case MoveShard:
-		return "move shard"
+		return "move a shard"
+	case PauseReminders:
+		return "pause reminders"
+	case ResumeReminders:
+		return "resume reminders"
 	}
 	return fmt.Sprintf("Command(%d)", uint8(c))
 }

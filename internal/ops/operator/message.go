@@ -53,7 +53,7 @@ type Answer struct {
 	Moves    []Move            // the answer to Moves, in the order of their begin
 	Turns    *TurnReport       // the answer to Turns
 	Facts    *Fact             // the answer to Facts
-	Result   string            // of Rebalance, PauseRebalancing and ResumeRebalancing, for people
+	Result   string            // of commands that pause and resume, of Rebalance and, without an id, of Reminders, for people
 	IDs      []string          // the answer to List, or the [wire.DueKey]s to Reminders without an id, ascending
 	More     bool              // of IDs: there are others above the last one
 	// Reminders answer Reminders and, as they are afterwards, CancelReminder and RetryReminder.
