@@ -119,7 +119,7 @@ func (n *Node) snapshot(now time.Time) (s verdict.Snapshot, ending bool) {
 	n.mu.Lock()
 	state, err, leaveAt := n.state, n.err, n.leaveAt
 	if state == stateStarted && n.cfg.Store != nil {
-		n.probe.ask(now, n.driver.Durable.Appends.Wrote(), func() error { return tryStore(n) }, n.driver.Group.Go)
+		n.probe.ask(now, n.driver.Durable.Appends.Wrote(), probeEvery, func() error { return tryStore(n) }, n.driver.Group.Go)
 	}
 	n.mu.Unlock()
 	p := &verdict.Process{Name: n.cfg.Name, MinMembers: n.cfg.Membership.MinMembers, Durable: hostsDurable(n)}
@@ -167,6 +167,8 @@ func (n *Node) look(s *verdict.Snapshot, leaveAt time.Time) {
 	s.View, s.Downed = control.MembersOf(view), n.events.takeLost()
 	s.Answers = []verdict.Answer{{Node: drv.Local.Address, Types: waitingTypes(drv, n.control.member.Reasons(), now, func(kind string) bool { return isPool(n, kind) })}}
 	p.Store, p.StoreSince = n.probe.said()
+	n.probeTable(now, len(s.View.Members))
+	p.Table, p.TableSince = n.tableProbe.said()
 	for _, h := range n.hosted() {
 		if why := h.StuckShards(now); why != "" {
 			s.Answers[0].Types = append(s.Answers[0].Types, operator.Type{Kind: h.Desc.Name, Stuck: why})

@@ -37,17 +37,18 @@ type Node struct {
 	options map[string]*hostSettings // of the types that HostX was called for; set before Start
 	cfgErr  error
 
-	mu      sync.Mutex
-	state   nodeState
-	hostErr []error
-	feeds   []*feeds.Feed // of Consume
-	err     error         // the reason why the node ended
-	link    transport.Link
-	give    context.CancelFunc // cancels connecting; nil unless the state is stateOpening
-	leaveAt time.Time          // when Shutdown leaves the cluster; zero means not yet called
-	probe   storeProbe         // begun under mu
-	watch   watch              // its lock is taken before mu
-	store   string             // the identity of Config.Store, set by begin; "" without one
+	mu         sync.Mutex
+	state      nodeState
+	hostErr    []error
+	feeds      []*feeds.Feed // of Consume
+	err        error         // the reason why the node ended
+	link       transport.Link
+	give       context.CancelFunc // cancels connecting; nil unless the state is stateOpening
+	leaveAt    time.Time          // when Shutdown leaves the cluster; zero means not yet called
+	probe      storeProbe         // begun under mu
+	tableProbe storeProbe         // of a membership by a table; used under watch.mu
+	watch      watch              // its lock is taken before mu
+	store      string             // the identity of Config.Store, set by begin; "" without one
 
 	ordered  sync.Once     // an operator commanded it to leave
 	up       chan struct{} // closed when Up, or ended

@@ -10,34 +10,35 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
 )
 
-// A storeProbe finds out for the node's health whether the store takes writes: it writes a record if
-// nothing else was written for probeEvery, or every probeAgainAfter while that fails. It is safe for
-// concurrent use.
+// A storeProbe finds out for the node's health whether a store answers: it tries a request again and
+// again, every probeAgainAfter while that fails. It is safe for concurrent use.
 type storeProbe struct {
 	mu      sync.Mutex
 	running bool
-	began   time.Time // of the latest write
-	failing time.Time // of the first write in a row that failed; zero means that the latest did not
+	began   time.Time // of the latest try
+	failing time.Time // of the first try in a row that failed; zero means that the latest did not
 	err     error
 }
 
-// Bounds of the probe. One write may take storePatience.
+// Bounds of probes. One try may take storePatience. The members together probe their table at most
+// ten times a second.
 const (
 	storePatience   = 2 * time.Second
 	probeEvery      = 5 * time.Second
-	probeAgainAfter = time.Second // while the store takes no write
+	probeAgainAfter = time.Second // while the store does not answer
+	probeOfMember   = 100 * time.Millisecond
 )
 
-// ask tries a write on spawn's goroutine, unless one runs, or one was taken recently. wrote is when
-// the store last took another write of the process.
-func (p *storeProbe) ask(now, wrote time.Time, try func() error, spawn func(func())) {
+// ask tries a request on spawn's goroutine, unless one runs, or the store has answered one for less
+// than every. other is when the store last answered another such request of the process.
+func (p *storeProbe) ask(now, other time.Time, every time.Duration, try func() error, spawn func(func())) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	last, pause := p.began, probeAgainAfter
 	if p.failing.IsZero() {
-		pause = probeEvery
-		if wrote.After(last) {
-			last = wrote
+		pause = every
+		if other.After(last) {
+			last = other
 		}
 	}
 	if p.running || now.Sub(last) < pause {
@@ -58,7 +59,7 @@ func (p *storeProbe) ask(now, wrote time.Time, try func() error, spawn func(func
 	})
 }
 
-// said returns why the store takes no writes, and since when; "" means that it does.
+// said returns why the store does not answer, and since when; "" means that it does.
 func (p *storeProbe) said() (string, time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -73,6 +74,18 @@ func tryStore(n *Node) error {
 	ctx, cancel := context.WithTimeout(n.driver.Context, storePatience)
 	defer cancel()
 	return durablehost.TryWrite(ctx, n.cfg.Store, n.cfg.Cluster)
+}
+
+// probeTable reads the membership table.
+func (n *Node) probeTable(now time.Time, members int) {
+	if n.control.table == nil {
+		return
+	}
+	n.tableProbe.ask(now, time.Time{}, max(probeEvery, time.Duration(members)*probeOfMember), func() error {
+		ctx, cancel := context.WithTimeout(n.driver.Context, storePatience)
+		defer cancel()
+		return n.control.table.Reach(ctx)
+	}, n.driver.Group.Go)
 }
 
 func tenths(d time.Duration) time.Duration {

@@ -65,7 +65,7 @@ func TestStoreProbe(t *testing.T) {
 	start := time.Now()
 	wrote := time.Time{}
 	ask := func(at time.Duration) int {
-		p.ask(start.Add(at), wrote, func() error { return answer }, func(f func()) { tried = append(tried, f) })
+		p.ask(start.Add(at), wrote, probeEvery, func() error { return answer }, func(f func()) { tried = append(tried, f) })
 		return len(tried)
 	}
 	said := func(want string, since time.Duration) {

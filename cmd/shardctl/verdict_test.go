@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -24,6 +25,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardgen/shardgen/internal/e2e/proxy"
 	"github.com/shardgen/shardgen/internal/ops/clusterview"
 	"github.com/shardgen/shardgen/internal/test/fixture"
 	"github.com/shardgen/shardgen/internal/test/fixture/vault"
@@ -40,6 +42,8 @@ const (
 	// probes, until its stdin ends.
 	judgedVar   = "SHARDCTL_TEST_JUDGED"
 	replicasVar = "SHARDCTL_TEST_REPLICAS"
+	// tableVar is the URL of the server that has the membership table; without it the members gossip.
+	tableVar = "SHARDCTL_TEST_TABLE"
 	// doctorsVar is how often doctor is asked about a healthy cluster.
 	doctorsVar = "SHARDCTL_TEST_DOCTORS"
 	// faultVar is a part of the names of the faults that are caused; lastsVar is how long they last
@@ -58,9 +62,18 @@ func beJudged(name string) error {
 		return err
 	}
 	defer store.Close()
+	agree := membership.Options{MinMembers: 2}
+	if at := os.Getenv(tableVar); at != "" {
+		table, err := natsstore.Open(context.Background(), at, natsstore.Config{})
+		if err != nil {
+			return err
+		}
+		defer table.Close()
+		agree.Table.Store = table
+	}
 	n := shard.New(shard.Config{
-		Cluster: "shop", Name: name, Transport: transportOf(map[string]string{"NATS_URL": url}), Logger: quietLog, Store: store,
-		Membership: membership.Options{MinMembers: 2},
+		Cluster: "shop", Name: name, Transport: transportOf(map[string]string{"NATS_URL": url}), Store: store, Membership: agree,
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	probe := &fixture.Probe{Entered: make(chan string, 1000)}
 	if err := fixture.HostAccount(n, func() *fixture.Account { return &fixture.Account{Probe: probe} }, shard.MaxMailboxCalls(8)); err != nil {
@@ -87,27 +100,81 @@ func beJudged(name string) error {
 type judged struct {
 	*os.Process
 	probes string
+	log    *faultLog
+}
+
+// A faultLog has the warnings that a process has logged since forget, and counts the faults that have
+// not ended.
+type faultLog struct {
+	mu    sync.Mutex
+	open  int
+	lines []string
+}
+
+func (l *faultLog) read(from io.Reader) {
+	lines := bufio.NewScanner(from)
+	for lines.Scan() {
+		line := lines.Text()
+		l.mu.Lock()
+		switch {
+		case strings.Contains(line, `msg="fault found"`):
+			l.open++
+		case strings.Contains(line, `msg="fault has ended"`):
+			l.open--
+		}
+		if strings.Contains(line, "level=WARN") || strings.Contains(line, "level=ERROR") {
+			l.lines = append(l.lines, line)
+		}
+		l.mu.Unlock()
+	}
+	_, _ = io.Copy(io.Discard, from) // after a line that is too long
+}
+
+func (l *faultLog) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = nil
+}
+
+// text returns the warnings, if a fault has not ended or evenEnded is set.
+func (l *faultLog) text(evenEnded bool) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open == 0 && !evenEnded {
+		return ""
+	}
+	return strings.Join(l.lines, "\n") + "\n"
 }
 
 // judgedCluster is three members, with all who judge it.
 type judgedCluster struct {
 	t         *testing.T
 	env       map[string]string
+	table     string       // the URL of its membership table; "" means that the members gossip
+	cut       *proxy.Proxy // between n3 and the broker; may be nil
 	servers   []*natsproc.Server
 	dashboard string
 	client    *shard.Conn
 	quiet     atomic.Bool // nobody writes
+	struck    atomic.Bool // a fault has begun, and not ended
 
 	mu      sync.Mutex
 	members map[string]*judged
 }
 
-func startJudged(t *testing.T, servers ...*natsproc.Server) *judgedCluster {
+func startJudged(t *testing.T, table string, servers ...*natsproc.Server) *judgedCluster {
 	var urls []string
 	for _, s := range servers {
 		urls = append(urls, s.URL())
 	}
-	c := &judgedCluster{t: t, env: map[string]string{"NATS_URL": strings.Join(urls, ","), "SHARD_CLUSTER": "shop"}, servers: servers, members: map[string]*judged{}}
+	c := &judgedCluster{t: t, env: map[string]string{"NATS_URL": strings.Join(urls, ","), "SHARD_CLUSTER": "shop"}, table: table, servers: servers, members: map[string]*judged{}}
+	if len(servers) == 1 {
+		var err error
+		c.cut, err = proxy.New()
+		require.NoError(t, err)
+		t.Cleanup(c.cut.Close)
+		c.cut.Forward(strings.TrimPrefix(servers[0].URL(), "nats://"))
+	}
 	var starting sync.WaitGroup
 	for _, name := range []string{"n1", "n2", "n3"} {
 		starting.Go(func() { c.start(name) })
@@ -146,8 +213,18 @@ func (c *judgedCluster) start(name string) {
 	if len(c.servers) > 1 {
 		cmd.Env = append(cmd.Env, replicasVar+"=3")
 	}
+	if name == "n3" && c.cut != nil {
+		cmd.Env = append(cmd.Env, "NATS_URL=nats://"+c.cut.Addr())
+	}
+	if c.table != "" {
+		cmd.Env = append(cmd.Env, tableVar+"="+c.table)
+	}
 	_, err := cmd.StdinPipe()
 	require.NoError(c.t, err)
+	stderr, err := cmd.StderrPipe()
+	require.NoError(c.t, err)
+	log := &faultLog{}
+	go log.read(stderr)
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(c.t, err)
 	release, err := natsproc.StartChild(cmd, nil)
@@ -165,7 +242,7 @@ func (c *judgedCluster) start(name string) {
 	require.Equal(c.t, "up\n", line)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.members[name] = &judged{cmd.Process, strings.TrimSpace(at)}
+	c.members[name] = &judged{cmd.Process, strings.TrimSpace(at), log}
 }
 
 func (c *judgedCluster) member(name string) *judged {
@@ -208,6 +285,12 @@ var judges = map[string]func(c *judgedCluster) string{
 			return ""
 		}
 		return o.stdout + o.stderr
+	},
+	"log": func(c *judgedCluster) (all string) {
+		for _, name := range []string{"n1", "n2", "n3"} {
+			all += c.member(name).log.text(c.struck.Load())
+		}
+		return all
 	},
 	"dashboard": func(c *judgedCluster) string {
 		var of struct{ Health clusterview.Health }
@@ -292,14 +375,19 @@ const patience = 2 * time.Minute
 func (c *judgedCluster) strike(table *tabwriter.Writer, f judgedFault) {
 	t := c.t
 	began := time.Now()
+	for _, name := range []string{"n1", "n2", "n3"} {
+		c.member(name).log.forget()
+	}
+	c.struck.Store(true)
 	f.begin(c)
 	said := c.await(regexp.MustCompile(f.want), patience)
 	if lasts, err := time.ParseDuration(os.Getenv(lastsVar)); err == nil {
 		tasks.Rest(t.Context(), lasts)
 	}
+	c.struck.Store(false)
 	f.end(c)
 	over := c.await(nil, patience)
-	names := []string{"status", "readyz", "doctor", "dashboard"}
+	names := []string{"status", "readyz", "doctor", "dashboard", "log"}
 	for _, name := range names {
 		s, o := said[name], over[name]
 		line := s.line
@@ -385,23 +473,25 @@ func (c *judgedCluster) judge(faults ...judgedFault) {
 	require.NotRegexp(c.t, `is healthy`, out.String())
 }
 
+// lostMember is what is said of a member that does not work.
+const lostMember = `n3.* (is missing|is not reachable|does not answer|is down)`
+
 // TestVerdict causes faults of members on real processes, and shows what every judge says, and when.
 func TestVerdict(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("it takes two minutes")
 	}
-	c := startJudged(t, natsproc.Start(t, "-js", "-sd", t.TempDir()))
+	c := startJudged(t, "", natsproc.Start(t, "-js", "-sd", t.TempDir()))
 	var release func()
 	nothing := func(*judgedCluster) {}
-	const lost = `n3.* (is missing|is not reachable|does not answer|is down)`
 	kill, restart := func(c *judgedCluster) { c.kill("n3") }, func(c *judgedCluster) { c.start("n3") }
 	c.judge(
-		judgedFault{"a member is killed", kill, restart, lost},
+		judgedFault{"a member is killed", kill, restart, lostMember},
 		judgedFault{"a member stands still", func(c *judgedCluster) { stop(c.t, c.member("n3").Process) }, func(c *judgedCluster) {
 			c.kill("n3") // the others may have removed it, so it would end when it goes on
 			c.start("n3")
-		}, lost},
+		}, lostMember},
 		judgedFault{
 			"a turn hangs, with calls behind", func(c *judgedCluster) { release = c.hold(3) }, func(*judgedCluster) { release() },
 			`Account/stuck: a turn of .* has run for at least .*, and calls wait behind it: 3`,
@@ -431,7 +521,7 @@ func TestVerdictOnTheStore(t *testing.T) {
 	}
 	configure("")
 	server := natsproc.Start(t, "-c", conf)
-	c := startJudged(t, server)
+	c := startJudged(t, "", server)
 	deny := func(what string) func(*judgedCluster) {
 		return func(*judgedCluster) {
 			configure(what)
@@ -456,6 +546,24 @@ func TestVerdictOnTheStore(t *testing.T) {
 	)
 }
 
+// TestVerdictOnTheTable: the server that has the membership table stands still.
+func TestVerdictOnTheTable(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("it takes a minute")
+	}
+	table := natsproc.Start(t, "-js", "-sd", t.TempDir())
+	c := startJudged(t, table.URL(), natsproc.Start(t, "-js", "-sd", t.TempDir()))
+	c.judge(judgedFault{"a member is cut off", func(c *judgedCluster) { c.cut.Hold(true) }, func(c *judgedCluster) {
+		c.cut.Hold(false)
+		c.kill("n3") // the others may have removed it
+		c.start("n3")
+	}, lostMember}, judgedFault{
+		"the membership table does not answer", func(*judgedCluster) { require.NoError(t, table.Pause()) },
+		func(*judgedCluster) { require.NoError(t, table.Resume()) }, `the membership table has not answered`,
+	})
+}
+
 // TestVerdictWithoutLeader: two of three NATS servers are killed, so that no stream has a leader.
 func TestVerdictWithoutLeader(t *testing.T) {
 	t.Parallel()
@@ -467,7 +575,7 @@ func TestVerdictWithoutLeader(t *testing.T) {
 	for _, s := range servers {
 		t.Cleanup(func() { _ = s.Kill() })
 	}
-	c := startJudged(t, servers...)
+	c := startJudged(t, "", servers...)
 	runs := 10
 	if n, err := strconv.Atoi(os.Getenv(doctorsVar)); err == nil {
 		runs = n

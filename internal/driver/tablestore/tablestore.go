@@ -57,6 +57,15 @@ func (s *Store) Read(ctx context.Context, r core.TableRead) core.TableRows {
 	return core.TableRows{Number: r.Number, Reason: err.Error()}
 }
 
+// Reach reports by an error that the table does not answer. It changes nothing of what is known.
+func (s *Store) Reach(ctx context.Context) error {
+	s.mu.Lock()
+	since := s.known.Version
+	s.mu.Unlock()
+	_, err := s.table.Read(ctx, since)
+	return err
+}
+
 // take stores a snapshot, and returns the newest known table.
 func (s *Store) take(got membertable.Snapshot) (*rows.Table, error) {
 	s.mu.Lock()

@@ -301,6 +301,10 @@ func (j *judge) process(p *Process) {
 		}
 		j.self(severity, Store, "", "shardctl doctor names limits and streams without a leader", "the store has taken no write for %v: %s", tenths(lasts), p.Store).Since = p.StoreSince
 	}
+	if lasts := j.Now.Sub(p.TableSince); p.Table != "" && lasts >= storePatience {
+		j.self(operator.Fault, Table, "", "look at the table's store, and at the network to it",
+			"the membership table has not answered for %v, so no node joins and none that is lost is removed: %s", tenths(lasts), p.Table).Since = p.TableSince
+	}
 	for _, w := range p.Writes {
 		if w.Err == nil {
 			j.self(operator.Fault, Store, w.Kind, "look at the disks of the store's servers", "%s: writes to the store are slow: one took %v", w.Kind, tenths(w.Took)).Since = w.Since

@@ -155,6 +155,8 @@ func TestJudgeProcess(t *testing.T) {
 		"store elects":   {func(p *Process) { p.Store, p.StoreSince, p.Durable = "full", start.Add(-4*time.Second), true }, operator.Fault, "the store has taken no write for 4s: full"},
 		"one write":      {in: func(p *Process) { p.Store, p.StoreSince, p.Durable = "full", start.Add(-time.Second/2), true }},
 		"store unneeded": {func(p *Process) { p.Store, p.StoreSince = "full", start.Add(-5*time.Second) }, operator.Fault, "the store has taken no write for 5s: full"},
+		"table":          {func(p *Process) { p.Table, p.TableSince = "no answer", start.Add(-4*time.Second) }, operator.Fault, "the membership table has not answered for 4s, so no node joins and none that is lost is removed: no answer"},
+		"table hiccup":   {in: func(p *Process) { p.Table, p.TableSince = "no answer", start.Add(-time.Second/2) }},
 		"writes fail": {func(p *Process) {
 			p.Writes = []Writes{{"Cart", 2, start.Add(-time.Second), errors.New("no leader"), 0}}
 		}, operator.Fault, "Cart: writes of 2 shards have failed for 1s: no leader"},

@@ -12,6 +12,7 @@ const (
 	Cluster     = "cluster" // members, shards and singletons
 	Answers     = "answers"
 	Ready       = "ready"
+	Table       = "table" // of the members
 	Store       = "store" // writes of durable entities
 	Turns       = "turns"
 	Buffers     = "buffers"
@@ -77,6 +78,9 @@ type Process struct {
 	// that it does, as far as it is known.
 	Store      string
 	StoreSince time.Time
+	// Table is why the membership table does not answer, and TableSince since when.
+	Table      string
+	TableSince time.Time
 	Writes     []Writes
 	Turns      []Turn // that may hang
 	// BufferBytes is the size of the calls that wait, and BufferLimit its bound.
