@@ -538,8 +538,8 @@ func (n *Node) Health() Health { return healthOf(n.judge(time.Now())) }
 // and "shards moved". The counts begin at New and only grow.
 func (n *Node) Counters() map[string]uint64 { return n.driver.Counters() }
 
-// tickClock advances the coarse clock, samples pools, and measures the load. Every second it also measures the control loop's delay, may
-// stop timing turns, and starts a round of passivation.
+// tickClock advances the coarse clock, samples pools, and measures the load. Every second it also
+// measures the control loop's delay, may stop timing turns, and starts a round of passivation.
 func (n *Node) tickClock() {
 	ticker, hosts := time.NewTicker(node.ClockTick), n.hosted()
 	defer ticker.Stop()
@@ -556,7 +556,11 @@ func (n *Node) tickClock() {
 				n.control.loop.Post(func() { n.control.member.ToCoordinator(load) })
 			}
 		}
-		if measured += node.ClockTick; measured >= coordinator.LoadInterval {
+		members := 0
+		if v := n.control.member.View(); v != nil {
+			members = len(v.ByAge)
+		}
+		if measured += node.ClockTick; measured >= coordinator.ReportInterval(members) {
 			measured = 0
 			load := reportOf(n.driver.Load.Measure(n.driver.Lease.Now(), hosts))
 			n.control.loop.Post(func() { n.control.member.ReportLoad(load) })

@@ -39,6 +39,10 @@ type Config struct {
 	ResendInterval time.Duration
 	// StatusInterval is the interval of the TableStatus sent to all members. Default 1s.
 	StatusInterval time.Duration
+	// LoadInterval is the interval at which members report loads, see [ReportInterval]. A shard's
+	// rest after a move by load is 30 of it, and the hour of the budget of moves is 360 of it. Only
+	// simulations shorten it. Default [LoadInterval].
+	LoadInterval time.Duration
 	// Strategy places shards of types that name no strategy. Default
 	// placement.LeastShards{Threshold: 1}.
 	Strategy placement.Strategy
@@ -66,6 +70,9 @@ func (c Config) withDefaults() Config {
 	if c.StatusInterval == 0 {
 		c.StatusInterval = time.Second
 	}
+	if c.LoadInterval == 0 {
+		c.LoadInterval = LoadInterval
+	}
 	if c.Strategy == nil {
 		c.Strategy = placement.LeastShards{}
 	}
@@ -80,7 +87,7 @@ func (c Config) validate() error {
 		return fmt.Errorf("configure coordinator: Term is 0 (terms count from 1)")
 	case c.MinMembers < 0 || c.MaxMoves < 0 || c.MaxLeaveMoves < 0:
 		return fmt.Errorf("configure coordinator: a bound is negative (0 means the default)")
-	case c.RebalanceInterval < 0 || c.ResendInterval < 0 || c.StatusInterval < 0:
+	case c.RebalanceInterval < 0 || c.ResendInterval < 0 || c.StatusInterval < 0 || c.LoadInterval < 0:
 		return fmt.Errorf("configure coordinator: an interval is negative (0 means the default)")
 	}
 	return nil
@@ -189,6 +196,7 @@ type Coordinator struct {
 
 	// plan.go
 	loadAt  time.Time         // when to look at loads; zero means that no type needs that yet
+	sumAt   time.Time         // when to add reports to the means, at the earliest
 	planAt  time.Time         // when the first resting shard may move again; zero means none rests
 	loaded  bool              // a load was reported since the last round
 	refused string            // why balance was refused last, to say it once
@@ -397,7 +405,10 @@ func (c *Coordinator) refuse(from transport.Address, m Message, reason string) {
 //     home lives, and so does the new home unless the old one is being asked or there is none;
 //  5. every move is in its shard and in the list, and will be checked again
 //     within the resend interval;
-//  6. before recovery there is no table, no move and no home.
+//  6. before recovery there is no table, no move and no home;
+//  7. a pool is as large as failures need and its settings allow, as far as its members have room, each
+//     of its instances has a home if some member has room for it, and one moves if its member has more
+//     than it may.
 func (c *Coordinator) Check() error {
 	var errs []error
 	fail := func(n int, format string, args ...any) {
@@ -444,6 +455,9 @@ func (c *Coordinator) Check() error {
 	}
 	if !c.recovered && c.table != nil {
 		fail(6, "table %v", c.table.Version())
+	}
+	if err := c.checkPools(); err != nil && c.recovered && !c.superseded {
+		fail(7, "%v", err)
 	}
 	return errors.Join(errs...)
 }

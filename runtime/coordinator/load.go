@@ -13,7 +13,7 @@ import (
 )
 
 // A MemberLoad reports the processor time of a member and of its shards in its last interval. Each
-// member that hosts types sends it every 10 s, with the shards whose [LoadLevel] has changed. The first
+// member that hosts types sends it every [ReportInterval], with the shards whose [LoadLevel] has changed. The first
 // report in a term, and then each tenth, has all shards that the member holds. A lost one is not sent
 // again.
 type MemberLoad struct {
@@ -65,13 +65,31 @@ const (
 	loadFresh = 0.2063
 	// loadSilent is how many intervals without a report stop moves by load.
 	loadSilent = 3
-	// loadRest is how long a shard stays at a home that it got.
-	loadRest = 5 * time.Minute
+	// restLoads is the number of intervals in which a shard stays at a home that it got: 5 min.
+	restLoads = 30
 	// loadsAnHour is the number of intervals in an hour.
-	loadsAnHour = time.Hour / LoadInterval
+	loadsAnHour = 360
+	// manyMembers is the number of members above which they report less often.
+	manyMembers = 1000
 	// savedFirst is the part of an hour's budget that a coordinator begins with.
 	savedFirst = 1.0 / 6
 )
+
+// ReportInterval returns the interval at which each of that many members sends a [MemberLoad]: 10 s, and
+// above 1,000 members a hundredth of a second for each. So all together send a bounded number of reports.
+func ReportInterval(members int) time.Duration { return reportInterval(LoadInterval, members) }
+
+func reportInterval(of time.Duration, members int) time.Duration {
+	return of * time.Duration(max(members, manyMembers)) / manyMembers
+}
+
+// interval returns the interval of the members' reports.
+func (c *Coordinator) interval() time.Duration {
+	return reportInterval(c.config.LoadInterval, len(c.view.Members))
+}
+
+// rest returns how long a shard stays at a home that it got, as far as loads are concerned.
+func (c *Coordinator) rest() time.Duration { return restLoads * c.config.LoadInterval }
 
 // A load is what a coordinator knows of a member's.
 type load struct {
@@ -114,10 +132,11 @@ func (c *Coordinator) anyByLoad() bool {
 
 // addUp ends a round of the loads: it adds the reports to the means.
 func (c *Coordinator) addUp() {
-	if !c.loaded || !c.anyByLoad() {
+	if !c.loaded || c.now.Before(c.sumAt) || !c.anyByLoad() {
 		return
 	}
-	c.loaded, c.plan = false, true
+	c.loaded, c.plan, c.sumAt = false, true, c.now.Add(c.interval())
+	share := float64(c.interval()) / float64(loadsAnHour*c.config.LoadInterval) // of an hour
 	for _, a := range c.order {
 		m := c.members[a]
 		m.load.mean = mean(m.load.mean, m.load.last)
@@ -140,7 +159,7 @@ func (c *Coordinator) addUp() {
 		}
 		k.mean = sum / float64(max(1, n))
 		hourly := placement.LoadWeighted{}.Hourly(len(k.shards))
-		k.balance.Budget = min(hourly, k.balance.Budget+hourly/float64(loadsAnHour))
+		k.balance.Budget = min(hourly, k.balance.Budget+hourly*share)
 	}
 }
 
@@ -155,7 +174,7 @@ func (k *entityType) costOf(s *shard) float64 {
 // silent returns a member of homes whose reports have stopped, or have not begun.
 func (c *Coordinator) silent(homes []placement.Load) (name string, is bool) {
 	for i := range homes {
-		if at := c.members[homes[i].Node].load.at; at.IsZero() || c.now.Sub(at) > loadSilent*LoadInterval {
+		if at := c.members[homes[i].Node].load.at; at.IsZero() || c.now.Sub(at) > loadSilent*c.interval() {
 			return homes[i].Node.Name, true
 		}
 	}
@@ -165,7 +184,7 @@ func (c *Coordinator) silent(homes []placement.Load) (name string, is bool) {
 // planByLoad returns the moves of a type's shards by load, with their reasons.
 func (c *Coordinator) planByLoad(k *entityType, w placement.LoadWeighted, homes []placement.Load, limit int) (transfers []placement.Transfer, why []string) {
 	if name, is := c.silent(homes); is {
-		k.still, k.balance.Moving = fmt.Sprintf("%s has reported no load in the last %v", name, loadSilent*LoadInterval), false
+		k.still, k.balance.Moving = fmt.Sprintf("%s has reported no load in the last %v", name, loadSilent*c.interval()), false
 		return nil, nil
 	}
 	budget := k.balance.Budget
@@ -192,7 +211,7 @@ func (c *Coordinator) stays(k *entityType, s *shard) string {
 	if s.measured {
 		fmt.Fprintf(&b, "; it uses %.4g processors", s.cost)
 	}
-	if until := s.since.Add(loadRest); !s.since.IsZero() && c.now.Before(until) {
+	if until := s.since.Add(c.rest()); !s.since.IsZero() && c.now.Before(until) {
 		fmt.Fprintf(&b, "; by load it does not move before %s", until.UTC().Format(time.RFC3339))
 	}
 	fmt.Fprintf(&b, "; of its type: %s", cmp.Or(k.still, "no load has been measured yet"))

@@ -285,7 +285,7 @@ func (c *Coordinator) homes(k *entityType) (loads []placement.Load, moves []pinM
 			continue
 		}
 		if to, pinned := k.pinned(s.id.Shard, loads); !pinned {
-			if !rests || s.since.IsZero() || !c.now.Before(s.since.Add(loadRest)) {
+			if !rests || s.since.IsZero() || !c.now.Before(s.since.Add(c.rest())) {
 				slots[i] = int32(m.slot)
 			}
 		} else if from := loads[m.slot].Node; to != from {

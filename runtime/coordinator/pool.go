@@ -107,6 +107,54 @@ func (c *Coordinator) sizePools() {
 	}
 }
 
+// checkPools returns an error if a pool has too few or too many instances, or one without a home or in
+// excess at its member. What goes to a member counts as there.
+func (c *Coordinator) checkPools() error {
+	for _, name := range c.names {
+		k := c.types[name]
+		nodes := len(c.hostsOf(name))
+		if !k.isPool() || nodes == 0 || !k.opened {
+			continue
+		}
+		p, room := k.info.Pool, len(k.shards)
+		if p.PerNode > 0 {
+			room = min(room, nodes*int(p.PerNode))
+		}
+		least := min(max(int(p.Min), min(c.needed(k), int(p.Max))), room)
+		if k.count < least || k.count > min(max(int(p.Max), int(p.Min)), room) {
+			return fmt.Errorf("%s has %d instances, want %d to %d, and %d members have room for %d", name, k.count, least, p.Max, nodes, room)
+		}
+		here, lost, free := map[*member]int{}, "", map[*member]bool{}
+		for i := range k.kept() {
+			s := &k.shards[i]
+			m := c.goesTo(s)
+			switch {
+			case m != nil:
+				here[m]++
+				free[m] = free[m] || s.move == nil && !c.now.Before(s.rest)
+			case s.move == nil:
+				lost = s.id.String()
+			}
+		}
+		hasRoom := func(a transport.Address) bool {
+			m := c.members[a]
+			return m.home(name) && (p.PerNode == 0 || here[m] < int(p.PerNode))
+		}
+		if lost != "" && slices.ContainsFunc(c.order, hasRoom) {
+			return fmt.Errorf("%s has no home, and a member has room for it", lost)
+		}
+		if !c.view.Converged || c.pause.On || c.countOf(name) > 0 || !slices.ContainsFunc(c.order, hasRoom) {
+			continue
+		}
+		for _, a := range c.order {
+			if m := c.members[a]; p.PerNode > 0 && here[m] > int(p.PerNode) && free[m] && m.home(name) {
+				return fmt.Errorf("%s has %d instances at %v, want %d at most, and none moves to one that has room", name, here[m], a, p.PerNode)
+			}
+		}
+	}
+	return nil
+}
+
 // sizeOf describes a pool's size and its reasons, for people.
 func (c *Coordinator) sizeOf(k *entityType) string {
 	by := k.load.String()
@@ -233,24 +281,37 @@ func (c circle) Allocate(_ placement.ShardID, homes []placement.Load) transport.
 }
 
 // Rebalance implements [placement.Strategy]. It moves instances only if too few members have one for
-// the failures that the pool must survive.
+// the failures that the pool must survive, or one has more than it may: it got one more while another
+// instance of it was to end, and stayed after all.
 func (c circle) Rebalance(_ string, homes []placement.Load, limit int) (moves []placement.Transfer) {
 	homes = slices.Clone(homes)
 	has := 0
 	for _, h := range homes {
 		has += min(h.Shards, 1)
 	}
-	for ; has < min(c.apart, len(homes)) && len(moves) < limit; has++ {
-		from := slices.IndexFunc(homes, func(l placement.Load) bool { return l.Shards > 1 && len(l.Movable) > 0 })
+	above := func(n int) int {
+		return slices.IndexFunc(homes, func(l placement.Load) bool { return l.Shards > n && len(l.Movable) > 0 })
+	}
+	for len(moves) < limit {
+		from := -1
+		if c.perNode > 0 {
+			from = above(c.perNode)
+		}
+		spread := from < 0 && has < min(c.apart, len(homes))
+		if spread {
+			from = above(1)
+		}
 		to := c.Allocate(placement.ShardID{}, homes)
 		i := slices.IndexFunc(homes, func(l placement.Load) bool { return l.Node == to })
-		if from < 0 || i < 0 || homes[i].Shards > 0 {
+		if from < 0 || i < 0 || spread && homes[i].Shards > 0 {
 			break
 		}
 		n := len(homes[from].Movable) - 1
 		moves = append(moves, placement.Transfer{Shard: homes[from].Movable[n], To: to})
 		homes[from].Movable, homes[from].Shards = homes[from].Movable[:n], homes[from].Shards-1
-		homes[i].Shards++
+		if homes[i].Shards++; homes[i].Shards == 1 {
+			has++
+		}
 	}
 	return moves
 }

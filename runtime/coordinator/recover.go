@@ -54,10 +54,28 @@ func (c *Coordinator) recover() {
 		}
 	}
 	n := c.resolve(all)
+	c.disown()
 	c.event(Event{What: Recovered, Count: n})
 	for _, a := range slices.Clone(c.order) {
 		if !c.members[a].present {
 			c.forget(a)
+		}
+	}
+}
+
+// disown lists the shards of pools that nobody claims as such without a home, so that no member and
+// no caller goes on with the home that a former term gave to one, and of which that home never heard. Other
+// types need no such entries, because all their shards get homes.
+func (c *Coordinator) disown() {
+	if c.config.Term.Number == 1 {
+		return // there was no former term
+	}
+	for _, name := range c.names {
+		k := c.types[name]
+		for i := range k.shards {
+			if s := &k.shards[i]; k.isPool() && s.last == 0 {
+				c.give(s, transport.Address{})
+			}
 		}
 	}
 }

@@ -79,6 +79,10 @@ func (c *Coordinator) onSetPins(from transport.Address, p SetPins) {
 		c.send(from, PinsSet{c.config.Term, p.ID, p.Type + " is not a pool"})
 		return
 	}
+	if len(p.Pins) > 0 && k.isPool() {
+		c.send(from, PinsSet{c.config.Term, p.ID, p.Type + " is a pool, and its instances are placed round the members"})
+		return
+	}
 	for _, pin := range p.Pins {
 		if c.shard(placement.ShardID{Kind: p.Type, Shard: pin.Shard}) == nil {
 			c.send(from, PinsSet{c.config.Term, p.ID, fmt.Sprintf("%s has no shard %d, only %d to %d", p.Type, pin.Shard, k.info.Shards, 2*k.info.Shards-1)})

@@ -17,8 +17,7 @@ type PoolLoad struct {
 	Busy      uint32 // thousandths of the time in which they ran a turn, summed over the instances; at most 1000 for each
 }
 
-// LoadInterval is the interval at which members send a [PoolLoad] and a [MemberLoad], and at which the
-// coordinator looks at them.
+// LoadInterval is the interval at which members send a [PoolLoad] and the coordinator looks at the loads.
 const LoadInterval = 10 * time.Second
 
 // A pool's number of instances follows their busy share u, the mean of loadMean rounds. Above loadHigh
@@ -31,8 +30,8 @@ const (
 	loadHigh = 0.7
 	loadLow  = 0.4
 	loadGoal = 0.6
-	// loadLate is how long a report counts.
-	loadLate = 2*LoadInterval + LoadInterval/2
+	// loadLate is how many intervals a report counts.
+	loadLate = 2.5
 )
 
 // A scaling is the number of instances that the load of a pool needs.
@@ -57,10 +56,10 @@ func (s *scaling) take(from transport.Address, at time.Time, l PoolLoad) {
 
 // look ends a round of a pool with n instances, and reports whether want has changed. Instances whose
 // members do not report count as the mean.
-func (s *scaling) look(now time.Time, n int) bool {
+func (s *scaling) look(now time.Time, interval time.Duration, n int) bool {
 	instances, busy := 0, 0.0
 	for a, r := range s.reports { //arch:order-free sums of few, rounded below
-		if now.Sub(r.at) > loadLate {
+		if float64(now.Sub(r.at)) > loadLate*float64(interval) {
 			delete(s.reports, a)
 			continue
 		}
@@ -137,12 +136,12 @@ func (c *Coordinator) weigh() {
 	case !needed || !c.loadAt.IsZero() && c.now.Before(c.loadAt):
 		return
 	case c.loadAt.IsZero():
-		c.loadAt = c.now.Add(LoadInterval)
+		c.loadAt = c.now.Add(c.config.LoadInterval)
 		return
 	}
-	c.loadAt = c.now.Add(LoadInterval)
+	c.loadAt = c.now.Add(c.config.LoadInterval)
 	for _, name := range c.names {
-		if k := c.types[name]; k.isPool() && k.load.look(c.now, k.count) {
+		if k := c.types[name]; k.isPool() && k.load.look(c.now, c.config.LoadInterval, k.count) {
 			c.plan = true
 		}
 	}

@@ -136,6 +136,9 @@ func (LoadWeighted) Plan(homes []Load, b Balance, limit int) (moves []LoadMove, 
 			b.Moving = true
 			return moves, b, fmt.Sprintf("%s is at %.2f of mean, but the budget of moves for this hour is used up (above %.1f it may be overdrawn)", name, most, urgentAbove)
 		}
+		if b.Budget < 1 {
+			floor = urgentAbove // the highest may have shards that nobody can take: others must not overdraw for it
+		}
 		best, ok := p.best(floor)
 		if !ok {
 			b.Moving = false

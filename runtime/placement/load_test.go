@@ -57,6 +57,7 @@ func TestLoadWeightedPlan(t *testing.T) {
 		{"a large member has room", []string{"a 0.9 of 1: 8=0.3 9=0.6", "b 0.5 of 4: 10=0.1", "c 0.3 of 1: 11=0.1"}, Balance{Budget: 5}, 1, "9→b", Balance{true, 4}, ""},
 		{"no budget", []string{"a 0.7 of 1: 8=0.2 9=0.5", "b 0.3 of 1: 10=0.3"}, Balance{Budget: 0.9}, 9, "", Balance{true, 0.9}, "the budget of moves for this hour is used up"},
 		{"no budget, and urgent", []string{"a 0.8 of 1: 8=0.3 9=0.5", "b 0.2 of 1: 10=0.2"}, Balance{Budget: -3}, 9, "8→b", Balance{false, -4}, ""},
+		{"no budget, and urgent only for one that cannot move", []string{"a 2 of 1: 8=2", "b 0.9 of 1: 9=0.3 10=0.6", "c 0.1 of 1:", "d 0.1 of 1:"}, Balance{Budget: -3}, 9, "", Balance{false, -3}, "a is at 2.58 of mean, but none of its 1 shards"},
 		{"the limit", []string{"a 0.9 of 1: 8=0.2 9=0.2 10=0.2", "b 0.1 of 1:"}, Balance{Budget: 5}, 0, "", Balance{false, 5}, "as many"},
 		{"one shard is all", []string{"a 0.9 of 1: 8=0.9", "b 0.1 of 1: 9=0.1"}, Balance{true, 5}, 9, "", Balance{false, 5}, "none of its 1 shards that may move would make it better by enough"},
 		{"the next member moves shards, if the highest cannot", []string{"a 2 of 1: 8=2", "b 1.6 of 1: 9=0.4 10=0.8", "c 0.1 of 1:", "d 0.1 of 1:"}, Balance{Budget: 5}, 1, "10→c", Balance{true, 4}, ""},

@@ -45,10 +45,11 @@ func (c *member) start() {
 	p := c.process
 	err := c.Prepare(control.Setup{
 		Members:     func([]string) (control.Machine, error) { return c.machine, nil },
-		Coordinator: coordinator.Config{MaxMoves: 4, RebalanceInterval: 200 * time.Millisecond},
+		Coordinator: coordinator.Config{MaxMoves: 4, RebalanceInterval: 200 * time.Millisecond, LoadInterval: loadInterval},
 		Coordinated: func(e coordinator.Event) {
 			p.w.log("%s: coordinator: %v", p.name, e)
 			p.w.oracle.event(p, e)
+			p.w.oracle.placed(p, e)
 		},
 		Hosts: true,
 		Singletons: func(s singlehost.Process) (*singlehost.Set, error) {
@@ -60,6 +61,9 @@ func (c *member) start() {
 		p.w.fail("%v", err)
 	}
 	c.do(c.Begin)
+	if p.w.plan.loaded {
+		p.reportLoads()
+	}
 }
 
 // status is the process's own in the cluster.
@@ -260,7 +264,7 @@ func (v *memberEnv) Inventory() (kinds []coordinator.TypeInfo, held []coordinato
 		}
 	}
 	slices.SortFunc(held, func(a, b coordinator.HeldShard) int { return cmp.Compare(a.Shard, b.Shard) })
-	return []coordinator.TypeInfo{{Name: kindName, Package: "p", Shards: uint32(p.w.plan.shards), HashName: "xxh64", Hosts: true}}, held
+	return p.w.plan.types(), held
 }
 
 // HoldsShards reports whether shards are here, or calls for them or of the process. The users of a
@@ -272,7 +276,7 @@ func (v *memberEnv) HoldsShards() bool {
 // WaitingTypes returns the types of the calls that wait for homes.
 func (v *memberEnv) WaitingTypes() []string {
 	if v.process.held() > 0 {
-		return []string{kindName}
+		return v.process.w.kinds()
 	}
 	return nil
 }
@@ -299,7 +303,11 @@ func (v *memberEnv) TakeTerm(atLeast uint32, take func(uint32, uint32)) {
 // LastTerm does nothing: there is no store.
 func (v *memberEnv) LastTerm(func(uint32)) {}
 
-// metaOf announces the type that all members host.
+// metaOf announces the types that all members host.
 func metaOf(p plan) []membership.KeyValue {
-	return []membership.KeyValue{{Key: hostmeta.EntityKey(kindName), Value: "shards=" + strconv.Itoa(p.shards) + " hash=xxh64 package=p"}}
+	all := []membership.KeyValue{{Key: hostmeta.EntityKey(kindName), Value: "shards=" + strconv.Itoa(p.shards) + " hash=xxh64 package=p"}}
+	if p.pool > 0 {
+		all = append(all, membership.KeyValue{Key: hostmeta.EntityKey(poolName), Value: "shards=" + strconv.Itoa(p.pool) + " hash=pool package=p"})
+	}
+	return all
 }

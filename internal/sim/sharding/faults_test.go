@@ -1,6 +1,7 @@
 package sharding
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -13,11 +14,15 @@ import (
 type plan struct {
 	name     string
 	hosts    int
-	clients  int // processes that are no members
-	shards   int // a power of two
-	moves    int // pins to other homes
-	joins    int // hosts that come later
-	breaks   int // connections that break and come back
+	clients  int           // processes that are no members
+	shards   int           // a power of two
+	pool     int           // shards of the pool, another power of two; 0 means that there is none
+	loaded   bool          // K is placed by load, and loads drift
+	resizes  int           // numbers of instances that operators ask for
+	spread   time.Duration // how long faults begin; 0 means faultTime
+	moves    int           // pins to other homes
+	joins    int           // hosts that come later
+	breaks   int           // connections that break and come back
 	aborts   bool
 	kills    int
 	strikes  int // faults in the middle of a move, at a home or at the coordinator
@@ -42,7 +47,7 @@ type plan struct {
 const (
 	// warmUp is how long a run goes before the first fault.
 	warmUp = 900 * time.Millisecond
-	// faultTime is how long faults begin.
+	// faultTime is how long faults begin, unless the plan says otherwise.
 	faultTime = 1500 * time.Millisecond
 	// spellTime is how long silences go on after that, where there are any.
 	spellTime = 3 * time.Second
@@ -51,23 +56,27 @@ const (
 // servers is how many servers the broker's cluster has.
 func (p plan) servers() int { return min(1+p.cuts, 2) }
 
+// faultTime is how long faults begin.
+func (p plan) faultTime() time.Duration { return cmp.Or(p.spread, faultTime) }
+
 // lasts is how long a run goes until its faults end.
 func (p plan) lasts() time.Duration {
 	if p.pauses > 0 || p.cuts > 0 {
-		return warmUp + faultTime + spellTime
+		return warmUp + p.faultTime() + spellTime
 	}
-	return warmUp + faultTime
+	return warmUp + p.faultTime()
 }
 
 // faults schedules what the plan says.
 func (w *world) faults() {
 	at := func(n int, do func()) {
 		for range n {
-			w.after(warmUp+w.upTo(faultTime), do)
+			w.after(warmUp+w.upTo(w.plan.faultTime()), do)
 		}
 	}
 	p := w.plan
 	at(p.moves, w.pin)
+	at(p.resizes, w.resize)
 	at(p.breaks, func() {
 		w.pick(func(p *process) bool { return p.alive && !p.paused }).breakConnection(w.upTo(200 * time.Millisecond))
 	})
@@ -257,7 +266,7 @@ func (w *world) leaveTogether() {
 	if w.one(2) {
 		w.after(w.upTo(warmUp), w.pauseMoves)
 	}
-	at := warmUp + w.upTo(faultTime)
+	at := warmUp + w.upTo(w.plan.faultTime())
 	apart := []time.Duration{time.Millisecond, 20 * time.Millisecond, 200 * time.Millisecond}[w.r.IntN(3)]
 	for range w.plan.leaves {
 		w.after(at, func() {
@@ -284,7 +293,7 @@ func (w *world) pin() {
 	if asker == nil {
 		return
 	}
-	asker.control.pin(w.ids[w.r.IntN(len(w.ids))], to.name)
+	asker.control.pin(w.ids[w.r.IntN(w.plan.shards)], to.name)
 }
 
 func (w *world) heal() {

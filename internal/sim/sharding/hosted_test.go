@@ -218,7 +218,7 @@ func (s *hosted) Changed(opened bool) {
 	if opened {
 		p.w.oracle.opened(s)
 	}
-	if epoch := s.Core.MoveEpoch(); s.Core.State() == region.Sent && epoch != s.sent {
+	if epoch := s.Core.MoveEpoch(); s.Core.State() == region.Sent && epoch != s.sent && !s.Core.Peer().IsZero() {
 		s.sent = epoch
 		p.after(drainBound+time.Millisecond, func() {
 			if s.Core.State() == region.Sent && s.Core.MoveEpoch() == epoch && s.aborted != epoch {
@@ -290,6 +290,9 @@ func (s *hosted) Exiting() bool { return s.process.control.exiting }
 
 // MoveDone has the control plane report the shard.
 func (s *hosted) MoveDone(e placement.Epoch) {
+	if s.Core.State() == region.Sent { // an instance of the pool has ended, and its state with it
+		s.process.w.oracle.life(s.process).lost[s.ID] = true
+	}
 	s.process.onLoop(func(c *member) { c.MoveDone(s.ID, e) })
 }
 

@@ -27,7 +27,8 @@ type value struct{ turns uint64 }
 //  5. nothing is lost, unless the plan allows it;
 //  6. epochs and terms grow;
 //  7. where members leave in order and none is killed, no state is ever lost, and pins and
-//     the pause of rebalancing stay in force.
+//     the pause of rebalancing stay in force;
+//  8. no shard moves by load beyond the budget, unless it may be overdrawn, nor soon after it came.
 //
 // All but the fourth and the fifth hold in each life of the cluster by itself: another one
 // begins where a process is cut off from all members as it joins, and ends when it meets
@@ -44,7 +45,13 @@ type oracle struct {
 	paused  bool                                   // so was a pause of rebalancing
 	onMove  func(at *process, e coordinator.Event) // told of each move that begins
 
+	budgets map[*process]*budget          // of moves by load, of each coordinator
+	came    map[placement.ShardID]arrival // the latest
+
 	counts       map[coordinator.EventKind]int
+	byLoad       int // moves
+	sized        int // changes of the pool's size
+	retired      int // instances that have ended in order
 	cuts         int // barriers that timed out
 	losses       int
 	unknowns     int
@@ -95,6 +102,7 @@ func newOracle(w *world) *oracle {
 		ran: map[string]bool{}, asked: map[string]bool{}, refused: map[string]bool{},
 		counts: map[coordinator.EventKind]int{}, strikes: w.plan.strikes,
 		pinning: map[placement.ShardID]bool{}, pinned: map[placement.ShardID]string{},
+		budgets: map[*process]*budget{}, came: map[placement.ShardID]arrival{},
 	}
 }
 
@@ -110,6 +118,7 @@ func (o *oracle) term(p *process, t placement.Term) {
 		o.w.fail("term %v begins at %s, and began at %s", t, p.name, other.name)
 	}
 	terms[t] = p
+	delete(o.budgets, p)
 	if o.w.now.Sub(epochStart) > warmUp {
 		o.w.hide(p)
 	}
@@ -126,7 +135,10 @@ func (o *oracle) event(p *process, e coordinator.Event) {
 		return
 	}
 	o.strikes--
-	victims := []*process{p, w.process(e.Node), w.process(e.Peer)}
+	victims := []*process{p, w.process(e.Node)}
+	if to := w.process(e.Peer); to != nil { // an instance that ends goes nowhere
+		victims = append(victims, to)
+	}
 	victim := victims[w.r.IntN(len(victims))]
 	w.after(w.upTo(60*time.Millisecond), func() { w.strike(victim) })
 }

@@ -292,5 +292,10 @@ func (p *process) depart() {
 func (p *process) takeTable(t *placement.Table) {
 	old := p.table
 	p.table = t
-	p.data.Follow(old, t, kindName)
+	for _, kind := range p.w.kinds() {
+		p.data.Follow(old, t, kind)
+	}
+	for _, id := range p.w.ids[p.w.plan.shards:] {
+		p.stranded(id)
+	}
 }

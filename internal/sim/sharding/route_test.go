@@ -27,6 +27,9 @@ var _ routing.Env = (*route)(nil)
 func newRoute(p *process, id placement.ShardID) *route {
 	r := &route{process: p, id: id}
 	r.Init(r, []byte(id.Kind), id.Shard)
+	if id.Kind == poolName {
+		r.OnTaken(func() { p.stranded(id) })
+	}
 	return r
 }
 
@@ -102,7 +105,7 @@ func (r *route) Admit(int, bool) error {
 }
 
 // Held asks for a home. No route is bounded by itself.
-func (r *route) Held([]stream.Outgoing) { r.process.ask() }
+func (r *route) Held([]stream.Outgoing) { r.process.ask(r.id.Kind) }
 
 var errRefused = errors.New("its own shard refused a call")
 
@@ -115,11 +118,11 @@ func (r *route) Retry(int) error {
 // maxHeld bounds the calls that wait for homes where buffers are small.
 const maxHeld = 12
 
-func (p *process) ask() {
+func (p *process) ask(kind string) {
 	if p.host {
-		p.onLoop(func(c *member) { c.Ask(kindName) })
+		p.onLoop(func(c *member) { c.Ask(kind) })
 	} else {
-		p.after(0, func() { p.client.do(func() { p.client.Ask(kindName) }) })
+		p.after(0, func() { p.client.do(func() { p.client.Ask(kind) }) })
 	}
 }
 
@@ -153,7 +156,7 @@ func (r *route) Local() (routing.Local, bool) {
 	return s, s != nil
 }
 
-func (r *route) Ask() { r.process.after(0, r.process.ask) }
+func (r *route) Ask() { r.process.after(0, func() { r.process.ask(r.id.Kind) }) }
 
 func (r *route) Now() time.Time { return r.process.w.now }
 

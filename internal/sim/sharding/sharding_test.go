@@ -50,9 +50,18 @@ var plans = []plan{
 		name: "silent at recovery", hosts: 6, clients: 1, shards: 4, moves: 24, leaves: 1, kills: 2, hides: 3, restarts: true, overlaps: true,
 		rebounds: true, mayLose: true, timeout: 2 * time.Second, stale: 300 * time.Millisecond, loss: 0.1,
 	},
+	{
+		name: "pool and loads", hosts: 4, clients: 1, shards: 16, pool: 8, loaded: true, moves: 4, resizes: 6, joins: 1, leaves: 1,
+		mayLose: true, timeout: 2 * time.Second, spread: 4 * time.Second, stale: 300 * time.Millisecond, loss: 0.1,
+	},
+	{
+		name: "pool and loads among everything", hosts: 6, clients: 1, shards: 16, pool: 8, loaded: true, moves: 6, resizes: 8, joins: 2, leaves: 1,
+		kills: 2, strikes: 2, hides: 1, restarts: true, pauses: 1, cuts: 1, breaks: 4, aborts: true, overlaps: true, rebounds: true,
+		mayLose: true, timeout: 2 * time.Second, spread: 4 * time.Second, stale: time.Second, loss: 0.1,
+	},
 }
 
-// usual is how many seeds of each plan a test runs: 270 in all.
+// usual is how many seeds of each plan a test runs: 300 in all.
 const usual = 15
 
 // handoffs are the modes of plans that try them all.
@@ -68,10 +77,10 @@ var handoffs = []region.Handoff{
 
 // counts has what happened in runs.
 type counts struct {
-	Turns, Moves, GivenUp, Promoted, Restored, BarriersTimedOut, CallsLost, Unknown, Refused, Forgotten, Cancelled int
+	Turns, Moves, GivenUp, Promoted, Restored, BarriersTimedOut, CallsLost, Unknown, Refused, Forgotten, Cancelled, ByLoad, Sized, Retired int
 }
 
-// TestSharding runs every plan for some seeds, with the flags of package seeds: 600 of each make 10,800.
+// TestSharding runs every plan for some seeds, with the flags of package seeds: 600 of each make 12,000.
 func TestSharding(t *testing.T) {
 	for _, p := range plans {
 		t.Run(strings.ReplaceAll(p.name, " ", "-"), func(t *testing.T) {
@@ -83,6 +92,9 @@ func TestSharding(t *testing.T) {
 			all, one := seeds.Run(t, n, func(seed uint64, trace func(string)) sim.Result[counts] { return outcome(seed, p, trace) })
 			if !one && p.mayLose && !invariant.Race {
 				seeds.Want(t, all, "Cancelled")
+			}
+			if !one && p.loaded && !invariant.Race {
+				seeds.Want(t, all, "ByLoad", "Sized", "Retired")
 			}
 		})
 	}
@@ -115,6 +127,7 @@ func outcome(seed uint64, p plan, trace func(string)) sim.Result[counts] {
 		Turns: len(o.ran), Moves: o.counts[coordinator.MoveCommitted], GivenUp: o.counts[coordinator.MoveResumed],
 		Promoted: o.counts[coordinator.MovePromoted], Restored: o.counts[coordinator.MoveRestored], BarriersTimedOut: o.cuts,
 		CallsLost: o.losses, Unknown: o.unknowns, Refused: o.refusedTells + len(o.refused), Forgotten: o.forgotten, Cancelled: o.cancelled,
+		ByLoad: o.byLoad, Sized: o.sized, Retired: o.retired,
 	}}
 }
 
@@ -206,16 +219,21 @@ func (w *world) rest() {
 			w.fail("%v after the faults: no answer to %s; it waits for: %s", answerBound, who, waiting[who].waitsFor())
 		}
 	}
+	w.quiet = true
 	w.run(12 * time.Second)
 	if w.err == nil {
 		w.settled()
 	}
 }
 
-// probe asks an entity until it answers.
+// probe asks an entity until it answers, or the pool does not have it.
 func (w *world) probe(p *process, id placement.ShardID, i, try int, waiting map[string]*process) {
 	e := entity(id, i)
 	thread := fmt.Sprintf("probe.%s#%d", p.name, p.self.Incarnation)
+	if try > 1 && !p.has(id) {
+		delete(waiting, thread+" → "+e)
+		return
+	}
 	waiting[thread+" → "+e] = p
 	p.call(id, e, payload(thread, e, try), nil, w.now.Add(callTimeout), func(o calls.Outcome) {
 		if o == calls.Executed {
@@ -263,6 +281,7 @@ func (w *world) settled() {
 	if w.plan.together {
 		w.orders(cs[0])
 	}
+	w.apart(cs[0])
 	if missing := w.oracle.missing(); len(missing) > 0 && !w.plan.mayLose {
 		w.fail("never ran: %v", missing)
 	}
@@ -296,7 +315,7 @@ func (w *world) orders(at *process) {
 func (w *world) restingShard(p *process, id placement.ShardID, home transport.Address) {
 	r, want := p.routes[id], stream.Known
 	if home.IsZero() {
-		want = stream.Unknown // another life of the cluster began after all had asked
+		want = stream.Unknown // another life of the cluster began after all had asked, or no instance
 	}
 	if r.Core.State != want || r.Core.Home != home || r.Core.Held() > 0 {
 		w.fail("%s: route of %v is %v to %s and holds %d, want %v to %s",

@@ -47,6 +47,14 @@ func (t *thread) next() {
 		return
 	}
 	id := p.w.ids[p.w.r.IntN(p.w.plan.shards)]
+	if p.w.plan.pool > 0 && p.w.one(2) {
+		var ok bool
+		if id, ok = p.instance(); !ok {
+			p.ask(poolName)
+			p.after(p.w.upTo(25*time.Millisecond), t.next)
+			return
+		}
+	}
 	e := entity(id, p.w.r.IntN(entitiesAShard))
 	pause := p.w.upTo(25 * time.Millisecond)
 	if p.w.one(4) {
@@ -60,6 +68,7 @@ func (t *thread) next() {
 			Type: wire.TypeTell, Kind: []byte(id.Kind), Shard: id.Shard, Entity: []byte(e), Payload: []byte(pl),
 			Command: commandOf(pl),
 		})
+		p.stranded(id)
 		p.after(pause, t.next)
 		return
 	}
@@ -198,6 +207,7 @@ func (op *operation) encoded(try int) {
 		Entity: []byte(op.entity), Payload: []byte(op.payload), Chain: op.up, Command: commandOf(op.payload),
 		Timeout: uint64(op.over.Sub(p.w.now).Microseconds()),
 	})
+	p.stranded(op.id) // if the instance ended after it was chosen, nothing else would end the waiting
 }
 
 // commandOf is the command of a call or tell: it must arrive with the payload that it was sent with.
@@ -276,7 +286,7 @@ func (s *hosted) callee(from string) (string, placement.ShardID) {
 	ids := s.process.w.ids
 	id := ids[s.process.w.r.IntN(len(ids))]
 	to := entity(id, s.process.w.r.IntN(entitiesAShard))
-	if to <= from {
+	if to <= from || !s.process.has(id) {
 		return "", id
 	}
 	return to, id

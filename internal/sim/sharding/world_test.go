@@ -32,6 +32,9 @@ type world struct {
 	hidden   int              // hosts that fell silent as a coordinator began
 	calm     bool             // the faults are over, and threads ask nothing more
 	watch    func()           // called after each event, if there is one
+	costs    []float64        // processors that each shard uses, in the order of ids
+	demand   float64          // instances of the pool that the load keeps busy
+	quiet    bool             // no loads are reported any more
 }
 
 var epochStart = time.Unix(1_000_000, 0)
@@ -67,8 +70,14 @@ func newWorld(seed uint64, p plan, trace *strings.Builder) *world {
 	for i := range p.shards {
 		w.ids = append(w.ids, placement.ShardID{Kind: kindName, Shard: uint32(p.shards + i)})
 	}
+	for i := range p.pool {
+		w.ids = append(w.ids, placement.ShardID{Kind: poolName, Shard: uint32(p.pool + i)})
+	}
 	w.oracle = newOracle(w)
 	w.members = newMembers(w)
+	if p.loaded {
+		w.drift()
+	}
 	for i := range p.hosts {
 		w.begin(fmt.Sprintf("n%d", i+1), true)
 	}

@@ -1,0 +1,260 @@
+package sharding
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/stream"
+	"github.com/shardgen/shardgen/internal/driver/calls"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/coordinator"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// poolName is the name of the pool. Instance i is alone in its i-th shard.
+const poolName = "P"
+
+// Bounds of the pool.
+const (
+	poolLeast   = 2
+	poolPerNode = 1
+)
+
+// loadInterval is the interval of loads, so short that an hour of the budget is loadHour.
+const (
+	loadInterval = 20 * time.Millisecond
+	loadRest     = 30 * loadInterval
+	loadHour     = 360 * loadInterval
+)
+
+// mayFail is how many of some members the pool survives.
+func mayFail(nodes int) int { return min(1, nodes-1) }
+
+// kinds are the names of the types.
+func (w *world) kinds() []string {
+	if w.plan.pool > 0 {
+		return []string{kindName, poolName}
+	}
+	return []string{kindName}
+}
+
+// types are what each member hosts.
+func (p plan) types() []coordinator.TypeInfo {
+	k := coordinator.TypeInfo{Name: kindName, Package: "p", Shards: uint32(p.shards), HashName: "xxh64", Hosts: true}
+	if p.loaded {
+		k.Tuning.Allocation = placement.LoadWeighted{}.String()
+	}
+	if p.pool == 0 {
+		return []coordinator.TypeInfo{k}
+	}
+	survive, err := coordinator.FormatSurvive(mayFail)
+	if err != nil {
+		panic(err)
+	}
+	pool := coordinator.TypeInfo{Name: poolName, Package: "p", Shards: uint32(p.pool), HashName: "pool", Hosts: true}
+	pool.Tuning.Pool = coordinator.Pool{Min: poolLeast, Max: uint32(p.pool), PerNode: poolPerNode, Survive: survive}
+	return []coordinator.TypeInfo{k, pool}
+}
+
+// instances are the instances of the pool that have a home, as the process knows, and count is one more
+// than the number of the last one.
+func (p *process) instances() (all []placement.ShardID, count uint32) {
+	for _, id := range p.w.ids[p.w.plan.shards:] {
+		if e, ok := p.table.Lookup(id); ok && !e.Home.IsZero() {
+			all = append(all, id)
+			count = id.Shard - uint32(p.w.plan.pool) + 1
+		}
+	}
+	return all, count
+}
+
+// instance is a random instance that has a home.
+func (p *process) instance() (id placement.ShardID, ok bool) {
+	if p.table == nil {
+		return id, false
+	}
+	all, _ := p.instances()
+	if len(all) == 0 {
+		return id, false
+	}
+	return all[p.w.r.IntN(len(all))], true
+}
+
+// has reports whether the process may call an entity of the shard: of a pool only one that has a home.
+func (p *process) has(id placement.ShardID) bool {
+	if id.Kind != poolName {
+		return true
+	}
+	if p.table == nil {
+		return false
+	}
+	e, ok := p.table.Lookup(id)
+	return ok && !e.Home.IsZero()
+}
+
+// stranded takes the calls back that wait for an instance which the pool no longer has, as package node
+// does. Tells are lost here, because another instance is another entity to the oracle.
+func (p *process) stranded(id placement.ShardID) {
+	if id.Kind != poolName || p.table == nil {
+		return
+	}
+	if _, count := p.instances(); count == 0 || id.Shard-uint32(p.w.plan.pool) < count {
+		return
+	}
+	var all []wire.Envelope
+	p.routes[id].Drop(func(o stream.Outgoing) bool {
+		all = append(all, o.Envelope)
+		return true
+	})
+	for _, e := range all {
+		if e.ID == 0 {
+			p.w.oracle.lose(&e, "its instance has ended")
+		} else {
+			p.pending.Complete(e.ID, calls.Result{Code: wire.CodeMoved})
+		}
+	}
+}
+
+// resize has a member ask for a number of instances, or let the load decide again.
+func (w *world) resize() {
+	asker := w.pick((*process).healthy)
+	if asker == nil {
+		return
+	}
+	n := uint32(w.r.IntN(w.plan.pool + 2))
+	w.log("%s asks for %d instances", asker.name, n)
+	asker.control.request(func(id uint64) coordinator.Message {
+		return coordinator.SetPins{ID: id, Type: poolName, Count: &n}
+	}, func(coordinator.Message) {})
+}
+
+// drift begins with some loads, and changes them all the time.
+func (w *world) drift() {
+	if w.costs == nil {
+		w.costs = make([]float64, len(w.ids))
+		for i := range w.costs {
+			w.costs[i] = 0.4 / math.Pow(float64(1+w.r.IntN(len(w.ids))), 1.1)
+		}
+		w.demand = 1
+	}
+	i, j := w.r.IntN(len(w.costs)), w.r.IntN(len(w.costs))
+	switch {
+	case w.one(3):
+		w.costs[i], w.costs[j] = w.costs[j], w.costs[i]
+	case w.one(2):
+		w.costs[i] = w.r.Float64() / 2
+	}
+	if w.one(8) {
+		w.demand = w.r.Float64() * float64(w.plan.pool) / 2
+	}
+	w.after(w.upTo(200*time.Millisecond), w.drift)
+}
+
+// reportLoads reports what the shards use that are at a host, now and at each interval.
+func (p *process) reportLoads() {
+	p.after(loadInterval, p.reportLoads)
+	if p.w.quiet || p.table == nil {
+		return
+	}
+	l := coordinator.MemberLoad{Other: uint32(p.w.r.IntN(50)), Memory: uint32(p.w.r.IntN(700))}
+	if p.w.one(50) {
+		l.Memory = 950
+	}
+	here := 0
+	for i, id := range p.w.ids {
+		if e, ok := p.table.Lookup(id); !ok || e.Home != p.self.Address {
+			continue
+		}
+		noise := 0.8 + 0.4*p.w.r.Float64()
+		l.Shards = append(l.Shards, coordinator.ShardLoad{ShardID: id, Level: coordinator.LevelOf(p.w.costs[i] * noise)})
+		if id.Kind == poolName {
+			here++
+		}
+	}
+	busy := 0.0
+	if all, _ := p.instances(); len(all) > 0 {
+		busy = min(1, p.w.demand/float64(len(all))*(0.8+0.4*p.w.r.Float64()))
+	}
+	p.control.do(func() {
+		p.control.ReportLoad(l)
+		if here > 0 {
+			p.control.ToCoordinator(coordinator.PoolLoad{Type: poolName, Instances: uint32(here), Busy: uint32(1000 * busy * float64(here))})
+		}
+	})
+}
+
+// A budget is what the oracle allows a coordinator to move by load.
+type budget struct {
+	left float64
+	at   time.Time // when it was left
+}
+
+// An arrival is the end of a move, as a coordinator knows it.
+type arrival struct {
+	by *process
+	at time.Time
+}
+
+// placed checks what a coordinator decides about loads: within the budget, unless the home has more than
+// 1.5 of the mean load, and no shard that has just come.
+func (o *oracle) placed(p *process, e coordinator.Event) {
+	switch {
+	case e.What == coordinator.PoolSized:
+		o.sized++
+	case e.What == coordinator.MoveCommitted && e.Peer.IsZero():
+		o.retired++
+	case e.What == coordinator.MoveCommitted || e.What == coordinator.MovePromoted:
+		o.came[e.Shard] = arrival{p, o.w.now}
+	}
+	by, ok := strings.CutPrefix(e.Reason, "by load: ")
+	if e.What != coordinator.MoveStarted || !ok {
+		return
+	}
+	o.byLoad++
+	var home, rest string
+	var load float64
+	if _, err := fmt.Sscanf(by, "%s at %f, %s", &home, &load, &rest); err != nil {
+		o.w.fail("%s: %q: %v", p.name, e.Reason, err)
+	}
+	b := o.budgets[p]
+	hourly := placement.LoadWeighted{}.Hourly(o.w.plan.shards)
+	if b == nil {
+		b = &budget{max(1, hourly/6), epochStart.Add(-loadInterval)}
+		o.budgets[p] = b
+	}
+	b.left = min(hourly, b.left+hourly*float64(o.w.now.Sub(b.at))/float64(loadHour))
+	b.at = o.w.now
+	if b.left--; b.left < -0.01 && load < 1.495 {
+		o.w.fail("%s moves %v by load, and the budget is used up: %.2f, %s", p.name, e.Shard, b.left, e.Reason)
+	}
+	if came, ok := o.came[e.Shard]; ok && came.by == p && o.w.now.Sub(came.at) < loadRest {
+		o.w.fail("%s moves %v by load %v after it came", p.name, e.Shard, o.w.now.Sub(came.at))
+	}
+}
+
+// apart checks the pool at rest: it has as many instances as failures need, with homes that differ as
+// long as each member may have only one.
+func (w *world) apart(at *process) {
+	if w.plan.pool == 0 {
+		return
+	}
+	hosts := 0
+	for _, p := range w.procs {
+		if p.healthy() {
+			hosts++
+		}
+	}
+	all, count := at.instances()
+	least := min(hosts, max(poolLeast, mayFail(hosts)+1))
+	used := map[transport.Address]int{}
+	for _, id := range all {
+		e, _ := at.table.Lookup(id)
+		used[e.Home]++
+	}
+	if len(all) < least || int(count) != len(all) || len(used) != len(all) {
+		w.fail("the pool has the instances %v of %d at %d members of %d, want %d at least, each at one of its own", all, count, len(used), hosts, least)
+	}
+}
