@@ -3,8 +3,11 @@ package check
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -46,6 +49,7 @@ var valueSets = []valueSet{
 	{"nine", "replicas: 9", 9, 9, "5", ""},
 	{"chosen minimum", "{replicas: 4, minMembers: 1}", 4, 4, "1", ""},
 	{"autoscaling", "autoscaling: {minReplicas: 3, maxReplicas: 5}", 3, 5, "3", "HorizontalPodAutoscaler"},
+	{"autoscaling by a pool", "autoscaling: {minReplicas: 3, maxReplicas: 5, pool: {type: Resizer, perNode: 2}}", 3, 5, "3", "HorizontalPodAutoscaler"},
 	{"autoscaling without partitions", "{minMembers: 1, autoscaling: {minReplicas: 2, maxReplicas: 20, cpuPercent: 50}}", 2, 20, "1", "HorizontalPodAutoscaler"},
 	{"TLS and NKeys", `credentials:
   ca: {configMap: nats-ca, key: ca.crt}
@@ -405,24 +409,76 @@ func checkNetwork(t *testing.T, values map[string]any, o *objects) {
 	}
 }
 
+// TestPoolMetric: the autoscaler's metric, its label and the adapter's rule are what package shardotel
+// exports, as Prometheus has it.
+func TestPoolMetric(t *testing.T) {
+	o := read(t, mustRender(t, "autoscaling: {minReplicas: 3, maxReplicas: 5, pool: {type: Resizer, perNode: 2}}"))
+	metrics := o.HorizontalPodAutoscaler.Spec.Metrics
+	if len(metrics) != 2 || metrics[1].External == nil {
+		t.Fatalf("the autoscaler has the metrics %+v, want processor time and the pool's", metrics)
+	}
+	source := func(file, pattern string) []string {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join("../../shardotel", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, found := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(text), -1) {
+			names = append(names, strings.ReplaceAll(found[1], ".", "_"))
+		}
+		return names
+	}
+	m, target := metrics[1].External.Metric, metrics[1].External.Target
+	if gauges := source("loads.go", `m\.gauge\("([a-z._]+)", "\{instance\}"`); !slices.Contains(gauges, m.Name) {
+		t.Errorf("the metric is %s, and shardotel exports %v", m.Name, gauges)
+	}
+	labels := source("calls.go", `keyType += attribute\.Key\("([a-z._]+)"\)`)
+	if want := map[string]string{strings.Join(labels, ""): "Resizer"}; !maps.Equal(m.Selector.MatchLabels, want) || len(labels) != 1 {
+		t.Errorf("the metric is selected by %v, want %v", m.Selector.MatchLabels, want)
+	}
+	if target.Type != autoscaling.AverageValueMetricType || target.AverageValue.Value() != 2 {
+		t.Errorf("the target is %+v, want 2 instances at each member", target)
+	}
+	var adapter struct {
+		Rules struct {
+			External []struct {
+				SeriesQuery, MetricsQuery string
+				Name                      struct{ As string }
+			}
+		}
+	}
+	text, err := os.ReadFile("../prometheus/adapter.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, &adapter); err != nil {
+		t.Fatal(err)
+	}
+	if r := adapter.Rules.External; len(r) != 1 || r[0].SeriesQuery != m.Name || r[0].Name.As != m.Name || !strings.Contains(r[0].MetricsQuery, "<<.Series>>{<<.LabelMatchers>>}") {
+		t.Errorf("the adapter's rules are %+v, want one of %s", r, m.Name)
+	}
+}
+
 // TestValues: values that cannot be meant are refused.
 func TestValues(t *testing.T) {
 	for values, want := range map[string]string{
-		"replica: 3":                                           "replica",
-		"replicas: 0":                                          "replicas",
-		"healthPort: 70000":                                    "healthPort",
-		`image: {repository: "", tag: "1"}`:                    "repository",
-		"image: {digest: latest}":                              "digest",
-		"{replicas: 3, minMembers: 4}":                         "wait for ever",
-		"autoscaling: {minReplicas: 3, maxReplicas: 12}":       "minMembers is 7",
-		"autoscaling: {minReplicas: 3, maxReplicas: 2}":        "above maxReplicas",
-		"credentials: {password: {secret: a, key: b}}":         "password",
-		"credentials: {cert: {secret: a, key: b}}":             "key",
-		"credentials: {ca: {secret: a, configMap: b, key: c}}": "ca",
-		"podMonitor: {enabled: true}":                          "metricsPort",
-		"resources: {limits: {memory: 1e9}, requests: null}":   "",
-		"resources: {limits: {memory: 512MB}, requests: null}": "512MB",
-		"networkPolicy: {enabled: true, nats: [10.0.0.0/8]}":   "nats",
+		"replica: 3":                                                        "replica",
+		"replicas: 0":                                                       "replicas",
+		"healthPort: 70000":                                                 "healthPort",
+		`image: {repository: "", tag: "1"}`:                                 "repository",
+		"image: {digest: latest}":                                           "digest",
+		"{replicas: 3, minMembers: 4}":                                      "wait for ever",
+		"autoscaling: {minReplicas: 3, maxReplicas: 12}":                    "minMembers is 7",
+		"autoscaling: {minReplicas: 3, maxReplicas: 2}":                     "above maxReplicas",
+		"credentials: {password: {secret: a, key: b}}":                      "password",
+		"credentials: {cert: {secret: a, key: b}}":                          "key",
+		"credentials: {ca: {secret: a, configMap: b, key: c}}":              "ca",
+		"podMonitor: {enabled: true}":                                       "metricsPort",
+		"autoscaling: {minReplicas: 3, maxReplicas: 5, pool: {perNode: 1}}": "type",
+		"resources: {limits: {memory: 1e9}, requests: null}":                "",
+		"resources: {limits: {memory: 512MB}, requests: null}":              "512MB",
+		"networkPolicy: {enabled: true, nats: [10.0.0.0/8]}":                "nats",
 	} {
 		_, err := render(load(t), values)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"github.com/shardgen/shardgen/internal/core/stream"
 	"github.com/shardgen/shardgen/internal/driver/routing"
 	"github.com/shardgen/shardgen/internal/driver/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -49,5 +50,22 @@ func (r remains) Returned(e *wire.Envelope, certain bool) {
 		s.Return(r.env.Returned(e, r.left.Lane), !r.left.Session.SaidGoodbye())
 	default:
 		r.env.Lost(e, LostForwarded)
+	}
+}
+
+// Strand takes the envelopes back that a route holds for a shard which ends. Callers may call another
+// one: their calls end with wire.CodeMoved. tell gets the tells, in order, and may send them elsewhere.
+func (t *Table) Strand(r *routing.Route, tell func(*wire.Envelope)) {
+	var all []wire.Envelope
+	r.Drop(func(o stream.Outgoing) bool {
+		all = append(all, o.Envelope)
+		return true
+	})
+	for i := range all {
+		if e := &all[i]; e.ID == 0 {
+			tell(e)
+		} else {
+			t.Complete(e.ID, Result{Code: wire.CodeMoved})
+		}
 	}
 }

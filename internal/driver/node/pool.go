@@ -12,7 +12,6 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/shardgen/shardgen/internal/core/stream"
 	"github.com/shardgen/shardgen/internal/driver/calls"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -79,22 +78,13 @@ func (p *Pool) stranded(i int) {
 	if s := p.state.Load(); i < s.count || s.count == 0 {
 		return
 	}
-	var all []wire.Envelope
-	p.kind.routes[i].Drop(func(o stream.Outgoing) bool {
-		all = append(all, o.Envelope)
-		return true
-	})
-	for _, e := range all {
-		if e.ID != 0 {
-			p.kind.Driver.Pending.Complete(e.ID, calls.Result{Code: wire.CodeMoved})
-			continue
-		}
+	p.kind.Driver.Pending.Strand(&p.kind.routes[i].Route, func(e *wire.Envelope) {
 		j := p.any()
 		e.Shard, e.Entity = p.kind.Shards+uint32(j), wire.BytesOf(p.calls[j].ref.ID)
-		if err := p.kind.routes[j].send(&e); err != nil {
+		if err := p.kind.routes[j].send(e); err != nil {
 			p.kind.Driver.Undelivered.lose(&p.kind.Driver.Counts, calls.NotExecuted)
 		}
-	}
+	})
 }
 
 // Count returns the number of instances, or 0 while none has a home.

@@ -43,8 +43,8 @@ type inCall struct {
 const drainBound = 300 * time.Millisecond
 
 // limits are those of a shard. Small ones have calls refused.
-func (p plan) limits() region.Limits {
-	l := region.Limits{Mailbox: 10_000, Waiting: 10_000, Handoff: p.handoff}
+func (p plan) limits(kind string) region.Limits {
+	l := region.Limits{Mailbox: 10_000, Waiting: 10_000, Handoff: p.handoffOf(kind)}
 	if p.small {
 		l.Mailbox, l.Waiting = 2, 4
 	}
@@ -55,9 +55,9 @@ func newHosted(p *process, id placement.ShardID) *hosted {
 	s := &hosted{process: p, queued: map[*inCall]bool{}, running: map[*inCall]*region.Entity{}}
 	s.Init(id, s, &shardhost.Config{
 		Kind: []byte(id.Kind), Self: p.self.Address, CallTimeout: callTimeout, HandoffTimeout: drainBound,
-		Drops: p.w.plan.handoff.DropState, Settles: true,
+		Drops: p.w.plan.handoffOf(id.Kind).DropState, Settles: true,
 		Clock: new(atomic.Uint32), // it stands still: no entity is passivated because it is idle
-	}, p.w.plan.limits())
+	}, p.w.plan.limits(id.Kind))
 	return s
 }
 

@@ -223,7 +223,7 @@ func (o *oracle) alone(s *hosted) {
 // bounds checks that a shard holds no more than it may: its own queue, what came
 // out of mailboxes and barriers into it, and the barriers.
 func (o *oracle) bounds(s *hosted) {
-	l := o.w.plan.limits()
+	l := o.w.plan.limits(s.ID.Kind)
 	limit := l.Waiting*(1+len(o.w.procs)) + l.Mailbox*entitiesAShard
 	if n := s.Core.Waiting(); n > limit {
 		o.w.fail("%s: %d calls wait for %v, at most %d may", s.process.name, n, s.ID, limit)
@@ -299,7 +299,7 @@ func (o *oracle) begin(s *hosted, e *region.Entity, payload string) {
 		o.w.fail("payload %q: %v", payload, err)
 	}
 	order := thread + " → " + entity
-	if last := l.last[order]; n <= last && !o.w.plan.handoff.Unordered {
+	if last := l.last[order]; n <= last && !o.w.plan.handoffOf(s.ID.Kind).Unordered {
 		o.w.fail("%s: %d runs at %s after %d", order, n, p.name, last)
 	}
 	l.last[order] = n
@@ -311,7 +311,7 @@ func (o *oracle) state(s *hosted, e *region.Entity) {
 	if !awake {
 		v = s.wake(e)
 	}
-	how, l := o.w.plan.handoff, o.life(s.process)
+	how, l := o.w.plan.handoffOf(s.ID.Kind), o.life(s.process)
 	switch want := l.turns[e.ID]; {
 	case v.turns == want, how.Serving, how.DropState && v.turns < want:
 	case !awake && v.turns < want && l.forgiven[e.ID]:

@@ -6,8 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/core/stream"
-	"github.com/shardgen/shardgen/internal/driver/calls"
+	"github.com/shardgen/shardgen/internal/core/region"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -59,6 +58,14 @@ func (p plan) types() []coordinator.TypeInfo {
 	return []coordinator.TypeInfo{k, pool}
 }
 
+// handoffOf is how shards of a type move: those of the pool as package shard has it by default.
+func (p plan) handoffOf(kind string) region.Handoff {
+	if kind == poolName {
+		return region.Handoff{Serving: true, Unordered: true}
+	}
+	return p.handoff
+}
+
 // instances are the instances of the pool that have a home, as the process knows, and count is one more
 // than the number of the last one.
 func (p *process) instances() (all []placement.ShardID, count uint32) {
@@ -104,18 +111,7 @@ func (p *process) stranded(id placement.ShardID) {
 	if _, count := p.instances(); count == 0 || id.Shard-uint32(p.w.plan.pool) < count {
 		return
 	}
-	var all []wire.Envelope
-	p.routes[id].Drop(func(o stream.Outgoing) bool {
-		all = append(all, o.Envelope)
-		return true
-	})
-	for _, e := range all {
-		if e.ID == 0 {
-			p.w.oracle.lose(&e, "its instance has ended")
-		} else {
-			p.pending.Complete(e.ID, calls.Result{Code: wire.CodeMoved})
-		}
-	}
+	p.pending.Strand(&p.routes[id].Route, func(e *wire.Envelope) { p.w.oracle.lose(e, "its instance has ended") })
 }
 
 // resize has a member ask for a number of instances, or let the load decide again.
@@ -163,27 +159,36 @@ func (p *process) reportLoads() {
 	if p.w.one(50) {
 		l.Memory = 950
 	}
-	here := 0
 	for i, id := range p.w.ids {
 		if e, ok := p.table.Lookup(id); !ok || e.Home != p.self.Address {
 			continue
 		}
 		noise := 0.8 + 0.4*p.w.r.Float64()
 		l.Shards = append(l.Shards, coordinator.ShardLoad{ShardID: id, Level: coordinator.LevelOf(p.w.costs[i] * noise)})
-		if id.Kind == poolName {
-			here++
+	}
+	p.control.do(func() { p.control.ReportLoad(l) })
+	if p.w.plan.pool > 0 {
+		p.reportPool()
+	}
+}
+
+// reportPool reports how busy the instances are that are at a host.
+func (p *process) reportPool() {
+	here, n := 0, 0
+	for _, id := range p.w.ids[p.w.plan.shards:] {
+		if e, ok := p.table.Lookup(id); ok && !e.Home.IsZero() {
+			n++
+			if e.Home == p.self.Address {
+				here++
+			}
 		}
 	}
-	busy := 0.0
-	if all, _ := p.instances(); len(all) > 0 {
-		busy = min(1, p.w.demand/float64(len(all))*(0.8+0.4*p.w.r.Float64()))
+	if here == 0 {
+		return
 	}
-	p.control.do(func() {
-		p.control.ReportLoad(l)
-		if here > 0 {
-			p.control.ToCoordinator(coordinator.PoolLoad{Type: poolName, Instances: uint32(here), Busy: uint32(1000 * busy * float64(here))})
-		}
-	})
+	busy := min(1, p.w.demand/float64(n)*(0.8+0.4*p.w.r.Float64()))
+	l := coordinator.PoolLoad{Type: poolName, Instances: uint32(here), Busy: uint32(1000 * busy * float64(here))}
+	p.control.do(func() { p.control.ToCoordinator(l) })
 }
 
 // A budget is what the oracle allows a coordinator to move by load.
