@@ -388,6 +388,52 @@ func TestRetiredAgain(t *testing.T) {
 	}
 }
 
+// TestDisowned: the table of a later term lists a pool's shards that nobody claims without a home. A
+// former coordinator may have given one to a member that did not hear of it, and told others.
+func TestDisowned(t *testing.T) {
+	c, err := New(Config{Self: node("a"), Term: termOf(2)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &poolCluster{t: t, c: c, now: t0, nodes: []string{"a", "b"}, types: []TypeInfo{poolOf("P", 1, 4, 1, "")}, homes: map[placement.ShardID]string{}}
+	p.view()
+	id := func(i uint32) placement.ShardID { return placement.ShardID{Kind: "P", Shard: 64 + i} }
+	held := []HeldShard{{ShardID: id(0), State: Active, Epoch: placement.MakeEpoch(1, 1)}}
+	p.step(Receive{node("a"), Register{Term: termOf(2), Node: node("a"), Seq: 1, Types: p.types, Shards: held}})
+	p.step(Receive{node("b"), Register{Term: termOf(2), Node: node("b"), Seq: 1, Types: p.types}})
+	e, ok := c.Table().Lookup(id(1))
+	if want := placement.MakeEpoch(2, 1); !ok || !e.Home.IsZero() || e.Epoch != want {
+		t.Errorf("the table has %v (%v), want no home at %v", e, ok, want)
+	}
+}
+
+// TestPoolMendsExcess: an instance moves away from a member that has more than it may, because one that
+// was to end there is needed again.
+func TestPoolMendsExcess(t *testing.T) {
+	p := newPoolCluster(t, []string{"a", "b", "c"}, poolOf("P", 3, 3, 1, ""))
+	p.hold = true
+	p.away["b"] = membership.Leaving
+	p.view() // the instance of b goes where the third one is to end
+	m := p.begun[0].Message.(MoveBegin)
+	p.hold, p.begun = false, nil
+	p.join("d")
+	p.step(Receive{m.To, MoveDone{m.Term, m.ShardID, m.Epoch}})
+	places := p.at("P", p.nodes)
+	slices.Sort(places)
+	if distinct := slices.Compact(slices.Clone(places)); len(places) != 3 || len(distinct) != 3 {
+		t.Errorf("the instances are on nodes %v, want three nodes", places)
+	}
+}
+
+// TestPoolIsNotPinned: instances cannot be pinned, because pins could put too many at one member.
+func TestPoolIsNotPinned(t *testing.T) {
+	p := newPoolCluster(t, []string{"a", "b"}, poolOf("P", 2, 2, 1, ""))
+	p.step(Receive{node("a"), SetPins{ID: 1, Type: "P", Pins: []Pin{{64, "b"}}}})
+	if want := "P is a pool, and its instances are placed round the members"; p.refusal != want {
+		t.Errorf("the refusal is %q, want %q", p.refusal, want)
+	}
+}
+
 func TestFormatSurvive(t *testing.T) {
 	for _, c := range []struct {
 		f    func(int) int
