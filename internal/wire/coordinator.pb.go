@@ -1673,7 +1673,8 @@ type CoordinatorPoolLoad struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	Instances     uint32                 `protobuf:"varint,2,opt,name=instances,proto3" json:"instances,omitempty"`
-	Busy          uint32                 `protobuf:"varint,3,opt,name=busy,proto3" json:"busy,omitempty"` // thousandths of the time, summed over the instances
+	Busy          uint32                 `protobuf:"varint,3,opt,name=busy,proto3" json:"busy,omitempty"`       // thousandths of the time, summed over the instances
+	Waiting       uint32                 `protobuf:"varint,4,opt,name=waiting,proto3" json:"waiting,omitempty"` // calls in their mailboxes
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1725,6 +1726,13 @@ func (x *CoordinatorPoolLoad) GetInstances() uint32 {
 func (x *CoordinatorPoolLoad) GetBusy() uint32 {
 	if x != nil {
 		return x.Busy
+	}
+	return 0
+}
+
+func (x *CoordinatorPoolLoad) GetWaiting() uint32 {
+	if x != nil {
+		return x.Waiting
 	}
 	return 0
 }
@@ -2775,11 +2783,12 @@ const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"allocation\x12\x1b\n" +
 	"\tmax_moves\x18\a \x01(\rR\bmaxMoves\x12\x1b\n" +
 	"\tmin_hosts\x18\b \x01(\rR\bminHosts\x122\n" +
-	"\x04pool\x18\t \x01(\v2\x1e.shardgen.wire.CoordinatorPoolR\x04pool\"[\n" +
+	"\x04pool\x18\t \x01(\v2\x1e.shardgen.wire.CoordinatorPoolR\x04pool\"u\n" +
 	"\x13CoordinatorPoolLoad\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1c\n" +
 	"\tinstances\x18\x02 \x01(\rR\tinstances\x12\x12\n" +
-	"\x04busy\x18\x03 \x01(\rR\x04busy\"{\n" +
+	"\x04busy\x18\x03 \x01(\rR\x04busy\x12\x18\n" +
+	"\awaiting\x18\x04 \x01(\rR\awaiting\"{\n" +
 	"\x0fCoordinatorLoad\x12\x14\n" +
 	"\x05other\x18\x01 \x01(\rR\x05other\x12\x16\n" +
 	"\x06memory\x18\x02 \x01(\rR\x06memory\x12:\n" +

@@ -72,7 +72,7 @@ func Encode(m Message) ([]byte, error) {
 	case PinsKept:
 		w.Body = &wire.CoordinatorMessage_PinsKept{PinsKept: &wire.CoordinatorKeepPins{Term: termToWire(m.Term), Pins: pinsToWire(Pins{Type: m.Type, Seq: m.Seq})}}
 	case PoolLoad:
-		w.Body = &wire.CoordinatorMessage_PoolLoad{PoolLoad: &wire.CoordinatorPoolLoad{Kind: m.Type, Instances: m.Instances, Busy: m.Busy}}
+		w.Body = &wire.CoordinatorMessage_PoolLoad{PoolLoad: &wire.CoordinatorPoolLoad{Kind: m.Type, Instances: m.Instances, Busy: m.Busy, Waiting: m.Waiting}}
 	case MemberLoad:
 		w.Body = &wire.CoordinatorMessage_Load{Load: loadToWire(m)}
 	case Balance:
@@ -171,7 +171,7 @@ func fromWire(w *wire.CoordinatorMessage) (Message, error) {
 		p := r.pins(b.PinsKept.GetPins())
 		m = PinsKept{r.term(b.PinsKept.GetTerm()), p.Type, p.Seq}
 	case *wire.CoordinatorMessage_PoolLoad:
-		l := PoolLoad{r.kind(b.PoolLoad.GetKind()), b.PoolLoad.GetInstances(), b.PoolLoad.GetBusy()}
+		l := PoolLoad{r.kind(b.PoolLoad.GetKind()), b.PoolLoad.GetInstances(), b.PoolLoad.GetBusy(), b.PoolLoad.GetWaiting()}
 		if l.Instances > placement.MaxShards || l.Busy > 1000*l.Instances {
 			r.fail("the load of a pool: %d instances are busy for %d thousandths", l.Instances, l.Busy)
 		}

@@ -64,7 +64,7 @@ func samples() []Message {
 		Inspected{19, []InspectedShard{{id, Active, 7, 5, 1}, {placement.ShardID{Kind: "Stock", Shard: 1}, Prepared, 0, 0, 0}}},
 		SetPins{17, "Cart", []Pin{{300, "b"}, {301, ""}}, nil, false},
 		SetPins{17, "Cart", []Pin{{300, "b"}}, nil, true},
-		PoolLoad{"Resizer", 3, 1500},
+		PoolLoad{"Resizer", 3, 1500, 7},
 		MemberLoad{},
 		MemberLoad{12, 900, []ShardLoad{{placement.ShardID{Kind: "Cart", Shard: 256}, 0}, {placement.ShardID{Kind: "Cart", Shard: 258}, 255}, {placement.ShardID{Kind: "Stock", Shard: 1}, 7}}},
 		Register{Term: term, Node: b, Seq: 2, Capacity: 2500, Zone: "b"},

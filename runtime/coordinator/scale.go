@@ -15,6 +15,7 @@ type PoolLoad struct {
 	Type      string
 	Instances uint32 // at the member
 	Busy      uint32 // thousandths of the time in which they ran a turn, summed over the instances; at most 1000 for each
+	Waiting   uint32 // calls in their mailboxes at the end of the interval
 }
 
 // LoadInterval is the interval at which members send a [PoolLoad] and the coordinator looks at the loads.
@@ -24,12 +25,18 @@ const LoadInterval = 10 * time.Second
 // it grows so much that u becomes loadGoal, but at most doubles. If u was below loadLow in all of
 // loadCalm means, a tenth of the instances end, but not so many that u would be above loadGoal. After
 // a change the rounds begin anew.
+//
+// It need not wait for a mean if u of one round is above loadFull and at least as many calls wait as there
+// are instances. It then grows so much that u becomes loadGoal when all calls have an instance, but at most
+// fourfold. While the calls become fewer it does not, because they wait since before the last change.
 const (
 	loadMean = 3
 	loadCalm = 30
 	loadHigh = 0.7
 	loadLow  = 0.4
 	loadGoal = 0.6
+	loadFull = 0.9
+	loadLeap = 4
 	// loadLate is how many intervals a report counts.
 	loadLate = 2.5
 )
@@ -38,6 +45,7 @@ const (
 type scaling struct {
 	want    int // 0: not known yet
 	rounds  []float64
+	calls   float64 // that ran or waited in the last round
 	reports map[transport.Address]loadReport
 }
 
@@ -45,19 +53,20 @@ type loadReport struct {
 	at        time.Time
 	instances int
 	busy      float64 // sum of the instances' shares
+	waiting   float64 // calls
 }
 
 func (s *scaling) take(from transport.Address, at time.Time, l PoolLoad) {
 	if s.reports == nil {
 		s.reports = map[transport.Address]loadReport{}
 	}
-	s.reports[from] = loadReport{at, int(l.Instances), float64(l.Busy) / 1000}
+	s.reports[from] = loadReport{at, int(l.Instances), float64(l.Busy) / 1000, float64(l.Waiting)}
 }
 
 // look ends a round of a pool with n instances, and reports whether want has changed. Instances whose
 // members do not report count as the mean.
 func (s *scaling) look(now time.Time, interval time.Duration, n int) bool {
-	instances, busy := 0, 0.0
+	instances, busy, waiting := 0, 0.0, 0.0
 	for a, r := range s.reports { //arch:order-free sums of few, rounded below
 		if float64(now.Sub(r.at)) > loadLate*float64(interval) {
 			delete(s.reports, a)
@@ -65,6 +74,7 @@ func (s *scaling) look(now time.Time, interval time.Duration, n int) bool {
 		}
 		instances += r.instances
 		busy += r.busy
+		waiting += r.waiting
 	}
 	if instances == 0 || n == 0 {
 		s.rounds = nil
@@ -73,6 +83,12 @@ func (s *scaling) look(now time.Time, interval time.Duration, n int) bool {
 	s.rounds = append(s.rounds, math.Round(1000*busy/float64(instances))/1000)
 	s.rounds = s.rounds[max(0, len(s.rounds)-loadCalm-loadMean+1):]
 	next := s.next(n)
+	share := float64(n) / float64(instances) // members that do not report count as the mean
+	calls := math.Round(share * (busy + waiting))
+	if calls >= 0.95*s.calls && busy > loadFull*float64(instances) && waiting >= float64(instances) {
+		next = max(next, min(int(math.Ceil(calls/loadGoal)), loadLeap*n))
+	}
+	s.calls = calls
 	if next == s.want {
 		return false
 	}
@@ -87,7 +103,7 @@ func (s *scaling) next(n int) int {
 		return s.want
 	}
 	if u := means[len(means)-1]; u > loadHigh {
-		return min(share(n, u), 2*n)
+		return max(s.want, min(share(n, u), 2*n))
 	}
 	most := 0.0
 	for _, u := range means {

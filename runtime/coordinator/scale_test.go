@@ -10,10 +10,12 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// A loadedPool is a pool whose calls take demand instances' time in all.
+// A loadedPool is a pool with demand calls under way. Each is at an instance of its own if there are
+// enough; the others wait.
 type loadedPool struct {
 	*poolCluster
 	demand float64
+	queue  float64 // calls that wait although there are idle instances
 }
 
 func newLoadedPool(t *testing.T, nodes, least, most, perNode int) *loadedPool {
@@ -22,7 +24,7 @@ func newLoadedPool(t *testing.T, nodes, least, most, perNode int) *loadedPool {
 	for i := range nodes {
 		names = append(names, fmt.Sprintf("n%02d", i))
 	}
-	return &loadedPool{newPoolCluster(t, names, poolOf("P", least, most, perNode, "")), 0}
+	return &loadedPool{newPoolCluster(t, names, poolOf("P", least, most, perNode, "")), 0, 0}
 }
 
 func (p *loadedPool) size() int { return len(p.at("P", p.nodes)) }
@@ -33,12 +35,15 @@ func (p *loadedPool) pass(d time.Duration) (changes int) {
 	size := p.size()
 	for end := p.now.Add(d); p.now.Before(end); {
 		share := min(1, p.demand/float64(p.size()))
+		waits := max(0, p.demand-float64(p.size())) + p.queue // calls
 		here := map[string]int{}
 		for _, home := range p.homes {
 			here[home]++
 		}
 		for _, name := range p.nodes {
-			p.step(Receive{node(name), PoolLoad{"P", uint32(here[name]), uint32(share * 1000 * float64(here[name]))}})
+			p.step(Receive{node(name), PoolLoad{
+				"P", uint32(here[name]), uint32(share * 1000 * float64(here[name])), uint32(waits * float64(here[name]) / float64(p.size())),
+			}})
 		}
 		p.now = p.now.Add(LoadInterval)
 		p.step(Tick{})
@@ -79,6 +84,48 @@ func TestPoolFollowsBurst(t *testing.T) {
 	}
 }
 
+// TestPoolLeaps: twenty times the load has room within 60 s, because calls wait, and the pool comes back.
+func TestPoolLeaps(t *testing.T) {
+	p := newLoadedPool(t, 20, 2, 60, 0)
+	p.demand = 1.2
+	p.pass(10 * time.Minute)
+	if p.size() != 2 {
+		t.Fatalf("%d instances, want 2", p.size())
+	}
+	p.demand *= 20
+	p.pass(time.Minute)
+	if u := p.demand / float64(p.size()); u > loadHigh || p.size() > 40 {
+		t.Errorf("a minute after the burst %d instances are busy for %.2f", p.size(), u)
+	}
+	if changes := p.pass(time.Hour); changes > 0 {
+		t.Errorf("the size changes %d times in an hour of steady load", changes)
+	}
+	p.demand = 1.2
+	p.pass(4 * time.Hour)
+	if p.size() > 3 {
+		t.Errorf("4 h after the burst there are %d instances still", p.size())
+	}
+}
+
+// TestPoolDrains: a pool leaps only if calls wait, and not while they become fewer.
+func TestPoolDrains(t *testing.T) {
+	p := newLoadedPool(t, 20, 8, 60, 0)
+	p.demand = 8
+	if p.pass(LoadInterval) > 0 {
+		t.Errorf("%d instances after one round in which all are busy and no call waits, want 8", p.size())
+	}
+	p.queue = 1000
+	if p.pass(LoadInterval); p.size() != 8*loadLeap {
+		t.Fatalf("%d instances when a thousand calls wait, want %d", p.size(), 8*loadLeap)
+	}
+	for range loadMean - 1 {
+		p.demand, p.queue = float64(p.size()), 0.8*p.queue
+		if p.pass(LoadInterval) > 0 {
+			t.Errorf("%d instances when the waiting calls have come down to %.0f, want %d", p.size(), p.queue, 8*loadLeap)
+		}
+	}
+}
+
 // TestPoolIgnoresNoise: in an hour of noise the size does not go up and down.
 func TestPoolIgnoresNoise(t *testing.T) {
 	for seed := range uint64(50) {
@@ -88,7 +135,7 @@ func TestPoolIgnoresNoise(t *testing.T) {
 		p.pass(10 * time.Minute)
 		changes, sizes := 0, []int{p.size()}
 		for range 360 {
-			p.demand = 4 * (0.6 + 0.8*r.Float64())
+			p.demand, p.queue = 4*(0.6+0.8*r.Float64()), 3*r.ExpFloat64()
 			changes += p.pass(LoadInterval)
 			if last := sizes[len(sizes)-1]; p.size() != last {
 				sizes = append(sizes, p.size())
@@ -152,7 +199,7 @@ func TestNextCoordinatorKeepsSize(t *testing.T) {
 		next.now = next.now.Add(LoadInterval)
 		next.step(Tick{})
 	}
-	loaded := &loadedPool{next, 0.1}
+	loaded := &loadedPool{next, 0.1, 0}
 	if loaded.size() != size || size < 5 {
 		t.Errorf("%d instances, want %d as before", loaded.size(), size)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/driver/singlehost"
 	"github.com/shardgen/shardgen/internal/util/tasks"
+	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/coordinator"
 )
 
@@ -88,8 +89,22 @@ func (h *Host) Sample() (l coordinator.PoolLoad, ok bool) {
 	l = coordinator.PoolLoad{
 		Type: h.Desc.Name, Instances: uint32((s.instances + s.ticks - 1) / s.ticks), Busy: uint32(1000 * s.busy / s.ticks),
 	}
+	for _, i := range p.state.Load().near {
+		l.Waiting += h.Shards[i].waiting(&p.calls[i].ref)
+	}
 	*s = poolSample{}
 	return l, l.Instances > 0
+}
+
+// waiting returns the number of calls that wait for the shard, or in an entity's mailbox.
+func (s *HostedShard) waiting(r *codegen.Ref) uint32 {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	n := s.Core.Waiting()
+	if e := s.look(r); e != nil {
+		n += e.Mailbox()
+	}
+	return uint32(n)
 }
 
 var errTaskExited = errors.New("runtime.Goexit in a task")
