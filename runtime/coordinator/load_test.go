@@ -319,6 +319,45 @@ func TestSilentMember(t *testing.T) {
 	}
 }
 
+// TestReportInterval: above 1,000 members they report less often. The coordinator then looks less often,
+// and waits longer for a silent one; the budget of an hour stays.
+func TestReportInterval(t *testing.T) {
+	for members, want := range map[int]time.Duration{0: 10 * time.Second, 1000: 10 * time.Second, 1500: 15 * time.Second, 10_000: 100 * time.Second} {
+		if got := ReportInterval(members); got != want {
+			t.Errorf("%d members report every %v, want %v", members, got, want)
+		}
+	}
+	w := newLoaded(t, "load-weighted", 64, 2000, 1, func(int) float64 { return 1 })
+	k := w.c.types["T0"]
+	k.balance.Budget = 0
+	began, rounds, before := w.now, 0, 0.0
+	for w.now.Sub(began) < time.Hour-time.Second {
+		for _, a := range w.nodes[:64] {
+			w.step(Receive{a, MemberLoad{Shards: []ShardLoad{{k.shards[0].id, 50}}}})
+		}
+		w.now = w.now.Add(LoadInterval)
+		if w.step(Tick{}); k.balance.Budget != before {
+			rounds, before = rounds+1, k.balance.Budget
+		}
+	}
+	if b := k.balance.Budget; rounds < 178 || rounds > 180 || b < 6.3 || b > 6.4 {
+		t.Errorf("after an hour there were %d rounds, and %.2f moves are allowed; want 180 and 6.4", rounds, b)
+	}
+	if name, is := w.c.silent([]placement.Load{{Node: w.nodes[0]}}); is {
+		t.Errorf("%s is silent", name)
+	}
+	w.now = w.now.Add(45 * time.Second)
+	w.step(Tick{})
+	if name, is := w.c.silent([]placement.Load{{Node: w.nodes[0]}}); is {
+		t.Errorf("%s is silent within three intervals", name)
+	}
+	w.now = w.now.Add(10 * time.Second)
+	w.step(Tick{})
+	if _, is := w.c.silent([]placement.Load{{Node: w.nodes[0]}}); !is {
+		t.Errorf("a member is not silent after three intervals")
+	}
+}
+
 // TestNextHomesByLoad: the shards of a lost member go to those with the least load.
 func TestNextHomesByLoad(t *testing.T) {
 	w := newLoaded(t, "load-weighted", 64, 4, 1, func(int) float64 { return 1 })
