@@ -29,8 +29,9 @@ type Config struct {
 	// Roles are labels of this node, to which types can be limited (see [HostRole]).
 	// Default none.
 	Roles []string
-	// Zone is where the node runs, such as "eu-1b": 1 to 64 of A-Z a-z 0-9 _ -. The placement
-	// strategies of users get it; see placement.Load. Default none.
+	// Zone is where the node runs, such as "eu-1b": 1 to 64 of A-Z a-z 0-9 _ -. The instances of
+	// pools are in as many zones as can be, and the placement strategies of users get it; see
+	// placement.Load. Default none.
 	Zone string
 	// Capacity is the number of processors that the node may use, to which placement.LoadWeighted
 	// relates its load. Default GOMAXPROCS, or less if the process's control group has a smaller

@@ -250,8 +250,9 @@ func (c *Coordinator) place(k *entityType) placement.Strategy {
 }
 
 // A circle places the instances of a pool round the members, in the order of their addresses, from
-// behind the last one given. It takes the member with the fewest instances of the pool, then with
-// the fewest of all pools, then the first one on the way. So pools overlap as little as possible.
+// behind the last one given. It takes the member with the fewest instances of the pool, then in the zone
+// with the fewest, then with the fewest of all pools, then the first one on the way. So pools overlap as
+// little as possible, and the loss of a zone takes as few instances as possible.
 type circle struct {
 	last    transport.Address         // zero: begin with the first member
 	used    map[transport.Address]int // instances of all pools
@@ -275,43 +276,69 @@ func (c circle) Allocate(_ placement.ShardID, homes []placement.Load) transport.
 	if len(way) == 0 {
 		return transport.Address{}
 	}
+	zones := zonesOf(homes)
 	return slices.MinFunc(way, func(a, b placement.Load) int {
-		return cmp.Or(cmp.Compare(a.Shards, b.Shards), cmp.Compare(c.used[a.Node], c.used[b.Node]))
+		return cmp.Or(cmp.Compare(a.Shards, b.Shards), cmp.Compare(zones[a.Zone], zones[b.Zone]), cmp.Compare(c.used[a.Node], c.used[b.Node]))
 	}).Node
 }
 
-// Rebalance implements [placement.Strategy]. It moves instances only if too few members have one for
-// the failures that the pool must survive, or one has more than it may: it got one more while another
+// zonesOf returns how many instances of the pool each zone has.
+func zonesOf(homes []placement.Load) map[string]int {
+	zones := map[string]int{}
+	for i := range homes {
+		zones[homes[i].Zone] += homes[i].Shards
+	}
+	return zones
+}
+
+// Rebalance implements [placement.Strategy]. It moves instances only if too few members or zones have one
+// for the failures that the pool must survive, or a member has more than it may: it got one more while another
 // instance of it was to end, and stayed after all.
 func (c circle) Rebalance(_ string, homes []placement.Load, limit int) (moves []placement.Transfer) {
 	homes = slices.Clone(homes)
-	has := 0
-	for _, h := range homes {
-		has += min(h.Shards, 1)
-	}
-	above := func(n int) int {
-		return slices.IndexFunc(homes, func(l placement.Load) bool { return l.Shards > n && len(l.Movable) > 0 })
-	}
 	for len(moves) < limit {
-		from := -1
-		if c.perNode > 0 {
-			from = above(c.perNode)
-		}
-		spread := from < 0 && has < min(c.apart, len(homes))
-		if spread {
-			from = above(1)
-		}
-		to := c.Allocate(placement.ShardID{}, homes)
-		i := slices.IndexFunc(homes, func(l placement.Load) bool { return l.Node == to })
-		if from < 0 || i < 0 || spread && homes[i].Shards > 0 {
+		from, to := c.excess(homes)
+		if from < 0 {
 			break
 		}
 		n := len(homes[from].Movable) - 1
-		moves = append(moves, placement.Transfer{Shard: homes[from].Movable[n], To: to})
+		moves = append(moves, placement.Transfer{Shard: homes[from].Movable[n], To: homes[to].Node})
 		homes[from].Movable, homes[from].Shards = homes[from].Movable[:n], homes[from].Shards-1
-		if homes[i].Shards++; homes[i].Shards == 1 {
-			has++
-		}
+		homes[to].Shards++
 	}
 	return moves
+}
+
+// excess returns the member that an instance should leave, and where it should go; -1 if none should.
+func (c circle) excess(homes []placement.Load) (from, to int) {
+	members, zones, used := 0, zonesOf(homes), 0
+	for i := range homes {
+		members += min(homes[i].Shards, 1)
+	}
+	for _, n := range zones { //arch:order-free a count
+		used += min(n, 1)
+	}
+	next := c.Allocate(placement.ShardID{}, homes)
+	to = slices.IndexFunc(homes, func(l placement.Load) bool { return l.Node == next })
+	if to < 0 {
+		return -1, -1
+	}
+	most := func(above int, n func(l placement.Load) int) int {
+		return slices.IndexFunc(homes, func(l placement.Load) bool { return len(l.Movable) > 0 && n(l) > above })
+	}
+	here := func(l placement.Load) int { return l.Shards }
+	if c.perNode > 0 {
+		if from = most(c.perNode, here); from >= 0 {
+			return from, to
+		}
+	}
+	if homes[to].Shards == 0 && members < min(c.apart, len(homes)) {
+		if from = most(1, here); from >= 0 {
+			return from, to
+		}
+	}
+	if zones[homes[to].Zone] == 0 && used < min(c.apart, len(zones)) {
+		return most(1, func(l placement.Load) int { return zones[l.Zone] }), to
+	}
+	return -1, -1
 }

@@ -109,8 +109,17 @@ func (p *poolCluster) join(names ...string) {
 	p.view()
 	for _, name := range names {
 		p.seq++
-		p.step(Receive{node(name), Register{Term: termOf(1), Node: node(name), Seq: p.seq, Types: p.types}})
+		p.step(Receive{node(name), Register{Term: termOf(1), Node: node(name), Seq: p.seq, Types: p.types, Zone: zoneOf(name)}})
 	}
+}
+
+// zoneOf returns the zone of a node: what is before a dash in its name.
+func zoneOf(name string) string {
+	zone, _, ok := strings.Cut(name, "-")
+	if !ok {
+		return ""
+	}
+	return zone
 }
 
 // kill loses a node.
@@ -385,6 +394,42 @@ func TestRetiredAgain(t *testing.T) {
 	}
 	if got := fmt.Sprint(next.at("P", p.nodes)); got != "[1]" || len(next.begun) != 1 {
 		t.Errorf("the instances are at %s after %d orders, want [1] after 1", got, len(next.begun))
+	}
+}
+
+// TestPoolZones: instances are in as many zones as can be, one more at most in one than in another. A zone
+// that comes later gets one only if the pool must survive failures.
+func TestPoolZones(t *testing.T) {
+	one, err := FormatSurvive(func(nodes int) int { return min(1, nodes-1) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := func(p *poolCluster, want string) {
+		t.Helper()
+		var zones []string
+		for _, home := range p.homes {
+			zones = append(zones, zoneOf(home))
+		}
+		slices.Sort(zones)
+		if got := strings.Join(zones, " "); got != want {
+			t.Errorf("the instances are in zones %s, want %s", got, want)
+		}
+	}
+	nodes := strings.Fields("a-1 a-2 a-3 a-4 b-1 b-2 c-1")
+	p := newPoolCluster(t, nodes, poolOf("P", 4, 4, 1, ""))
+	in(p, "a a b c")
+	p.kill("b-1")
+	in(p, "a a b c")
+	p.kill("c-1")
+	in(p, "a a a b")
+	for _, survive := range []string{"", one} {
+		p = newPoolCluster(t, []string{"a-1", "a-2"}, poolOf("P", 2, 4, 1, survive))
+		p.join("b-1", "b-2")
+		want := map[string]string{"": "a a", one: "a b"}[survive]
+		in(p, want)
+		if moves := strings.Count(want, "b"); len(p.begun) != moves {
+			t.Errorf("%d moves, want %d", len(p.begun), moves)
+		}
 	}
 }
 

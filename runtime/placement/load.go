@@ -19,7 +19,8 @@ import (
 //
 // Loads are means with a half-life of three reports, 30 s. A shard does not move again for 5 min. In an
 // hour at most a tenth of a type's shards move, or one if that is more; above 1.5 of the mean more may.
-// A member with more than 0.9 of its GOMEMLIMIT gets none. While the busiest member uses less than a
+// A member with more than 0.9 of its GOMEMLIMIT gets none, nor one that would use more than its capacity
+// then. While the busiest member uses less than a
 // twentieth of its capacity, or a member's reports have stopped, nothing moves.
 //
 // Shards without a home go to the member with the least load. Until a type's shards have been measured,
@@ -232,7 +233,7 @@ func (p *plan) target(best *choice, from, i int, cost float64) {
 			continue
 		}
 		comes := p.load[to] + cost/p.homes[to].capacity()/p.mean
-		if comes >= p.load[from] {
+		if comes >= p.load[from] || comes*p.mean > 1 { // above its capacity
 			continue
 		}
 		gain := penalty(p.load[from]) + penalty(p.load[to]) - penalty(leaves) - penalty(comes)

@@ -55,6 +55,7 @@ func TestLoadWeightedPlan(t *testing.T) {
 		{"the best shard goes to the best member", []string{"a 0.9 of 1: 8=0.1 9=0.3 10=0.5", "b 0.3 of 1: 11=0.1", "c 0.2 of 1: 12=0.1"}, Balance{Budget: 5}, 1, "9→c", Balance{true, 4}, "as many shards move as may at once"},
 		{"a full member gets none", []string{"a 0.9 of 1: 8=0.1 9=0.3 10=0.5", "b 0.3 of 1: 11=0.1", "c 0.2 of 1 full: 12=0.1"}, Balance{Budget: 5}, 1, "9→b", Balance{true, 4}, ""},
 		{"a large member has room", []string{"a 0.9 of 1: 8=0.3 9=0.6", "b 0.5 of 4: 10=0.1", "c 0.3 of 1: 11=0.1"}, Balance{Budget: 5}, 1, "9→b", Balance{true, 4}, ""},
+		{"no member gets more than its capacity", []string{"a 2 of 1: 8=0.3 9=0.4", "b 0.8 of 1: 10=0.1", "c 0.9 of 1: 11=0.1"}, Balance{Budget: 5}, 9, "", Balance{false, 5}, "none of its 2 shards that may move would make it better by enough"},
 		{"no budget", []string{"a 0.7 of 1: 8=0.2 9=0.5", "b 0.3 of 1: 10=0.3"}, Balance{Budget: 0.9}, 9, "", Balance{true, 0.9}, "the budget of moves for this hour is used up"},
 		{"no budget, and urgent", []string{"a 0.8 of 1: 8=0.3 9=0.5", "b 0.2 of 1: 10=0.2"}, Balance{Budget: -3}, 9, "8→b", Balance{false, -4}, ""},
 		{"no budget, and urgent only for one that cannot move", []string{"a 2 of 1: 8=2", "b 0.9 of 1: 9=0.3 10=0.6", "c 0.1 of 1:", "d 0.1 of 1:"}, Balance{Budget: -3}, 9, "", Balance{false, -3}, "a is at 2.58 of mean, but none of its 1 shards"},

@@ -74,7 +74,9 @@ func TestReportsOfManyMembers(t *testing.T) {
 			l.Shards = append(l.Shards, coordinator.ShardLoad{ShardID: id})
 			used = append(used, rng.ExpFloat64()/100)
 		}
-		slices.SortFunc(l.Shards, func(a, b coordinator.ShardLoad) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Shard, b.Shard)) })
+		slices.SortFunc(l.Shards, func(a, b coordinator.ShardLoad) int {
+			return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Shard, b.Shard))
+		})
 		var r loads
 		for round := range rounds {
 			for i := range l.Shards {

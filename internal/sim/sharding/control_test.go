@@ -35,6 +35,7 @@ func newMember(p *process) *member {
 	c.machine = &machine{process: p}
 	c.Member = control.New(control.Config{
 		Cluster: clusterName, Self: p.self, Lanes: 1, SeedTimeout: time.Second, JoinTimeout: time.Minute, QuarantineAfter: time.Minute,
+		Zone: zoneOf(p),
 	}, &memberEnv{world: worldEnv{p}, process: p})
 	c.steps = steps{process: p, plane: c.Member}
 	return c

@@ -22,6 +22,10 @@
 // learns late that it was removed. A process cut off while joining founds another cluster, which
 // gives way later.
 //
+// In two plans there is a pool, and loads drift: operators ask for sizes of the pool, its load changes,
+// and shards move by load. The interval of reports, a shard's rest and the hour of the budget are 500
+// times shorter there (loadInterval).
+//
 // # Invariants
 //
 // After every event, the numbered invariants of the cores hold, and those of the oracle

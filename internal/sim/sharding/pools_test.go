@@ -240,24 +240,32 @@ func (o *oracle) placed(p *process, e coordinator.Event) {
 	}
 }
 
-// apart checks the pool at rest: it has as many instances as failures need, with homes that differ as
-// long as each member may have only one.
+// zoneOf is the zone of a process: there is one at each server of the broker.
+func zoneOf(p *process) string { return string(rune('a' + p.server)) }
+
+// apart checks the pool at rest: it has as many instances as failures need, each at a member of its own,
+// in two zones if there are two.
 func (w *world) apart(at *process) {
 	if w.plan.pool == 0 {
 		return
 	}
-	hosts := 0
+	hosts, zones := 0, map[string]bool{}
 	for _, p := range w.procs {
 		if p.healthy() {
 			hosts++
+			zones[zoneOf(p)] = true
 		}
 	}
 	all, count := at.instances()
 	least := min(hosts, max(poolLeast, mayFail(hosts)+1))
-	used := map[transport.Address]int{}
+	used, in := map[transport.Address]int{}, map[string]bool{}
 	for _, id := range all {
 		e, _ := at.table.Lookup(id)
 		used[e.Home]++
+		in[zoneOf(w.process(e.Home))] = true
+	}
+	if len(in) < min(len(zones), mayFail(hosts)+1) {
+		w.fail("the instances are in the zones %v, and the %d members in %v", in, hosts, zones)
 	}
 	if len(all) < least || int(count) != len(all) || len(used) != len(all) {
 		w.fail("the pool has the instances %v of %d at %d members of %d, want %d at least, each at one of its own", all, count, len(used), hosts, least)

@@ -165,6 +165,9 @@ func TestSeedsThatFailed(t *testing.T) {
 		{"leave together", 141, "a host left with its shards because the only other one was still joining"},
 		{"leave together", 900354, "a member left while its first tells were on their way to a home that had left before"},
 		{"everything", 24, "a client that met another life of the cluster went on to a home of the life before, and kept its calls"},
+		{"pool and loads among everything", 4, "members near the mean moved shards beyond the budget, because the busiest one, with a single hot shard, may overdraw it"},
+		{"pool and loads", 37, "an instance that was to end was needed again, and stayed at a member that had got another one, beyond PerNode"},
+		{"pool and loads among everything", 30, "calls waited at a member to which a lost coordinator had given an instance, for the next one's table had no word of it"},
 	} {
 		i := slices.IndexFunc(plans, func(p plan) bool { return p.name == found.plan })
 		if err := simulate(found.seed, plans[i], nil).err; err != nil {
