@@ -32,7 +32,8 @@
 //	6    N1 gone; N2 preparing or prepared, or N1     N2 is the home, above m, as prepared
 //	     registered the move before it was lost
 //	7    all its claimants are gone                   allocate anew, above all
-//	8    nobody claims it                             allocate when it is asked for
+//	8    nobody claims it                             allocate when it is asked for; list one of a pool
+//	                                                  without a home, above what a former term gave
 //
 // With Config.Anew a home of row 1 or 4 keeps the shard under a new epoch, because another cluster
 // with the same store may have claimed it.
@@ -73,8 +74,9 @@
 // A type with a [Pool] has one instance a shard. The coordinator keeps their number n: what failures
 // need, or operators ask for with their pins, within the pool's bounds and the room of its members.
 // Shards from n on have no home. Instances are placed round the members, from behind the last one
-// given, at the member with the fewest. A join moves none, except to spread them as far as failures
-// need; a loss gives only the lost ones new homes.
+// given, at the member with the fewest, in the zone with the fewest. A join moves none, except to spread
+// them over members and zones as far as failures need; a loss gives only the lost ones new homes. One also
+// moves if its member has more than it may, because another one was to end there and is needed again.
 //
 // An instance above n ends by a move to no home: N1 gets MoveBegin without a node, ends its turns and
 // the instance, and answers MoveDone. Then the table shows no home at m. If N1 gives up, it resumes

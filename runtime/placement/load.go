@@ -18,7 +18,7 @@ import (
 // whole load stays.
 //
 // Loads are means with a half-life of three reports, 30 s. A shard does not move again for 5 min. In an
-// hour at most a tenth of a type's shards move, or one if that is more; above 1.5 of the mean more may.
+// hour at most a tenth of a type's shards move, or one if that is more; from members above 1.5 of the mean more may.
 // A member with more than 0.9 of its GOMEMLIMIT gets none, nor one that would use more than its capacity
 // then. While the busiest member uses less than a
 // twentieth of its capacity, or a member's reports have stopped, nothing moves.
