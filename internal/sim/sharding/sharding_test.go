@@ -339,7 +339,7 @@ func (w *world) restingShard(p *process, id placement.ShardID, home transport.Ad
 		w.fail("%v is %v at its home %s", id, core.State(), p.name)
 	case !here && core.State() != region.Closed && core.State() != region.Forwarding:
 		w.fail("%v is %v at %s, and its home is %s", id, core.State(), p.name, home.Name)
-	case core.State() == region.Forwarding && !core.Settled():
+	case core.State() == region.Forwarding && !core.Settled() && !(id.Kind == poolName && home.IsZero()): // it settles once it has a home
 		w.fail("%v moved away from %s and has not settled", id, p.name)
 	case core.Waiting() > 0 || core.Barriers() > 0 || core.WatchRunning() > 0:
 		w.fail("%v at %s: %d wait, %d barriers, %d turns", id, p.name, core.Waiting(), core.Barriers(), core.WatchRunning())
