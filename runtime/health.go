@@ -191,6 +191,13 @@ func (n *Node) look(s *verdict.Snapshot, leaveAt time.Time) {
 	p.Overloaded, p.OverQuota = drv.Refusals.Overloaded(), drv.Counts[node.ClientOverQuota].Load()
 }
 
+// expiries returns the certificates and credentials of the connection that have an end.
+func (n *Node) expiries() []transport.Expiry {
+	n.watch.mu.Lock()
+	defer n.watch.mu.Unlock()
+	return n.watch.expiries
+}
+
 func endText(text string, err error) string {
 	if err != nil {
 		return text + ": " + err.Error()

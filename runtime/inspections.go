@@ -16,12 +16,14 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
+	"github.com/shardgen/shardgen/internal/driver/feeds"
 	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/ops/operator"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/internal/wire/identity"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/coordinator"
+	"github.com/shardgen/shardgen/stream"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -46,6 +48,12 @@ func (i inspections) answer(ctx context.Context, r *operator.Request) (a operato
 		a.Turns = &report
 	case operator.Facts:
 		a.Facts = i.facts()
+	case operator.Trends:
+		var last time.Time
+		a.Minutes, last = i.node.driver.Trend.After(time.Unix(int64(min(r.After, math.MaxInt32)), 0), i.node.driver.MaxResult()/2)
+		a.Last = uint64(max(0, last.Unix()))
+	case operator.Feeds:
+		a.Feeds, err = i.feeds(ctx)
 	case operator.Place:
 		a.Where, err = i.pinShard(ctx, r.Entity, r.Home)
 	case operator.Rebalance, operator.PauseRebalancing, operator.ResumeRebalancing:
@@ -86,7 +94,7 @@ func (i inspections) stacks() string {
 // types returns this node's shards of a type, or of all types if kind is "".
 func (i inspections) types(kind string) []operator.Type {
 	table := i.node.driver.ShardTable.Load()
-	names := table.Types()
+	names, used, wanted := table.Types(), i.node.driver.Load.Last(), i.node.control.member.Pools()
 	for name := range *i.node.driver.Kinds.Load() {
 		names = append(names, name)
 	}
@@ -97,18 +105,22 @@ func (i inspections) types(kind string) []operator.Type {
 			continue
 		}
 		t := operator.Type{Kind: name, Waiting: uint32(i.node.driver.HeldFor(name))}
+		t.Wanted = uint32(wanted[name])
 		if k := (*i.node.driver.Kinds.Load())[name]; k != nil && k.Host != nil {
-			t.Stuck = k.Host.StuckShards(time.Now())
+			t.Stuck, t.Durable = k.Host.StuckShards(time.Now()), k.Host.Desc.Durable
 		}
 		if k := table.Type(name); k != nil {
 			t.Shards = k.Shards()
 			t.Homeless = homeless(k, isPool(i.node, name))
+			if p := (*i.node.driver.Kinds.Load())[name]; p != nil && p.Pool != nil {
+				t.Instances = uint32(p.Pool.Count())
+			}
 		}
 		if t.Waiting > 0 || len(t.Homeless) > 0 {
 			t.Why = whyWaits(i.node.driver, i.node.control.member.Reasons(), name, t.Waiting > 0, time.Now())
 		}
 		for _, h := range i.node.inspectShards(name) {
-			t.Held = append(t.Held, operator.Shard{Shard: h.Shard, State: h.State.String(), Entities: h.Entities, Active: h.Active, Waiting: h.Waiting})
+			t.Held = append(t.Held, operator.Shard{Shard: h.Shard, State: h.State.String(), Entities: h.Entities, Active: h.Active, Waiting: h.Waiting, Used: used.Of(name, h.Shard)})
 		}
 		types = append(types, t)
 	}
@@ -370,9 +382,9 @@ func (i inspections) facts() *operator.Fact {
 			}
 		}
 	}
-	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)
-	f.Heap, f.Memory = sample[0].Value.Uint64(), sample[1].Value.Uint64()-sample[2].Value.Uint64()
+	f.Heap, f.Memory, f.Expiries = sample[0].Value.Uint64(), node.MemoryUsed(), n.expiries()
 	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
 		f.MemoryLimit = uint64(limit)
 	}
@@ -395,6 +407,43 @@ func (i inspections) facts() *operator.Fact {
 	}
 	slices.SortFunc(f.Contracts, func(a, b operator.Contract) int { return strings.Compare(a.Kind, b.Kind) })
 	return f
+}
+
+// feeds returns the partitions of all feeds, from the store, with the ends of the streams that this node
+// may read.
+func (i inspections) feeds(ctx context.Context) (all []operator.Feed, err error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	if i.node.cfg.Store == nil {
+		return nil, errors.New("this node has no store, which keeps the positions of feeds (ask a node that has one)")
+	}
+	found, err := feeds.Partitions(ctx, i.node.cfg.Store, "")
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range found {
+		why := p.Why
+		for _, f := range p.Failing {
+			why = strings.TrimPrefix(fmt.Sprintf("%s; message %d fails at %s/%s: %s", why, f.Position, f.Kind, clip(f.Entity), f.Why), "; ")
+		}
+		all = append(all, operator.Feed{
+			Feed: p.Feed, Partition: uint32(p.Partition), Stream: p.Stream, Position: p.Position, End: i.end(ctx, p.Feed, p.Partition),
+			Waiting: uint32(p.Waiting), Dead: p.Dead, Missed: p.Missed, Node: p.Node, Written: p.At, Why: why,
+		})
+	}
+	return all, nil
+}
+
+// end returns the position of a stream's last message, or 0 if this node cannot find out.
+func (i inspections) end(ctx context.Context, feed string, partition int) uint64 {
+	for _, f := range i.node.feeds {
+		if s, ok := f.Source.(stream.Ended); ok && f.Name == feed && partition < f.Source.Partitions() {
+			if end, err := s.End(ctx, partition); err == nil {
+				return end
+			}
+		}
+	}
+	return 0
 }
 
 const module = "github.com/shardgen/shardgen"

@@ -562,7 +562,9 @@ func (n *Node) tickClock() {
 		}
 		if measured += node.ClockTick; measured >= coordinator.ReportInterval(members) {
 			measured = 0
-			load := reportOf(n.driver.Load.Measure(n.driver.Lease.Now(), hosts))
+			measured := n.driver.Load.Measure(n.driver.Lease.Now(), hosts)
+			n.driver.AddTrend(measured)
+			load := reportOf(measured)
 			n.control.loop.Post(func() { n.control.member.ReportLoad(load) })
 		}
 		if n.driver.Clock.Add(1)%node.TicksASecond != 0 {

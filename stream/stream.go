@@ -34,6 +34,13 @@ type Source interface {
 	Open(ctx context.Context, partition int, after uint64) (Messages, error)
 }
 
+// Ended is a [Source] that knows the ends of its partitions.
+type Ended interface {
+	// End returns the position of the last message of a partition, or 0 if there is none. Messages of
+	// other partitions may have positions up to it, too. It makes one attempt.
+	End(ctx context.Context, partition int) (uint64, error)
+}
+
 // Messages reads the messages of one partition in order. It is not safe for concurrent use.
 type Messages interface {
 	// Next waits for messages and returns at least one and at most most. It fails if ctx ends, and

@@ -54,6 +54,8 @@ const (
 	AdminCommand_ADMIN_COMMAND_MOVE_SHARD         AdminCommand = 27 // to a member that hosts the type: the number of a shard, and its next home
 	AdminCommand_ADMIN_COMMAND_PAUSE_REMINDERS    AdminCommand = 28 // to a member that hosts the type: its reminders do not run
 	AdminCommand_ADMIN_COMMAND_RESUME_REMINDERS   AdminCommand = 29 // to a member that hosts the type: its reminders run again
+	AdminCommand_ADMIN_COMMAND_TRENDS             AdminCommand = 30 // to a member: its last hour in minutes
+	AdminCommand_ADMIN_COMMAND_FEEDS              AdminCommand = 31 // to a member with a store: the partitions of streams that members read
 )
 
 // Enum value maps for AdminCommand.
@@ -89,6 +91,8 @@ var (
 		27: "ADMIN_COMMAND_MOVE_SHARD",
 		28: "ADMIN_COMMAND_PAUSE_REMINDERS",
 		29: "ADMIN_COMMAND_RESUME_REMINDERS",
+		30: "ADMIN_COMMAND_TRENDS",
+		31: "ADMIN_COMMAND_FEEDS",
 	}
 	AdminCommand_value = map[string]int32{
 		"ADMIN_COMMAND_UNSPECIFIED":        0,
@@ -121,6 +125,8 @@ var (
 		"ADMIN_COMMAND_MOVE_SHARD":         27,
 		"ADMIN_COMMAND_PAUSE_REMINDERS":    28,
 		"ADMIN_COMMAND_RESUME_REMINDERS":   29,
+		"ADMIN_COMMAND_TRENDS":             30,
+		"ADMIN_COMMAND_FEEDS":              31,
 	}
 )
 
@@ -220,7 +226,7 @@ type AdminRequest struct {
 	Seeds         []string               `protobuf:"bytes,3,rep,name=seeds,proto3" json:"seeds,omitempty"`       // of join
 	Force         bool                   `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`      // of down: also a member that is up and reachable
 	Entity        *AdminEntity           `protobuf:"bytes,5,opt,name=entity,proto3" json:"entity,omitempty"`     // of state, set state, where and place: which one, and the new state; of shards: the type
-	After         uint64                 `protobuf:"varint,6,opt,name=after,proto3" json:"after,omitempty"`      // of events: number of the last line that is known
+	After         uint64                 `protobuf:"varint,6,opt,name=after,proto3" json:"after,omitempty"`      // of events: number of the last line that is known; of trends: seconds after 1970, only minutes that begin later
 	Home          string                 `protobuf:"bytes,7,opt,name=home,proto3" json:"home,omitempty"`         // of place: the name of a node; none: the pin is withdrawn
 	List          *AdminList             `protobuf:"bytes,8,opt,name=list,proto3" json:"list,omitempty"`         // of list, and of reminders of a type; the type is that of entity
 	Reminder      string                 `protobuf:"bytes,9,opt,name=reminder,proto3" json:"reminder,omitempty"` // of cancel reminder and retry reminder: its name
@@ -338,7 +344,7 @@ type AdminAnswer struct {
 	Place         *AdminPlace            `protobuf:"bytes,5,opt,name=place,proto3" json:"place,omitempty"`                                                                                  // of where
 	Counters      map[string]uint64      `protobuf:"bytes,6,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // of counters
 	Lines         []*AdminLine           `protobuf:"bytes,7,rep,name=lines,proto3" json:"lines,omitempty"`                                                                                  // of events: the oldest first
-	Last          uint64                 `protobuf:"varint,8,opt,name=last,proto3" json:"last,omitempty"`                                                                                   // of events: number of the last line that there is
+	Last          uint64                 `protobuf:"varint,8,opt,name=last,proto3" json:"last,omitempty"`                                                                                   // of events: number of the last line that there is; of trends: seconds after 1970 at which the last minute began
 	Moves         []*AdminMove           `protobuf:"bytes,9,rep,name=moves,proto3" json:"moves,omitempty"`                                                                                  // of moves, in the order of their begin
 	Turns         *AdminTurns            `protobuf:"bytes,10,opt,name=turns,proto3" json:"turns,omitempty"`                                                                                 // of turns
 	Facts         *AdminFacts            `protobuf:"bytes,11,opt,name=facts,proto3" json:"facts,omitempty"`                                                                                 // of facts
@@ -346,6 +352,8 @@ type AdminAnswer struct {
 	Ids           [][]byte               `protobuf:"bytes,13,rep,name=ids,proto3" json:"ids,omitempty"`                                                                                     // of list, or of reminders of a type with due times in front; ascending
 	More          bool                   `protobuf:"varint,14,opt,name=more,proto3" json:"more,omitempty"`                                                                                  // there are ids above the last one
 	Reminders     []byte                 `protobuf:"bytes,15,opt,name=reminders,proto3" json:"reminders,omitempty"`                                                                         // of reminders, cancel and retry reminder: a DurableReminders, afterwards
+	Minutes       []*AdminMinute         `protobuf:"bytes,16,rep,name=minutes,proto3" json:"minutes,omitempty"`                                                                             // of trends: the oldest first
+	Feeds         []*AdminFeed           `protobuf:"bytes,17,rep,name=feeds,proto3" json:"feeds,omitempty"`                                                                                 // of feeds, by name and partition
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -485,7 +493,305 @@ func (x *AdminAnswer) GetReminders() []byte {
 	return nil
 }
 
+func (x *AdminAnswer) GetMinutes() []*AdminMinute {
+	if x != nil {
+		return x.Minutes
+	}
+	return nil
+}
+
+func (x *AdminAnswer) GetFeeds() []*AdminFeed {
+	if x != nil {
+		return x.Feeds
+	}
+	return nil
+}
+
 // AdminList is which ids of a type to list.
+type AdminMinute struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	At            uint64                 `protobuf:"varint,1,opt,name=at,proto3" json:"at,omitempty"`         // seconds after 1970 at which it began, by the member's clock
+	Nanos         uint64                 `protobuf:"varint,2,opt,name=nanos,proto3" json:"nanos,omitempty"`   // of it that were measured
+	Used          float64                `protobuf:"fixed64,3,opt,name=used,proto3" json:"used,omitempty"`    // processors
+	Memory        uint64                 `protobuf:"varint,4,opt,name=memory,proto3" json:"memory,omitempty"` // bytes that the runtime has of the system
+	Types         []*AdminTypeMinute     `protobuf:"bytes,5,rep,name=types,proto3" json:"types,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminMinute) Reset() {
+	*x = AdminMinute{}
+	mi := &file_shardgen_wire_admin_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminMinute) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminMinute) ProtoMessage() {}
+
+func (x *AdminMinute) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_admin_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminMinute.ProtoReflect.Descriptor instead.
+func (*AdminMinute) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *AdminMinute) GetAt() uint64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *AdminMinute) GetNanos() uint64 {
+	if x != nil {
+		return x.Nanos
+	}
+	return 0
+}
+
+func (x *AdminMinute) GetUsed() float64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *AdminMinute) GetMemory() uint64 {
+	if x != nil {
+		return x.Memory
+	}
+	return 0
+}
+
+func (x *AdminMinute) GetTypes() []*AdminTypeMinute {
+	if x != nil {
+		return x.Types
+	}
+	return nil
+}
+
+type AdminTypeMinute struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Failed        uint64                 `protobuf:"varint,2,opt,name=failed,proto3" json:"failed,omitempty"`          // turns
+	Buckets       []uint32               `protobuf:"varint,3,rep,packed,name=buckets,proto3" json:"buckets,omitempty"` // of its turns, as AdminMethod has them
+	Turns         []uint64               `protobuf:"varint,4,rep,packed,name=turns,proto3" json:"turns,omitempty"`
+	CommitBuckets []uint32               `protobuf:"varint,5,rep,packed,name=commit_buckets,json=commitBuckets,proto3" json:"commit_buckets,omitempty"` // of the waits of answers for the store
+	Commits       []uint64               `protobuf:"varint,6,rep,packed,name=commits,proto3" json:"commits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminTypeMinute) Reset() {
+	*x = AdminTypeMinute{}
+	mi := &file_shardgen_wire_admin_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminTypeMinute) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminTypeMinute) ProtoMessage() {}
+
+func (x *AdminTypeMinute) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_admin_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminTypeMinute.ProtoReflect.Descriptor instead.
+func (*AdminTypeMinute) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *AdminTypeMinute) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *AdminTypeMinute) GetFailed() uint64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *AdminTypeMinute) GetBuckets() []uint32 {
+	if x != nil {
+		return x.Buckets
+	}
+	return nil
+}
+
+func (x *AdminTypeMinute) GetTurns() []uint64 {
+	if x != nil {
+		return x.Turns
+	}
+	return nil
+}
+
+func (x *AdminTypeMinute) GetCommitBuckets() []uint32 {
+	if x != nil {
+		return x.CommitBuckets
+	}
+	return nil
+}
+
+func (x *AdminTypeMinute) GetCommits() []uint64 {
+	if x != nil {
+		return x.Commits
+	}
+	return nil
+}
+
+type AdminFeed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Feed          string                 `protobuf:"bytes,1,opt,name=feed,proto3" json:"feed,omitempty"`
+	Partition     uint32                 `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	Stream        string                 `protobuf:"bytes,3,opt,name=stream,proto3" json:"stream,omitempty"`      // its identity
+	Position      uint64                 `protobuf:"varint,4,opt,name=position,proto3" json:"position,omitempty"` // of the first message that is not finished
+	End           uint64                 `protobuf:"varint,5,opt,name=end,proto3" json:"end,omitempty"`           // position of the stream's last message; 0: the member does not know it
+	Waiting       uint32                 `protobuf:"varint,6,opt,name=waiting,proto3" json:"waiting,omitempty"`   // tells that were read and are not finished
+	Dead          uint64                 `protobuf:"varint,7,opt,name=dead,proto3" json:"dead,omitempty"`         // dead letters
+	Missed        uint64                 `protobuf:"varint,8,opt,name=missed,proto3" json:"missed,omitempty"`     // messages that were deleted unread
+	Node          string                 `protobuf:"bytes,9,opt,name=node,proto3" json:"node,omitempty"`          // which reads it
+	Written       uint64                 `protobuf:"fixed64,10,opt,name=written,proto3" json:"written,omitempty"` // nanoseconds after 1970, when its record was written
+	Why           string                 `protobuf:"bytes,11,opt,name=why,proto3" json:"why,omitempty"`           // what holds it up; empty means nothing
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminFeed) Reset() {
+	*x = AdminFeed{}
+	mi := &file_shardgen_wire_admin_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminFeed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminFeed) ProtoMessage() {}
+
+func (x *AdminFeed) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_admin_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminFeed.ProtoReflect.Descriptor instead.
+func (*AdminFeed) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *AdminFeed) GetFeed() string {
+	if x != nil {
+		return x.Feed
+	}
+	return ""
+}
+
+func (x *AdminFeed) GetPartition() uint32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *AdminFeed) GetStream() string {
+	if x != nil {
+		return x.Stream
+	}
+	return ""
+}
+
+func (x *AdminFeed) GetPosition() uint64 {
+	if x != nil {
+		return x.Position
+	}
+	return 0
+}
+
+func (x *AdminFeed) GetEnd() uint64 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
+func (x *AdminFeed) GetWaiting() uint32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *AdminFeed) GetDead() uint64 {
+	if x != nil {
+		return x.Dead
+	}
+	return 0
+}
+
+func (x *AdminFeed) GetMissed() uint64 {
+	if x != nil {
+		return x.Missed
+	}
+	return 0
+}
+
+func (x *AdminFeed) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *AdminFeed) GetWritten() uint64 {
+	if x != nil {
+		return x.Written
+	}
+	return 0
+}
+
+func (x *AdminFeed) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 type AdminList struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Prefix        []byte                 `protobuf:"bytes,1,opt,name=prefix,proto3" json:"prefix,omitempty"`
@@ -499,7 +805,7 @@ type AdminList struct {
 
 func (x *AdminList) Reset() {
 	*x = AdminList{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[3]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -511,7 +817,7 @@ func (x *AdminList) String() string {
 func (*AdminList) ProtoMessage() {}
 
 func (x *AdminList) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[3]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -524,7 +830,7 @@ func (x *AdminList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminList.ProtoReflect.Descriptor instead.
 func (*AdminList) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{3}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AdminList) GetPrefix() []byte {
@@ -572,7 +878,7 @@ type AdminNode struct {
 
 func (x *AdminNode) Reset() {
 	*x = AdminNode{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[4]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -584,7 +890,7 @@ func (x *AdminNode) String() string {
 func (*AdminNode) ProtoMessage() {}
 
 func (x *AdminNode) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[4]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -597,7 +903,7 @@ func (x *AdminNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminNode.ProtoReflect.Descriptor instead.
 func (*AdminNode) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{4}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AdminNode) GetName() string {
@@ -636,7 +942,7 @@ type AdminView struct {
 
 func (x *AdminView) Reset() {
 	*x = AdminView{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[5]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -648,7 +954,7 @@ func (x *AdminView) String() string {
 func (*AdminView) ProtoMessage() {}
 
 func (x *AdminView) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[5]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -661,7 +967,7 @@ func (x *AdminView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminView.ProtoReflect.Descriptor instead.
 func (*AdminView) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{5}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AdminView) GetSelf() *AdminNode {
@@ -766,7 +1072,7 @@ type AdminPause struct {
 
 func (x *AdminPause) Reset() {
 	*x = AdminPause{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[6]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -778,7 +1084,7 @@ func (x *AdminPause) String() string {
 func (*AdminPause) ProtoMessage() {}
 
 func (x *AdminPause) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[6]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -791,7 +1097,7 @@ func (x *AdminPause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminPause.ProtoReflect.Descriptor instead.
 func (*AdminPause) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{6}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AdminPause) GetBy() string {
@@ -821,7 +1127,7 @@ type AdminSingleton struct {
 
 func (x *AdminSingleton) Reset() {
 	*x = AdminSingleton{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[7]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -833,7 +1139,7 @@ func (x *AdminSingleton) String() string {
 func (*AdminSingleton) ProtoMessage() {}
 
 func (x *AdminSingleton) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[7]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -846,7 +1152,7 @@ func (x *AdminSingleton) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminSingleton.ProtoReflect.Descriptor instead.
 func (*AdminSingleton) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{7}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AdminSingleton) GetKind() string {
@@ -898,7 +1204,7 @@ type AdminEntity struct {
 
 func (x *AdminEntity) Reset() {
 	*x = AdminEntity{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[8]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -910,7 +1216,7 @@ func (x *AdminEntity) String() string {
 func (*AdminEntity) ProtoMessage() {}
 
 func (x *AdminEntity) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[8]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -923,7 +1229,7 @@ func (x *AdminEntity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminEntity.ProtoReflect.Descriptor instead.
 func (*AdminEntity) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{8}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *AdminEntity) GetKind() string {
@@ -1022,7 +1328,7 @@ type AdminError struct {
 
 func (x *AdminError) Reset() {
 	*x = AdminError{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[9]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1034,7 +1340,7 @@ func (x *AdminError) String() string {
 func (*AdminError) ProtoMessage() {}
 
 func (x *AdminError) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[9]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1047,7 +1353,7 @@ func (x *AdminError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminError.ProtoReflect.Descriptor instead.
 func (*AdminError) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{9}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AdminError) GetMethod() string {
@@ -1088,7 +1394,7 @@ type AdminMember struct {
 
 func (x *AdminMember) Reset() {
 	*x = AdminMember{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[10]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1100,7 +1406,7 @@ func (x *AdminMember) String() string {
 func (*AdminMember) ProtoMessage() {}
 
 func (x *AdminMember) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[10]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1113,7 +1419,7 @@ func (x *AdminMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminMember.ProtoReflect.Descriptor instead.
 func (*AdminMember) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{10}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AdminMember) GetNode() *AdminNode {
@@ -1190,7 +1496,7 @@ type AdminSuspicion struct {
 
 func (x *AdminSuspicion) Reset() {
 	*x = AdminSuspicion{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[11]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1202,7 +1508,7 @@ func (x *AdminSuspicion) String() string {
 func (*AdminSuspicion) ProtoMessage() {}
 
 func (x *AdminSuspicion) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[11]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1215,7 +1521,7 @@ func (x *AdminSuspicion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminSuspicion.ProtoReflect.Descriptor instead.
 func (*AdminSuspicion) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{11}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AdminSuspicion) GetBy() string {
@@ -1242,13 +1548,16 @@ type AdminType struct {
 	Held          []*AdminShard          `protobuf:"bytes,5,rep,name=held,proto3" json:"held,omitempty"`                 // by the member
 	Stuck         string                 `protobuf:"bytes,6,opt,name=stuck,proto3" json:"stuck,omitempty"`               // why durable shards of the member cannot be opened; empty means none
 	Why           string                 `protobuf:"bytes,7,opt,name=why,proto3" json:"why,omitempty"`                   // why shards have no home, or calls wait, as the member knows it
+	Instances     uint32                 `protobuf:"varint,8,opt,name=instances,proto3" json:"instances,omitempty"`      // of a pool, by the member's table
+	Wanted        uint32                 `protobuf:"varint,9,opt,name=wanted,proto3" json:"wanted,omitempty"`            // of a pool, at the coordinator's member
+	Durable       bool                   `protobuf:"varint,10,opt,name=durable,proto3" json:"durable,omitempty"`         // the member hosts it, and it is durable
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AdminType) Reset() {
 	*x = AdminType{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[12]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1260,7 +1569,7 @@ func (x *AdminType) String() string {
 func (*AdminType) ProtoMessage() {}
 
 func (x *AdminType) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[12]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1273,7 +1582,7 @@ func (x *AdminType) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminType.ProtoReflect.Descriptor instead.
 func (*AdminType) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{12}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AdminType) GetKind() string {
@@ -1325,6 +1634,27 @@ func (x *AdminType) GetWhy() string {
 	return ""
 }
 
+func (x *AdminType) GetInstances() uint32 {
+	if x != nil {
+		return x.Instances
+	}
+	return 0
+}
+
+func (x *AdminType) GetWanted() uint32 {
+	if x != nil {
+		return x.Wanted
+	}
+	return 0
+}
+
+func (x *AdminType) GetDurable() bool {
+	if x != nil {
+		return x.Durable
+	}
+	return false
+}
+
 // AdminShard is a shard as the member that holds it sees it.
 type AdminShard struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1333,13 +1663,14 @@ type AdminShard struct {
 	Entities      uint32                 `protobuf:"varint,3,opt,name=entities,proto3" json:"entities,omitempty"` // active or passivated
 	Active        uint32                 `protobuf:"varint,4,opt,name=active,proto3" json:"active,omitempty"`     // with a value in memory
 	Waiting       uint32                 `protobuf:"varint,5,opt,name=waiting,proto3" json:"waiting,omitempty"`   // calls that wait for the shard to open
+	Used          float64                `protobuf:"fixed64,6,opt,name=used,proto3" json:"used,omitempty"`        // processors, in the last interval
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AdminShard) Reset() {
 	*x = AdminShard{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[13]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1351,7 +1682,7 @@ func (x *AdminShard) String() string {
 func (*AdminShard) ProtoMessage() {}
 
 func (x *AdminShard) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[13]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1364,7 +1695,7 @@ func (x *AdminShard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminShard.ProtoReflect.Descriptor instead.
 func (*AdminShard) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{13}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AdminShard) GetShard() uint32 {
@@ -1402,6 +1733,13 @@ func (x *AdminShard) GetWaiting() uint32 {
 	return 0
 }
 
+func (x *AdminShard) GetUsed() float64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
 // AdminPlace is the home of an entity.
 type AdminPlace struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1416,7 +1754,7 @@ type AdminPlace struct {
 
 func (x *AdminPlace) Reset() {
 	*x = AdminPlace{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[14]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1428,7 +1766,7 @@ func (x *AdminPlace) String() string {
 func (*AdminPlace) ProtoMessage() {}
 
 func (x *AdminPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[14]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1441,7 +1779,7 @@ func (x *AdminPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminPlace.ProtoReflect.Descriptor instead.
 func (*AdminPlace) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{14}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AdminPlace) GetShard() uint32 {
@@ -1493,7 +1831,7 @@ type AdminLine struct {
 
 func (x *AdminLine) Reset() {
 	*x = AdminLine{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[15]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1505,7 +1843,7 @@ func (x *AdminLine) String() string {
 func (*AdminLine) ProtoMessage() {}
 
 func (x *AdminLine) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[15]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1518,7 +1856,7 @@ func (x *AdminLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLine.ProtoReflect.Descriptor instead.
 func (*AdminLine) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{15}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AdminLine) GetSeq() uint64 {
@@ -1573,7 +1911,7 @@ type AdminMove struct {
 
 func (x *AdminMove) Reset() {
 	*x = AdminMove{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[16]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1585,7 +1923,7 @@ func (x *AdminMove) String() string {
 func (*AdminMove) ProtoMessage() {}
 
 func (x *AdminMove) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[16]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1598,7 +1936,7 @@ func (x *AdminMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminMove.ProtoReflect.Descriptor instead.
 func (*AdminMove) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{16}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AdminMove) GetKind() string {
@@ -1672,7 +2010,7 @@ type AdminTurns struct {
 
 func (x *AdminTurns) Reset() {
 	*x = AdminTurns{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[17]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1684,7 +2022,7 @@ func (x *AdminTurns) String() string {
 func (*AdminTurns) ProtoMessage() {}
 
 func (x *AdminTurns) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[17]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1697,7 +2035,7 @@ func (x *AdminTurns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminTurns.ProtoReflect.Descriptor instead.
 func (*AdminTurns) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{17}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AdminTurns) GetNanos() uint64 {
@@ -1756,7 +2094,7 @@ type AdminMethod struct {
 
 func (x *AdminMethod) Reset() {
 	*x = AdminMethod{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[18]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1768,7 +2106,7 @@ func (x *AdminMethod) String() string {
 func (*AdminMethod) ProtoMessage() {}
 
 func (x *AdminMethod) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[18]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1781,7 +2119,7 @@ func (x *AdminMethod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminMethod.ProtoReflect.Descriptor instead.
 func (*AdminMethod) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{18}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AdminMethod) GetKind() string {
@@ -1832,7 +2170,7 @@ type AdminBusy struct {
 
 func (x *AdminBusy) Reset() {
 	*x = AdminBusy{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[19]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1844,7 +2182,7 @@ func (x *AdminBusy) String() string {
 func (*AdminBusy) ProtoMessage() {}
 
 func (x *AdminBusy) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[19]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1857,7 +2195,7 @@ func (x *AdminBusy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminBusy.ProtoReflect.Descriptor instead.
 func (*AdminBusy) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{19}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AdminBusy) GetKind() string {
@@ -1908,7 +2246,7 @@ type AdminCaller struct {
 
 func (x *AdminCaller) Reset() {
 	*x = AdminCaller{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[20]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1920,7 +2258,7 @@ func (x *AdminCaller) String() string {
 func (*AdminCaller) ProtoMessage() {}
 
 func (x *AdminCaller) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[20]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1933,7 +2271,7 @@ func (x *AdminCaller) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminCaller.ProtoReflect.Descriptor instead.
 func (*AdminCaller) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{20}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AdminCaller) GetFrom() string {
@@ -1985,7 +2323,7 @@ type AdminRunning struct {
 
 func (x *AdminRunning) Reset() {
 	*x = AdminRunning{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[21]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1997,7 +2335,7 @@ func (x *AdminRunning) String() string {
 func (*AdminRunning) ProtoMessage() {}
 
 func (x *AdminRunning) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[21]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2010,7 +2348,7 @@ func (x *AdminRunning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminRunning.ProtoReflect.Descriptor instead.
 func (*AdminRunning) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{21}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AdminRunning) GetKind() string {
@@ -2073,14 +2411,15 @@ type AdminFacts struct {
 	Findings      []*AdminFinding        `protobuf:"bytes,20,rep,name=findings,proto3" json:"findings,omitempty"`                                 // of its health; none: it is older, or has none
 	Clients       []string               `protobuf:"bytes,21,rep,name=clients,proto3" json:"clients,omitempty"`                                   // with which it has sessions, sorted; not all if there are many
 	ClientCount   uint32                 `protobuf:"varint,22,opt,name=client_count,json=clientCount,proto3" json:"client_count,omitempty"`
-	Load          *AdminLoad             `protobuf:"bytes,23,opt,name=load,proto3" json:"load,omitempty"` // of the last interval; none: it is older
+	Load          *AdminLoad             `protobuf:"bytes,23,opt,name=load,proto3" json:"load,omitempty"`         // of the last interval; none: it is older
+	Expiries      []*AdminExpiry         `protobuf:"bytes,24,rep,name=expiries,proto3" json:"expiries,omitempty"` // of its certificates and credentials
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AdminFacts) Reset() {
 	*x = AdminFacts{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[22]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2092,7 +2431,7 @@ func (x *AdminFacts) String() string {
 func (*AdminFacts) ProtoMessage() {}
 
 func (x *AdminFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[22]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2105,7 +2444,7 @@ func (x *AdminFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminFacts.ProtoReflect.Descriptor instead.
 func (*AdminFacts) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{22}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AdminFacts) GetTime() uint64 {
@@ -2269,6 +2608,81 @@ func (x *AdminFacts) GetLoad() *AdminLoad {
 	return nil
 }
 
+func (x *AdminFacts) GetExpiries() []*AdminExpiry {
+	if x != nil {
+		return x.Expiries
+	}
+	return nil
+}
+
+type AdminExpiry struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	What          string                 `protobuf:"bytes,1,opt,name=what,proto3" json:"what,omitempty"`
+	From          uint64                 `protobuf:"fixed64,2,opt,name=from,proto3" json:"from,omitempty"` // nanoseconds after 1970; 0: it is not known
+	Until         uint64                 `protobuf:"fixed64,3,opt,name=until,proto3" json:"until,omitempty"`
+	Seen          bool                   `protobuf:"varint,4,opt,name=seen,proto3" json:"seen,omitempty"` // by the present connection, when it was made
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminExpiry) Reset() {
+	*x = AdminExpiry{}
+	mi := &file_shardgen_wire_admin_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminExpiry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminExpiry) ProtoMessage() {}
+
+func (x *AdminExpiry) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_admin_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminExpiry.ProtoReflect.Descriptor instead.
+func (*AdminExpiry) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *AdminExpiry) GetWhat() string {
+	if x != nil {
+		return x.What
+	}
+	return ""
+}
+
+func (x *AdminExpiry) GetFrom() uint64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *AdminExpiry) GetUntil() uint64 {
+	if x != nil {
+		return x.Until
+	}
+	return 0
+}
+
+func (x *AdminExpiry) GetSeen() bool {
+	if x != nil {
+		return x.Seen
+	}
+	return false
+}
+
 // AdminLoad is the processor time of a process, in processors.
 type AdminLoad struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2284,7 +2698,7 @@ type AdminLoad struct {
 
 func (x *AdminLoad) Reset() {
 	*x = AdminLoad{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[23]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2296,7 +2710,7 @@ func (x *AdminLoad) String() string {
 func (*AdminLoad) ProtoMessage() {}
 
 func (x *AdminLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[23]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2309,7 +2723,7 @@ func (x *AdminLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLoad.ProtoReflect.Descriptor instead.
 func (*AdminLoad) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{23}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AdminLoad) GetUsed() float64 {
@@ -2365,7 +2779,7 @@ type AdminShardLoad struct {
 
 func (x *AdminShardLoad) Reset() {
 	*x = AdminShardLoad{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[24]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2377,7 +2791,7 @@ func (x *AdminShardLoad) String() string {
 func (*AdminShardLoad) ProtoMessage() {}
 
 func (x *AdminShardLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[24]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2390,7 +2804,7 @@ func (x *AdminShardLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminShardLoad.ProtoReflect.Descriptor instead.
 func (*AdminShardLoad) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{24}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AdminShardLoad) GetKind() string {
@@ -2430,7 +2844,7 @@ type AdminFinding struct {
 
 func (x *AdminFinding) Reset() {
 	*x = AdminFinding{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[25]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2442,7 +2856,7 @@ func (x *AdminFinding) String() string {
 func (*AdminFinding) ProtoMessage() {}
 
 func (x *AdminFinding) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[25]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2455,7 +2869,7 @@ func (x *AdminFinding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminFinding.ProtoReflect.Descriptor instead.
 func (*AdminFinding) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{25}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *AdminFinding) GetCheck() string {
@@ -2520,7 +2934,7 @@ type AdminContract struct {
 
 func (x *AdminContract) Reset() {
 	*x = AdminContract{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[26]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2532,7 +2946,7 @@ func (x *AdminContract) String() string {
 func (*AdminContract) ProtoMessage() {}
 
 func (x *AdminContract) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[26]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2545,7 +2959,7 @@ func (x *AdminContract) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminContract.ProtoReflect.Descriptor instead.
 func (*AdminContract) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{26}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *AdminContract) GetKind() string {
@@ -2596,7 +3010,7 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x04list\x18\b \x01(\v2\x18.shardgen.wire.AdminListR\x04list\x12\x1a\n" +
 	"\breminder\x18\t \x01(\tR\breminder\x12\x14\n" +
 	"\x05count\x18\n" +
-	" \x01(\rR\x05count\"\xa3\x05\n" +
+	" \x01(\rR\x05count\"\x89\x06\n" +
 	"\vAdminAnswer\x12\x18\n" +
 	"\arefusal\x18\x01 \x01(\tR\arefusal\x12,\n" +
 	"\x04view\x18\x02 \x01(\v2\x18.shardgen.wire.AdminViewR\x04view\x126\n" +
@@ -2613,10 +3027,38 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x06result\x18\f \x01(\tR\x06result\x12\x10\n" +
 	"\x03ids\x18\r \x03(\fR\x03ids\x12\x12\n" +
 	"\x04more\x18\x0e \x01(\bR\x04more\x12\x1c\n" +
-	"\treminders\x18\x0f \x01(\fR\treminders\x1a;\n" +
+	"\treminders\x18\x0f \x01(\fR\treminders\x124\n" +
+	"\aminutes\x18\x10 \x03(\v2\x1a.shardgen.wire.AdminMinuteR\aminutes\x12.\n" +
+	"\x05feeds\x18\x11 \x03(\v2\x18.shardgen.wire.AdminFeedR\x05feeds\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"}\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x95\x01\n" +
+	"\vAdminMinute\x12\x0e\n" +
+	"\x02at\x18\x01 \x01(\x04R\x02at\x12\x14\n" +
+	"\x05nanos\x18\x02 \x01(\x04R\x05nanos\x12\x12\n" +
+	"\x04used\x18\x03 \x01(\x01R\x04used\x12\x16\n" +
+	"\x06memory\x18\x04 \x01(\x04R\x06memory\x124\n" +
+	"\x05types\x18\x05 \x03(\v2\x1e.shardgen.wire.AdminTypeMinuteR\x05types\"\xae\x01\n" +
+	"\x0fAdminTypeMinute\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06failed\x18\x02 \x01(\x04R\x06failed\x12\x18\n" +
+	"\abuckets\x18\x03 \x03(\rR\abuckets\x12\x14\n" +
+	"\x05turns\x18\x04 \x03(\x04R\x05turns\x12%\n" +
+	"\x0ecommit_buckets\x18\x05 \x03(\rR\rcommitBuckets\x12\x18\n" +
+	"\acommits\x18\x06 \x03(\x04R\acommits\"\x89\x02\n" +
+	"\tAdminFeed\x12\x12\n" +
+	"\x04feed\x18\x01 \x01(\tR\x04feed\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\rR\tpartition\x12\x16\n" +
+	"\x06stream\x18\x03 \x01(\tR\x06stream\x12\x1a\n" +
+	"\bposition\x18\x04 \x01(\x04R\bposition\x12\x10\n" +
+	"\x03end\x18\x05 \x01(\x04R\x03end\x12\x18\n" +
+	"\awaiting\x18\x06 \x01(\rR\awaiting\x12\x12\n" +
+	"\x04dead\x18\a \x01(\x04R\x04dead\x12\x16\n" +
+	"\x06missed\x18\b \x01(\x04R\x06missed\x12\x12\n" +
+	"\x04node\x18\t \x01(\tR\x04node\x12\x18\n" +
+	"\awritten\x18\n" +
+	" \x01(\x06R\awritten\x12\x10\n" +
+	"\x03why\x18\v \x01(\tR\x03why\"}\n" +
 	"\tAdminList\x12\x16\n" +
 	"\x06prefix\x18\x01 \x01(\fR\x06prefix\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\fR\x05after\x12\x14\n" +
@@ -2686,7 +3128,7 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x05alive\x18\t \x01(\x06R\x05alive\"0\n" +
 	"\x0eAdminSuspicion\x12\x0e\n" +
 	"\x02by\x18\x01 \x01(\tR\x02by\x12\x0e\n" +
-	"\x02at\x18\x02 \x01(\x06R\x02at\"\xc4\x01\n" +
+	"\x02at\x18\x02 \x01(\x06R\x02at\"\x94\x02\n" +
 	"\tAdminType\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
 	"\x06shards\x18\x02 \x01(\rR\x06shards\x12\x1a\n" +
@@ -2694,14 +3136,19 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\awaiting\x18\x04 \x01(\rR\awaiting\x12-\n" +
 	"\x04held\x18\x05 \x03(\v2\x19.shardgen.wire.AdminShardR\x04held\x12\x14\n" +
 	"\x05stuck\x18\x06 \x01(\tR\x05stuck\x12\x10\n" +
-	"\x03why\x18\a \x01(\tR\x03why\"\x86\x01\n" +
+	"\x03why\x18\a \x01(\tR\x03why\x12\x1c\n" +
+	"\tinstances\x18\b \x01(\rR\tinstances\x12\x16\n" +
+	"\x06wanted\x18\t \x01(\rR\x06wanted\x12\x18\n" +
+	"\adurable\x18\n" +
+	" \x01(\bR\adurable\"\x9a\x01\n" +
 	"\n" +
 	"AdminShard\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x1a\n" +
 	"\bentities\x18\x03 \x01(\rR\bentities\x12\x16\n" +
 	"\x06active\x18\x04 \x01(\rR\x06active\x12\x18\n" +
-	"\awaiting\x18\x05 \x01(\rR\awaiting\"t\n" +
+	"\awaiting\x18\x05 \x01(\rR\awaiting\x12\x12\n" +
+	"\x04used\x18\x06 \x01(\x01R\x04used\"t\n" +
 	"\n" +
 	"AdminPlace\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x12\n" +
@@ -2755,7 +3202,7 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x16\n" +
 	"\x06method\x18\x03 \x01(\tR\x06method\x12\x12\n" +
 	"\x04from\x18\x04 \x01(\tR\x04from\x12\x14\n" +
-	"\x05nanos\x18\x05 \x01(\x04R\x05nanos\"\xc2\x05\n" +
+	"\x05nanos\x18\x05 \x01(\x04R\x05nanos\"\xfa\x05\n" +
 	"\n" +
 	"AdminFacts\x12\x12\n" +
 	"\x04time\x18\x01 \x01(\x06R\x04time\x12\x18\n" +
@@ -2785,7 +3232,13 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\bfindings\x18\x14 \x03(\v2\x1b.shardgen.wire.AdminFindingR\bfindings\x12\x18\n" +
 	"\aclients\x18\x15 \x03(\tR\aclients\x12!\n" +
 	"\fclient_count\x18\x16 \x01(\rR\vclientCount\x12,\n" +
-	"\x04load\x18\x17 \x01(\v2\x18.shardgen.wire.AdminLoadR\x04load\"\xb0\x01\n" +
+	"\x04load\x18\x17 \x01(\v2\x18.shardgen.wire.AdminLoadR\x04load\x126\n" +
+	"\bexpiries\x18\x18 \x03(\v2\x1a.shardgen.wire.AdminExpiryR\bexpiries\"_\n" +
+	"\vAdminExpiry\x12\x12\n" +
+	"\x04what\x18\x01 \x01(\tR\x04what\x12\x12\n" +
+	"\x04from\x18\x02 \x01(\x06R\x04from\x12\x14\n" +
+	"\x05until\x18\x03 \x01(\x06R\x05until\x12\x12\n" +
+	"\x04seen\x18\x04 \x01(\bR\x04seen\"\xb0\x01\n" +
 	"\tAdminLoad\x12\x12\n" +
 	"\x04used\x18\x01 \x01(\x01R\x04used\x12\x1a\n" +
 	"\bcapacity\x18\x02 \x01(\x01R\bcapacity\x12\x0e\n" +
@@ -2809,7 +3262,7 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
 	"\x06shards\x18\x02 \x01(\rR\x06shards\x12\x18\n" +
 	"\amethods\x18\x03 \x03(\tR\amethods\x12\x12\n" +
-	"\x04hash\x18\x04 \x01(\tR\x04hash*\xe5\x06\n" +
+	"\x04hash\x18\x04 \x01(\tR\x04hash*\x98\a\n" +
 	"\fAdminCommand\x12\x1d\n" +
 	"\x19ADMIN_COMMAND_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ADMIN_COMMAND_MEMBERS\x10\x01\x12\x1b\n" +
@@ -2841,7 +3294,9 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x17ADMIN_COMMAND_SIZE_POOL\x10\x1a\x12\x1c\n" +
 	"\x18ADMIN_COMMAND_MOVE_SHARD\x10\x1b\x12!\n" +
 	"\x1dADMIN_COMMAND_PAUSE_REMINDERS\x10\x1c\x12\"\n" +
-	"\x1eADMIN_COMMAND_RESUME_REMINDERS\x10\x1dB,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
+	"\x1eADMIN_COMMAND_RESUME_REMINDERS\x10\x1d\x12\x18\n" +
+	"\x14ADMIN_COMMAND_TRENDS\x10\x1e\x12\x17\n" +
+	"\x13ADMIN_COMMAND_FEEDS\x10\x1fB,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
 
 var (
 	file_shardgen_wire_admin_proto_rawDescOnce sync.Once
@@ -2856,84 +3311,92 @@ func file_shardgen_wire_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_shardgen_wire_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_shardgen_wire_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_shardgen_wire_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_shardgen_wire_admin_proto_goTypes = []any{
-	(AdminCommand)(0),      // 0: shardgen.wire.AdminCommand
-	(*Admin)(nil),          // 1: shardgen.wire.Admin
-	(*AdminRequest)(nil),   // 2: shardgen.wire.AdminRequest
-	(*AdminAnswer)(nil),    // 3: shardgen.wire.AdminAnswer
-	(*AdminList)(nil),      // 4: shardgen.wire.AdminList
-	(*AdminNode)(nil),      // 5: shardgen.wire.AdminNode
-	(*AdminView)(nil),      // 6: shardgen.wire.AdminView
-	(*AdminPause)(nil),     // 7: shardgen.wire.AdminPause
-	(*AdminSingleton)(nil), // 8: shardgen.wire.AdminSingleton
-	(*AdminEntity)(nil),    // 9: shardgen.wire.AdminEntity
-	(*AdminError)(nil),     // 10: shardgen.wire.AdminError
-	(*AdminMember)(nil),    // 11: shardgen.wire.AdminMember
-	(*AdminSuspicion)(nil), // 12: shardgen.wire.AdminSuspicion
-	(*AdminType)(nil),      // 13: shardgen.wire.AdminType
-	(*AdminShard)(nil),     // 14: shardgen.wire.AdminShard
-	(*AdminPlace)(nil),     // 15: shardgen.wire.AdminPlace
-	(*AdminLine)(nil),      // 16: shardgen.wire.AdminLine
-	(*AdminMove)(nil),      // 17: shardgen.wire.AdminMove
-	(*AdminTurns)(nil),     // 18: shardgen.wire.AdminTurns
-	(*AdminMethod)(nil),    // 19: shardgen.wire.AdminMethod
-	(*AdminBusy)(nil),      // 20: shardgen.wire.AdminBusy
-	(*AdminCaller)(nil),    // 21: shardgen.wire.AdminCaller
-	(*AdminRunning)(nil),   // 22: shardgen.wire.AdminRunning
-	(*AdminFacts)(nil),     // 23: shardgen.wire.AdminFacts
-	(*AdminLoad)(nil),      // 24: shardgen.wire.AdminLoad
-	(*AdminShardLoad)(nil), // 25: shardgen.wire.AdminShardLoad
-	(*AdminFinding)(nil),   // 26: shardgen.wire.AdminFinding
-	(*AdminContract)(nil),  // 27: shardgen.wire.AdminContract
-	nil,                    // 28: shardgen.wire.AdminAnswer.CountersEntry
+	(AdminCommand)(0),       // 0: shardgen.wire.AdminCommand
+	(*Admin)(nil),           // 1: shardgen.wire.Admin
+	(*AdminRequest)(nil),    // 2: shardgen.wire.AdminRequest
+	(*AdminAnswer)(nil),     // 3: shardgen.wire.AdminAnswer
+	(*AdminMinute)(nil),     // 4: shardgen.wire.AdminMinute
+	(*AdminTypeMinute)(nil), // 5: shardgen.wire.AdminTypeMinute
+	(*AdminFeed)(nil),       // 6: shardgen.wire.AdminFeed
+	(*AdminList)(nil),       // 7: shardgen.wire.AdminList
+	(*AdminNode)(nil),       // 8: shardgen.wire.AdminNode
+	(*AdminView)(nil),       // 9: shardgen.wire.AdminView
+	(*AdminPause)(nil),      // 10: shardgen.wire.AdminPause
+	(*AdminSingleton)(nil),  // 11: shardgen.wire.AdminSingleton
+	(*AdminEntity)(nil),     // 12: shardgen.wire.AdminEntity
+	(*AdminError)(nil),      // 13: shardgen.wire.AdminError
+	(*AdminMember)(nil),     // 14: shardgen.wire.AdminMember
+	(*AdminSuspicion)(nil),  // 15: shardgen.wire.AdminSuspicion
+	(*AdminType)(nil),       // 16: shardgen.wire.AdminType
+	(*AdminShard)(nil),      // 17: shardgen.wire.AdminShard
+	(*AdminPlace)(nil),      // 18: shardgen.wire.AdminPlace
+	(*AdminLine)(nil),       // 19: shardgen.wire.AdminLine
+	(*AdminMove)(nil),       // 20: shardgen.wire.AdminMove
+	(*AdminTurns)(nil),      // 21: shardgen.wire.AdminTurns
+	(*AdminMethod)(nil),     // 22: shardgen.wire.AdminMethod
+	(*AdminBusy)(nil),       // 23: shardgen.wire.AdminBusy
+	(*AdminCaller)(nil),     // 24: shardgen.wire.AdminCaller
+	(*AdminRunning)(nil),    // 25: shardgen.wire.AdminRunning
+	(*AdminFacts)(nil),      // 26: shardgen.wire.AdminFacts
+	(*AdminExpiry)(nil),     // 27: shardgen.wire.AdminExpiry
+	(*AdminLoad)(nil),       // 28: shardgen.wire.AdminLoad
+	(*AdminShardLoad)(nil),  // 29: shardgen.wire.AdminShardLoad
+	(*AdminFinding)(nil),    // 30: shardgen.wire.AdminFinding
+	(*AdminContract)(nil),   // 31: shardgen.wire.AdminContract
+	nil,                     // 32: shardgen.wire.AdminAnswer.CountersEntry
 }
 var file_shardgen_wire_admin_proto_depIdxs = []int32{
 	2,  // 0: shardgen.wire.Admin.request:type_name -> shardgen.wire.AdminRequest
 	3,  // 1: shardgen.wire.Admin.answer:type_name -> shardgen.wire.AdminAnswer
 	0,  // 2: shardgen.wire.AdminRequest.command:type_name -> shardgen.wire.AdminCommand
-	5,  // 3: shardgen.wire.AdminRequest.node:type_name -> shardgen.wire.AdminNode
-	9,  // 4: shardgen.wire.AdminRequest.entity:type_name -> shardgen.wire.AdminEntity
-	4,  // 5: shardgen.wire.AdminRequest.list:type_name -> shardgen.wire.AdminList
-	6,  // 6: shardgen.wire.AdminAnswer.view:type_name -> shardgen.wire.AdminView
-	9,  // 7: shardgen.wire.AdminAnswer.entities:type_name -> shardgen.wire.AdminEntity
-	13, // 8: shardgen.wire.AdminAnswer.types:type_name -> shardgen.wire.AdminType
-	15, // 9: shardgen.wire.AdminAnswer.place:type_name -> shardgen.wire.AdminPlace
-	28, // 10: shardgen.wire.AdminAnswer.counters:type_name -> shardgen.wire.AdminAnswer.CountersEntry
-	16, // 11: shardgen.wire.AdminAnswer.lines:type_name -> shardgen.wire.AdminLine
-	17, // 12: shardgen.wire.AdminAnswer.moves:type_name -> shardgen.wire.AdminMove
-	18, // 13: shardgen.wire.AdminAnswer.turns:type_name -> shardgen.wire.AdminTurns
-	23, // 14: shardgen.wire.AdminAnswer.facts:type_name -> shardgen.wire.AdminFacts
-	5,  // 15: shardgen.wire.AdminView.self:type_name -> shardgen.wire.AdminNode
-	5,  // 16: shardgen.wire.AdminView.founder:type_name -> shardgen.wire.AdminNode
-	5,  // 17: shardgen.wire.AdminView.leader:type_name -> shardgen.wire.AdminNode
-	11, // 18: shardgen.wire.AdminView.members:type_name -> shardgen.wire.AdminMember
-	8,  // 19: shardgen.wire.AdminView.singletons:type_name -> shardgen.wire.AdminSingleton
-	5,  // 20: shardgen.wire.AdminView.coordinator:type_name -> shardgen.wire.AdminNode
-	7,  // 21: shardgen.wire.AdminView.pause:type_name -> shardgen.wire.AdminPause
-	5,  // 22: shardgen.wire.AdminSingleton.node:type_name -> shardgen.wire.AdminNode
-	5,  // 23: shardgen.wire.AdminSingleton.hosts:type_name -> shardgen.wire.AdminNode
-	5,  // 24: shardgen.wire.AdminEntity.node:type_name -> shardgen.wire.AdminNode
-	22, // 25: shardgen.wire.AdminEntity.turn:type_name -> shardgen.wire.AdminRunning
-	10, // 26: shardgen.wire.AdminEntity.errors:type_name -> shardgen.wire.AdminError
-	5,  // 27: shardgen.wire.AdminMember.node:type_name -> shardgen.wire.AdminNode
-	12, // 28: shardgen.wire.AdminMember.suspicions:type_name -> shardgen.wire.AdminSuspicion
-	14, // 29: shardgen.wire.AdminType.held:type_name -> shardgen.wire.AdminShard
-	5,  // 30: shardgen.wire.AdminMove.from:type_name -> shardgen.wire.AdminNode
-	5,  // 31: shardgen.wire.AdminMove.to:type_name -> shardgen.wire.AdminNode
-	19, // 32: shardgen.wire.AdminTurns.methods:type_name -> shardgen.wire.AdminMethod
-	20, // 33: shardgen.wire.AdminTurns.entities:type_name -> shardgen.wire.AdminBusy
-	21, // 34: shardgen.wire.AdminTurns.callers:type_name -> shardgen.wire.AdminCaller
-	22, // 35: shardgen.wire.AdminTurns.running:type_name -> shardgen.wire.AdminRunning
-	27, // 36: shardgen.wire.AdminFacts.contracts:type_name -> shardgen.wire.AdminContract
-	26, // 37: shardgen.wire.AdminFacts.findings:type_name -> shardgen.wire.AdminFinding
-	24, // 38: shardgen.wire.AdminFacts.load:type_name -> shardgen.wire.AdminLoad
-	25, // 39: shardgen.wire.AdminLoad.hottest:type_name -> shardgen.wire.AdminShardLoad
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	8,  // 3: shardgen.wire.AdminRequest.node:type_name -> shardgen.wire.AdminNode
+	12, // 4: shardgen.wire.AdminRequest.entity:type_name -> shardgen.wire.AdminEntity
+	7,  // 5: shardgen.wire.AdminRequest.list:type_name -> shardgen.wire.AdminList
+	9,  // 6: shardgen.wire.AdminAnswer.view:type_name -> shardgen.wire.AdminView
+	12, // 7: shardgen.wire.AdminAnswer.entities:type_name -> shardgen.wire.AdminEntity
+	16, // 8: shardgen.wire.AdminAnswer.types:type_name -> shardgen.wire.AdminType
+	18, // 9: shardgen.wire.AdminAnswer.place:type_name -> shardgen.wire.AdminPlace
+	32, // 10: shardgen.wire.AdminAnswer.counters:type_name -> shardgen.wire.AdminAnswer.CountersEntry
+	19, // 11: shardgen.wire.AdminAnswer.lines:type_name -> shardgen.wire.AdminLine
+	20, // 12: shardgen.wire.AdminAnswer.moves:type_name -> shardgen.wire.AdminMove
+	21, // 13: shardgen.wire.AdminAnswer.turns:type_name -> shardgen.wire.AdminTurns
+	26, // 14: shardgen.wire.AdminAnswer.facts:type_name -> shardgen.wire.AdminFacts
+	4,  // 15: shardgen.wire.AdminAnswer.minutes:type_name -> shardgen.wire.AdminMinute
+	6,  // 16: shardgen.wire.AdminAnswer.feeds:type_name -> shardgen.wire.AdminFeed
+	5,  // 17: shardgen.wire.AdminMinute.types:type_name -> shardgen.wire.AdminTypeMinute
+	8,  // 18: shardgen.wire.AdminView.self:type_name -> shardgen.wire.AdminNode
+	8,  // 19: shardgen.wire.AdminView.founder:type_name -> shardgen.wire.AdminNode
+	8,  // 20: shardgen.wire.AdminView.leader:type_name -> shardgen.wire.AdminNode
+	14, // 21: shardgen.wire.AdminView.members:type_name -> shardgen.wire.AdminMember
+	11, // 22: shardgen.wire.AdminView.singletons:type_name -> shardgen.wire.AdminSingleton
+	8,  // 23: shardgen.wire.AdminView.coordinator:type_name -> shardgen.wire.AdminNode
+	10, // 24: shardgen.wire.AdminView.pause:type_name -> shardgen.wire.AdminPause
+	8,  // 25: shardgen.wire.AdminSingleton.node:type_name -> shardgen.wire.AdminNode
+	8,  // 26: shardgen.wire.AdminSingleton.hosts:type_name -> shardgen.wire.AdminNode
+	8,  // 27: shardgen.wire.AdminEntity.node:type_name -> shardgen.wire.AdminNode
+	25, // 28: shardgen.wire.AdminEntity.turn:type_name -> shardgen.wire.AdminRunning
+	13, // 29: shardgen.wire.AdminEntity.errors:type_name -> shardgen.wire.AdminError
+	8,  // 30: shardgen.wire.AdminMember.node:type_name -> shardgen.wire.AdminNode
+	15, // 31: shardgen.wire.AdminMember.suspicions:type_name -> shardgen.wire.AdminSuspicion
+	17, // 32: shardgen.wire.AdminType.held:type_name -> shardgen.wire.AdminShard
+	8,  // 33: shardgen.wire.AdminMove.from:type_name -> shardgen.wire.AdminNode
+	8,  // 34: shardgen.wire.AdminMove.to:type_name -> shardgen.wire.AdminNode
+	22, // 35: shardgen.wire.AdminTurns.methods:type_name -> shardgen.wire.AdminMethod
+	23, // 36: shardgen.wire.AdminTurns.entities:type_name -> shardgen.wire.AdminBusy
+	24, // 37: shardgen.wire.AdminTurns.callers:type_name -> shardgen.wire.AdminCaller
+	25, // 38: shardgen.wire.AdminTurns.running:type_name -> shardgen.wire.AdminRunning
+	31, // 39: shardgen.wire.AdminFacts.contracts:type_name -> shardgen.wire.AdminContract
+	30, // 40: shardgen.wire.AdminFacts.findings:type_name -> shardgen.wire.AdminFinding
+	28, // 41: shardgen.wire.AdminFacts.load:type_name -> shardgen.wire.AdminLoad
+	27, // 42: shardgen.wire.AdminFacts.expiries:type_name -> shardgen.wire.AdminExpiry
+	29, // 43: shardgen.wire.AdminLoad.hottest:type_name -> shardgen.wire.AdminShardLoad
+	44, // [44:44] is the sub-list for method output_type
+	44, // [44:44] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_admin_proto_init() }
@@ -2941,14 +3404,14 @@ func file_shardgen_wire_admin_proto_init() {
 	if File_shardgen_wire_admin_proto != nil {
 		return
 	}
-	file_shardgen_wire_admin_proto_msgTypes[8].OneofWrappers = []any{}
+	file_shardgen_wire_admin_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_admin_proto_rawDesc), len(file_shardgen_wire_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   28,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

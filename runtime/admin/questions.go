@@ -266,6 +266,64 @@ func (c *Client) Turns(ctx context.Context) ([]NodeTurns, error) {
 	return all, err
 }
 
+// NodeTrend is the last hour of one member.
+type NodeTrend struct {
+	Node transport.Address
+	// Minutes are the minutes that were asked for, the oldest first. The last one may not be over.
+	Minutes []Minute
+	// Err is the reason why the member did not answer, or answered not for all minutes; nil if it did.
+	// Older members refuse the question.
+	Err error
+}
+
+// Trends asks every member for its minutes that begin after a time, at most the last 60. The results are
+// in order of the members' names. It fails if no member answers which members there are.
+func (c *Client) Trends(ctx context.Context, after time.Time) ([]NodeTrend, error) {
+	from := uint64(max(0, after.Unix()))
+	answers, err := c.each(ctx, operator.Request{Command: operator.Trends, After: from})
+	var all []NodeTrend
+	for _, a := range answers {
+		n := NodeTrend{Node: a.node, Minutes: a.answer.Minutes, Err: a.err}
+		for last, got := a.answer.Last, a.answer.Minutes; n.Err == nil && len(got) > 0; {
+			from := uint64(got[len(got)-1].At.Unix())
+			if from >= last {
+				break
+			}
+			var more operator.Answer
+			more, n.Err = c.ask(ctx, recipient{to: a.node, what: a.node.String()}, operator.Request{Command: operator.Trends, After: from})
+			got = more.Minutes
+			n.Minutes = append(n.Minutes, got...)
+		}
+		all = append(all, n)
+	}
+	return all, err
+}
+
+// Feeds returns the partitions of the streams that members read with shard.Consume, by name and number.
+// A member with a store answers. It fails with ErrRefused if no member has one, or if all are older.
+func (c *Client) Feeds(ctx context.Context) ([]Feed, error) {
+	v, err := c.Members(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = fmt.Errorf("cluster %s: %w", c.cluster, ErrNoMember)
+	asked := 0
+	for _, m := range v.Members {
+		if m.Status != membership.Up || !m.Reachable {
+			continue
+		}
+		a, askErr := c.ask(ctx, recipient{to: m.Address, what: m.Address.String()}, operator.Request{Command: operator.Feeds})
+		if askErr == nil {
+			return a.Feeds, nil
+		}
+		err = fmt.Errorf("cluster %s: %w", c.cluster, askErr)
+		if asked++; !errors.Is(askErr, ErrRefused) && asked == maxHosts || ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, err
+}
+
 // A NodeFact has the facts of one member.
 type NodeFact struct {
 	Node transport.Address

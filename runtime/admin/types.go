@@ -35,6 +35,12 @@ type (
 	Contract = operator.Contract
 	// A Line is a line of a member's log.
 	Line = operator.Line
+	// A Minute is a minute of a member's last hour.
+	Minute = operator.Minute
+	// A TypeMinute has the turns of a type in a Minute.
+	TypeMinute = operator.TypeMinute
+	// A Feed is a partition of a stream that members read.
+	Feed = operator.Feed
 	// Turns are the most frequent turns of a member.
 	Turns = operator.TurnReport
 	// MethodTurns are the turns of one method.

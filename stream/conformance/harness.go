@@ -126,6 +126,11 @@ func testRead(t *testing.T, h Harness) {
 	all := read(t, start(t, h.Source, 0, 0), 2000, 700)
 	check(t, all, first...)
 	check(t, read(t, start(t, h.Source, 1, 0), 1000, 700), numbers(1501, 2500)...)
+	if s, ok := h.Source.(stream.Ended); ok {
+		if end, err := s.End(within(t), 0); err != nil || end != all[1999].Position {
+			t.Fatalf("partition 0 ends at %d, %v; want %d", end, err, all[1999].Position)
+		}
+	}
 	for _, skip := range []int{1, 700, 1999} {
 		m := start(t, h.Source, 0, all[skip-1].Position)
 		some := read(t, m, 2000-skip, 10_000)

@@ -146,6 +146,12 @@ func (s *Source) offset(ctx context.Context, partition int, which int64) (int64,
 	return found.Offset, nil
 }
 
+// End implements [stream.Ended].
+func (s *Source) End(ctx context.Context, partition int) (uint64, error) {
+	next, err := s.offset(ctx, partition, nextOffset)
+	return uint64(max(0, next)), err
+}
+
 // Open implements [stream.Source].
 func (s *Source) Open(ctx context.Context, partition int, after uint64) (stream.Messages, error) {
 	identity, err := s.Identity(ctx)

@@ -97,6 +97,16 @@ func (s *Source) Identity(context.Context) (string, error) {
 	return fmt.Sprint("memory@", s.made), nil
 }
 
+// End implements [stream.Ended].
+func (s *Source) End(_ context.Context, partition int) (uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cut {
+		return 0, errCut
+	}
+	return s.deleted[partition] + uint64(len(s.partitions[partition])), nil
+}
+
 // Open implements [stream.Source].
 func (s *Source) Open(_ context.Context, partition int, after uint64) (stream.Messages, error) {
 	s.mu.Lock()

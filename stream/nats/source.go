@@ -114,6 +114,12 @@ func (s *Source) Identity(ctx context.Context) (string, error) {
 	return s.cfg.Stream + "@" + strconv.FormatInt(info.Created.UnixNano(), 36), nil
 }
 
+// End implements [stream.Ended]. It returns the position of the stream's last message, of any partition.
+func (s *Source) End(ctx context.Context, _ int) (uint64, error) {
+	info, err := s.info(ctx)
+	return info.State.LastSeq, err
+}
+
 type streamInfo struct {
 	Config struct {
 		Retention string `json:"retention"`

@@ -222,6 +222,11 @@ func (drv *Driver) ReportTurns(running []operator.RunningTurn) operator.TurnRepo
 	return r
 }
 
+// AddTrend adds the interval that ends now, with its load, to the last hour.
+func (drv *Driver) AddTrend(l *ProcessLoad) {
+	drv.Trend.Add(time.Now(), l.Used, MemoryUsed(), drv.Calls())
+}
+
 // committed counts the wait of an answer for the log.
 func (s *HostedShard) committed(method string, since int64) {
 	if m := s.Host.methods[method]; m != nil && m.number != 0 {

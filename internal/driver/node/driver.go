@@ -69,6 +69,7 @@ type Driver struct {
 	Budget   *region.Budget // bytes of calls that wait, in routes and hosted shards
 	Clock    atomic.Uint32
 	Turns    *operator.TurnLog // the busiest entities
+	Trend    *operator.Trend   // the last hour
 	Load     *LoadMeter
 	Failures operator.FailureLog // failed calls of this process's entities, for operators
 	swept    atomic.Int64        // when Pending was last swept, in nanoseconds after the lease's base
@@ -502,7 +503,7 @@ func (s Signal) Notify() {
 // NewDriver returns the driver of a process that is not connected yet.
 func NewDriver(cfg Config, self transport.Peer, ctl ControlPlane) *Driver {
 	drv := &Driver{
-		looks: make(chan struct{}, maxLooks), Turns: operator.NewTurnLog(time.Now()),
+		looks: make(chan struct{}, maxLooks), Turns: operator.NewTurnLog(time.Now()), Trend: operator.NewTrend(time.Now()),
 		Config: cfg, Local: self, Logger: cfg.Logger, Control: ctl, ChecksTurns: checksTurns(), tracing: newTracing(cfg.Tracing),
 	}
 	drv.Group.Init()

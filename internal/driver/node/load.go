@@ -75,6 +75,20 @@ type TypeLoad struct {
 	Shards []ShardUse
 }
 
+// Of returns the number of processors that a shard uses.
+func (l *ProcessLoad) Of(kind string, shard uint32) float64 {
+	for i := range l.Types {
+		t := &l.Types[i]
+		if t.Kind != kind {
+			continue
+		}
+		if at, ok := slices.BinarySearchFunc(t.Shards, shard, func(s ShardUse, n uint32) int { return cmp.Compare(s.Shard, n) }); ok {
+			return t.Shards[at].Used
+		}
+	}
+	return 0
+}
+
 // Used returns the processors that the shards use together.
 func (t *TypeLoad) Used() (used float64) {
 	for _, s := range t.Shards {
@@ -207,9 +221,14 @@ func memoryShare() float64 {
 	if limit == math.MaxInt64 || limit <= 0 {
 		return 0
 	}
+	return float64(MemoryUsed()) / float64(limit)
+}
+
+// MemoryUsed returns the bytes that the Go runtime has of the system.
+func MemoryUsed() uint64 {
 	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(s)
-	return float64(s[0].Value.Uint64()-s[1].Value.Uint64()) / float64(limit)
+	return s[0].Value.Uint64() - s[1].Value.Uint64()
 }
 
 // processors returns how many processors the process may use: procs, or fewer if a control group of

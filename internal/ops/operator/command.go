@@ -69,6 +69,10 @@ const (
 	PauseReminders
 	// ResumeReminders ends a pause of reminders.
 	ResumeReminders
+	// Trends asks a member for its last hour in minutes.
+	Trends
+	// Feeds asks a member with a store for the partitions of streams that members read.
+	Feeds
 
 	commands // is above all of them
 )
@@ -79,7 +83,7 @@ func (c Command) Known() bool { return 0 < c && c < commands }
 // OfProcess reports whether executing the command needs the whole process, not only its membership.
 func (c Command) OfProcess() bool {
 	switch c {
-	case State, SetState, Shards, Where, Counters, Events, Turns, Facts, Place, Rebalance, PauseRebalancing, ResumeRebalancing, Inspect, List, Reminders, CancelReminder, RetryReminder, Passivate, Dump, SizePool, MoveShard, PauseReminders, ResumeReminders:
+	case State, SetState, Shards, Where, Counters, Events, Turns, Facts, Place, Rebalance, PauseRebalancing, ResumeRebalancing, Inspect, List, Reminders, CancelReminder, RetryReminder, Passivate, Dump, SizePool, MoveShard, PauseReminders, ResumeReminders, Trends, Feeds:
 		return true
 	}
 	return false
@@ -89,7 +93,7 @@ func (c Command) OfProcess() bool {
 // permission only may not send such a command.
 func (c Command) ForOperators() bool {
 	switch c {
-	case Members, RollCall, Inspect, Shards, Where, Counters, Events, Moves, Turns, Facts, List, Reminders:
+	case Members, RollCall, Inspect, Shards, Where, Counters, Events, Moves, Turns, Facts, List, Reminders, Trends, Feeds:
 		return false
 	}
 	return true
@@ -156,6 +160,10 @@ func (c Command) String() string {
 		return "pause reminders"
 	case ResumeReminders:
 		return "resume reminders"
+	case Trends:
+		return "trends"
+	case Feeds:
+		return "feeds"
 	}
 	return fmt.Sprintf("Command(%d)", uint8(c))
 }

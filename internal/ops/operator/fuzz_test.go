@@ -20,13 +20,14 @@ func FuzzDecode(f *testing.F) {
 		{r: &Request{Command: 2, Node: node, Seeds: []string{"b"}, Force: true}},
 		{r: &Request{Command: SetState, Entity: Entity{Kind: "stock", ID: "tea", State: []byte{}}}},
 		{a: &Answer{Entities: []Entity{{Kind: "stock", ID: "tea", Node: node, State: []byte("x"), Why: "no"}, {Active: true}}}},
-		{a: &Answer{Types: []Type{{Kind: "stock", Shards: 4, Homeless: []uint32{5}, Held: []Shard{{4, "active", 2, 1, 0}}}}, Where: Home{Node: "a", Since: time.Unix(7, 8)}, Counters: map[string]uint64{"x": 1}}},
+		{a: &Answer{Types: []Type{{Kind: "stock", Shards: 4, Homeless: []uint32{5}, Held: []Shard{{4, "active", 2, 1, 0, 0.5}}}}, Where: Home{Node: "a", Since: time.Unix(7, 8)}, Counters: map[string]uint64{"x": 1}}},
 		{r: &Request{Command: PauseRebalancing}},
 		{r: &Request{Command: Inspect, Entity: Entity{Kind: "stock", ID: "tea"}}},
 		{a: &Answer{Entities: []Entity{{Kind: "stock", ID: "tea", Node: node, Bytes: 4, Mailbox: 3, Stored: true, Errors: []Failure{{"Take", "panicked", 9}}, Turn: &RunningTurn{Turn: Turn{EntityID: tea, Method: "Take", From: "b"}, For: 5}}}}},
 		{a: &Answer{Result: "rebalancing is paused", View: View{Pause: Pause{"ann", time.Unix(5, 6)}}}},
 		{r: &Request{Command: Place, Entity: Entity{Kind: "stock", ID: "tea"}, After: 9, Home: "a"}},
 		{a: &Answer{Lines: []Line{{Seq: 3, Time: time.Unix(1, 2), Level: 4, Text: "up", Attrs: "a=b"}}, Last: 9, Moves: []Move{{"stock", 5, node, node, "1.1", "leaves", "moving", time.Second}}}},
+		{a: &Answer{Minutes: someMinutes(), Last: 60, Feeds: []Feed{{"orders", 1, "orders@1", 5, 9, 2, 1, 3, "web-1", time.Unix(3, 4), "it waits"}}}},
 		{a: &Answer{Turns: &TurnReport{
 			Lasted: 9, Window: 4, Methods: []MethodTurns{{Kind: "stock", Method: "Take", Failed: 1, Took: []Bucket{{Number: 3, Turns: 2}, {Number: 90, Turns: 1}}}},
 			Entities: []BusyEntity{{EntityID: tea, Turns: 2, Over: 1, Busy: 7}}, Callers: []BusyCaller{{From: "client a", To: tea, Calls: 3, Over: 1}},
@@ -41,6 +42,7 @@ func FuzzDecode(f *testing.F) {
 			[]Finding{{"store", "Cart", "a", Fault, time.Unix(5, 6), "t", "d"}},
 			[]string{"web#1"},
 			2,
+			[]transport.Expiry{{What: "the certificate", From: time.Unix(7, 0), Until: time.Unix(8, 0), Seen: true}},
 		}}},
 		{a: &Answer{Refusal: "no", View: View{Self: node, Coordinator: node, Members: []Member{{Address: node, Roles: []string{"web"}}}, Singletons: []Singleton{{Kind: "Chief", Node: node, Hosts: []transport.Address{node}}}}}},
 	} {

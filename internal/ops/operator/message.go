@@ -20,7 +20,7 @@ type Request struct {
 	Seeds   []string          // of Join: names to join through; empty means the process's own
 	Force   bool              // of Down: also a member that is up and reachable
 	Entity  Entity            // of State, SetState, Inspect, Where and Place: which, and the new state; of Shards: its Kind, or ""
-	After   uint64            // of Events: the number of the last line that is known
+	After   uint64            // of Events: the number of the last line that is known; of Trends: seconds after 1970, only minutes that begin later
 	Home    string            // of Place and MoveShard: the name of a node; of Place "" means the pin is withdrawn
 	List    Listing           // of List, and of Reminders without an id: which ids of the type Entity.Kind
 	// Reminder is the name of the reminder of CancelReminder and RetryReminder.
@@ -49,7 +49,7 @@ type Answer struct {
 	Where    Home              // the answer to Where
 	Counters map[string]uint64 // the answer to Counters: how often, by reason; those above 0
 	Lines    []Line            // the answer to Events, the oldest first
-	Last     uint64            // the answer to Events: the number of the last line that there is
+	Last     uint64            // the answer to Events: the number of the last line that there is; to Trends: seconds after 1970 at which the last minute began
 	Moves    []Move            // the answer to Moves, in the order of their begin
 	Turns    *TurnReport       // the answer to Turns
 	Facts    *Fact             // the answer to Facts
@@ -58,6 +58,8 @@ type Answer struct {
 	More     bool              // of IDs: there are others above the last one
 	// Reminders answer Reminders and, as they are afterwards, CancelReminder and RetryReminder.
 	Reminders []Reminder
+	Minutes   []Minute // the answer to Trends, the oldest first
+	Feeds     []Feed   // the answer to Feeds, by name and partition
 }
 
 // A Reminder is a reminder that an entity has.
@@ -142,6 +144,7 @@ func Encode(id uint64, r *Request, a *Answer) ([]byte, error) {
 			m.Answer.Ids = append(m.Answer.Ids, []byte(id))
 		}
 		m.Answer.More, m.Answer.Reminders = a.More, a.remindersToWire()
+		m.Answer.Minutes, m.Answer.Feeds = minutesToWire(a.Minutes), feedsToWire(a.Feeds)
 	}
 	b, err := proto.Marshal(m)
 	if err != nil {
@@ -188,6 +191,7 @@ func Decode(b []byte) (id uint64, r *Request, a *Answer, err error) {
 	if a.Reminders, err = DecodeReminders(m.GetAnswer().GetReminders()); err != nil {
 		return 0, nil, nil, err
 	}
+	a.Minutes, a.Feeds = minutesFromWire(m.GetAnswer().GetMinutes()), feedsFromWire(m.GetAnswer().GetFeeds())
 	if c := m.GetAnswer().GetCounters(); len(c) > 0 {
 		a.Counters = c
 	}

@@ -31,11 +31,16 @@ func someAnswer() *Answer {
 				{Kind: "Mail", Why: "web-2 has not answered yet", Hosts: []transport.Address{web2}},
 			},
 		}, Entities: []Entity{{Kind: "Cart", ID: "7", Node: web1, State: []byte{}, Why: "no"}, {Kind: "Cart", ID: "8", Active: true}},
-		Types: []Type{{Kind: "Cart", Shards: 4, Homeless: []uint32{5, 7}, Waiting: 3, Held: []Shard{{4, "active", 2, 1, 0}, {6, "sent", 0, 0, 9}}}, {Kind: "Stock"}},
+		Types: []Type{{Kind: "Cart", Shards: 4, Homeless: []uint32{5, 7}, Waiting: 3, Held: []Shard{{4, "active", 2, 1, 0, 0.5}, {6, "sent", 0, 0, 9, 0}}, Instances: 2, Wanted: 3, Durable: true}, {Kind: "Stock"}},
 		Where: Home{5, "web-1", "1.4", "least loaded", time.Unix(9, 0)}, Counters: map[string]uint64{"tell lost": 1},
 		IDs: []string{"7", "\xff"}, More: true,
+		Minutes: someMinutes(), Feeds: []Feed{{"orders", 1, "orders@1", 5, 9, 2, 1, 3, "web-1", time.Unix(3, 4), "it waits"}},
 		Reminders: []Reminder{{"r", "M", time.UnixMilli(7).UTC(), time.Second, "* * * * *", "UTC", "why"}},
 	}
+}
+
+func someMinutes() []Minute {
+	return []Minute{{At: time.Unix(60, 0).UTC(), Lasted: time.Minute, Used: 0.5, Memory: 7, Types: []TypeMinute{{Kind: "Cart", Failed: 1, Took: []Bucket{{3, 2}, {90, 1}}, Commits: []Bucket{{4, 5}}}, {Kind: "Stock"}}}}
 }
 
 func TestEncode(t *testing.T) {

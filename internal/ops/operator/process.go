@@ -6,6 +6,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/measure"
+	"github.com/shardgen/shardgen/transport"
 )
 
 // A Fact is what a member tells operators about its process.
@@ -40,6 +41,8 @@ type Fact struct {
 	// sorted: at most [MaxClients] of the ClientCount.
 	Clients     []string
 	ClientCount int
+	// Expiries are its certificates and credentials that have an end.
+	Expiries []transport.Expiry
 }
 
 // MaxClients bounds the clients that a member names.
@@ -66,7 +69,7 @@ func (f *Fact) toWire() *wire.AdminFacts {
 		StoreName: f.StoreName, StoreReplicas: uint32(f.StoreReplicas),
 		Memory: f.Memory, MemoryLimit: f.MemoryLimit, Procs: uint32(f.Procs),
 		Findings: findingsToWire(f.Findings), Clients: f.Clients, ClientCount: uint32(f.ClientCount),
-		Load: loadToWire(f.Load),
+		Load: loadToWire(f.Load), Expiries: expiriesToWire(f.Expiries),
 	}
 	for _, c := range f.Contracts {
 		w.Contracts = append(w.Contracts, &wire.AdminContract{Kind: c.Kind, Shards: c.Shards, Methods: c.Methods, Hash: c.Hash})
@@ -85,12 +88,26 @@ func factsFromWire(w *wire.AdminFacts) *Fact {
 		StoreName: w.GetStoreName(), StoreReplicas: int(w.GetStoreReplicas()),
 		Memory: w.GetMemory(), MemoryLimit: w.GetMemoryLimit(), Procs: int(w.GetProcs()),
 		Findings: findingsFromWire(w.GetFindings()), Clients: w.GetClients(), ClientCount: int(w.GetClientCount()),
-		Load: loadFromWire(w.GetLoad()),
+		Load: loadFromWire(w.GetLoad()), Expiries: expiriesFromWire(w.GetExpiries()),
 	}
 	for _, c := range w.GetContracts() {
 		f.Contracts = append(f.Contracts, Contract{c.GetKind(), c.GetShards(), c.GetMethods(), c.GetHash()})
 	}
 	return f
+}
+
+func expiriesToWire(all []transport.Expiry) (w []*wire.AdminExpiry) {
+	for _, e := range all {
+		w = append(w, &wire.AdminExpiry{What: e.What, From: toNanos(e.From), Until: toNanos(e.Until), Seen: e.Seen})
+	}
+	return w
+}
+
+func expiriesFromWire(w []*wire.AdminExpiry) (all []transport.Expiry) {
+	for _, e := range w {
+		all = append(all, transport.Expiry{What: e.GetWhat(), From: fromNanos(e.GetFrom()), Until: fromNanos(e.GetUntil()), Seen: e.GetSeen()})
+	}
+	return all
 }
 
 func loadToWire(l *measure.Process) *wire.AdminLoad {

@@ -16,6 +16,10 @@ type Type struct {
 	Held     []Shard  // by the member, in order
 	Why      string   // why shards have no home, or calls wait, as far as the member knows
 	Stuck    string   // which durable shards the member cannot open, why, and what to do; "" means none
+	// Instances is the number of instances of a pool in the member's table, and Wanted how many it should
+	// have, which only the coordinator's member knows. Both are 0 for other types.
+	Instances, Wanted uint32
+	Durable           bool // the member hosts the type, and it is durable
 }
 
 // A Shard is a shard as the member that holds it sees it.
@@ -25,6 +29,9 @@ type Shard struct {
 	Entities uint32 // active or passivated
 	Active   uint32 // entities with a value in memory
 	Waiting  uint32 // calls that wait for the shard to open
+	// Used is the number of processors that the shard uses, as in measure.Process. Older members do not
+	// report it.
+	Used float64
 }
 
 // A Home says which node has the shard of an entity, and why.
@@ -50,17 +57,20 @@ type Move struct {
 }
 
 func (t Type) toWire() *wire.AdminType {
-	w := &wire.AdminType{Kind: t.Kind, Shards: t.Shards, Homeless: t.Homeless, Waiting: t.Waiting, Stuck: t.Stuck, Why: t.Why}
+	w := &wire.AdminType{Kind: t.Kind, Shards: t.Shards, Homeless: t.Homeless, Waiting: t.Waiting, Stuck: t.Stuck, Why: t.Why, Instances: t.Instances, Wanted: t.Wanted, Durable: t.Durable}
 	for _, s := range t.Held {
-		w.Held = append(w.Held, &wire.AdminShard{Shard: s.Shard, State: s.State, Entities: s.Entities, Active: s.Active, Waiting: s.Waiting})
+		w.Held = append(w.Held, &wire.AdminShard{Shard: s.Shard, State: s.State, Entities: s.Entities, Active: s.Active, Waiting: s.Waiting, Used: s.Used})
 	}
 	return w
 }
 
 func typeFromWire(w *wire.AdminType) Type {
-	t := Type{Kind: w.GetKind(), Shards: w.GetShards(), Homeless: w.GetHomeless(), Waiting: w.GetWaiting(), Stuck: w.GetStuck(), Why: w.GetWhy()}
+	t := Type{
+		Kind: w.GetKind(), Shards: w.GetShards(), Homeless: w.GetHomeless(), Waiting: w.GetWaiting(), Stuck: w.GetStuck(), Why: w.GetWhy(),
+		Instances: w.GetInstances(), Wanted: w.GetWanted(), Durable: w.GetDurable(),
+	}
 	for _, s := range w.GetHeld() {
-		t.Held = append(t.Held, Shard{s.GetShard(), s.GetState(), s.GetEntities(), s.GetActive(), s.GetWaiting()})
+		t.Held = append(t.Held, Shard{s.GetShard(), s.GetState(), s.GetEntities(), s.GetActive(), s.GetWaiting(), number(s.GetUsed())})
 	}
 	return t
 }

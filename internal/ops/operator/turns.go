@@ -13,9 +13,7 @@ func turnsToWire(r *TurnReport) *wire.AdminTurns {
 	w := &wire.AdminTurns{Nanos: uint64(r.Lasted), Window: uint64(r.Window)}
 	for _, m := range r.Methods {
 		sent := &wire.AdminMethod{Kind: m.Kind, Method: m.Method, Failed: m.Failed}
-		for _, b := range m.Took {
-			sent.Buckets, sent.Turns = append(sent.Buckets, b.Number), append(sent.Turns, b.Turns)
-		}
+		sent.Buckets, sent.Turns = bucketsToWire(m.Took)
 		w.Methods = append(w.Methods, sent)
 	}
 	for _, e := range r.Entities {
@@ -36,11 +34,7 @@ func turnsFromWire(w *wire.AdminTurns) *TurnReport {
 	}
 	r := &TurnReport{Lasted: time.Duration(w.GetNanos()), Window: time.Duration(w.GetWindow())}
 	for _, m := range w.GetMethods() {
-		method := MethodTurns{Kind: m.GetKind(), Method: m.GetMethod(), Failed: m.GetFailed()}
-		for i := range min(len(m.GetBuckets()), len(m.GetTurns())) {
-			method.Took = append(method.Took, Bucket{Number: m.GetBuckets()[i], Turns: m.GetTurns()[i]})
-		}
-		r.Methods = append(r.Methods, method)
+		r.Methods = append(r.Methods, MethodTurns{Kind: m.GetKind(), Method: m.GetMethod(), Failed: m.GetFailed(), Took: bucketsFromWire(m.GetBuckets(), m.GetTurns())})
 	}
 	for _, e := range w.GetEntities() {
 		r.Entities = append(r.Entities, BusyEntity{
