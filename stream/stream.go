@@ -36,8 +36,8 @@ type Source interface {
 
 // Ended is a [Source] that knows the ends of its partitions.
 type Ended interface {
-	// End returns the position of the last message of a partition, or 0 if there is none. Messages of
-	// other partitions may have positions up to it, too. It makes one attempt.
+	// End returns the position of the last message of a partition, or 0 if there is none. It fails with
+	// errors.ErrUnsupported if it cannot know that. It makes one attempt.
 	End(ctx context.Context, partition int) (uint64, error)
 }
 

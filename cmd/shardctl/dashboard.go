@@ -11,6 +11,9 @@ import (
 	"os"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/ops/clusterview"
+	"github.com/shardgen/shardgen/internal/ops/operator"
+	"github.com/shardgen/shardgen/internal/ops/verdict"
 	"github.com/shardgen/shardgen/runtime/admin"
 	"github.com/shardgen/shardgen/runtime/admin/dashboard"
 )
@@ -26,6 +29,7 @@ func serveDashboard(ctx context.Context, c *admin.Client, o *options, w io.Write
 	}
 	handler := dashboard.Handler(c, dashboard.Options{
 		Cluster: o.cluster, State: func(*http.Request) bool { return o.showState }, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Checks: func(ctx context.Context) []dashboard.Check { return storeChecks(ctx, c, o) },
 	})
 	if at.IP.IsLoopback() {
 		handler = onlyLoopback(handler)
@@ -40,6 +44,31 @@ func serveDashboard(ctx context.Context, c *admin.Client, o *options, w io.Write
 		return err
 	}
 	return nil
+}
+
+// storeChecks returns doctor's checks of JetStream.
+func storeChecks(ctx context.Context, c *admin.Client, o *options) []dashboard.Check {
+	s := clusterview.Look(ctx, c)
+	if s.Err == nil {
+		askJetStream(ctx, o, &s)
+	}
+	checks := []dashboard.Check{}
+	for _, f := range verdict.Judge(s) {
+		if f.Check != verdict.JetStreams && f.Check != verdict.Streams {
+			continue
+		}
+		status := "note"
+		switch {
+		case f.Severity == operator.Fine:
+			status = "ok"
+		case f.Severity == operator.Skipped:
+			status = "skipped"
+		case f.Severity >= operator.Fault:
+			status = "fault"
+		}
+		checks = append(checks, dashboard.Check{Name: f.Check, Status: status, Text: f.String(), Do: f.Do})
+	}
+	return checks
 }
 
 // onlyLoopback refuses requests whose Host is not a loopback address, against DNS rebinding.

@@ -127,7 +127,7 @@ func testRead(t *testing.T, h Harness) {
 	check(t, all, first...)
 	check(t, read(t, start(t, h.Source, 1, 0), 1000, 700), numbers(1501, 2500)...)
 	if s, ok := h.Source.(stream.Ended); ok {
-		if end, err := s.End(within(t), 0); err != nil || end != all[1999].Position {
+		if end, err := s.End(within(t), 0); !errors.Is(err, errors.ErrUnsupported) && (err != nil || end != all[1999].Position) {
 			t.Fatalf("partition 0 ends at %d, %v; want %d", end, err, all[1999].Position)
 		}
 	}

@@ -114,8 +114,12 @@ func (s *Source) Identity(ctx context.Context) (string, error) {
 	return s.cfg.Stream + "@" + strconv.FormatInt(info.Created.UnixNano(), 36), nil
 }
 
-// End implements [stream.Ended]. It returns the position of the stream's last message, of any partition.
+// End implements [stream.Ended]. It is not supported with Config.Subjects: JetStream says only where the
+// whole stream ends.
 func (s *Source) End(ctx context.Context, _ int) (uint64, error) {
+	if len(s.cfg.Subjects) > 0 {
+		return 0, fmt.Errorf("stream %s: the end of a subject is not known: %w", s.cfg.Stream, errors.ErrUnsupported)
+	}
 	info, err := s.info(ctx)
 	return info.State.LastSeq, err
 }

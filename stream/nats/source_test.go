@@ -157,6 +157,12 @@ func TestRead(t *testing.T) {
 	if all := read(t, p, 4000); len(all) != 2000 || all[0].Position != 1001 {
 		t.Fatalf("got %d messages from %d on, want 2000 from 1001 on", len(all), all[0].Position)
 	}
+	if end, err := s.End(within(t), 0); err != nil || end != 5000 {
+		t.Fatalf("the stream ends at %d, %v; want 5000", end, err)
+	}
+	if end, err := parts.End(within(t), 1); !errors.Is(err, errors.ErrUnsupported) {
+		t.Fatalf("a subject ends at %d, %v; want an error, because JetStream does not say", end, err)
+	}
 }
 
 // TestMissed counts messages that were deleted before they were read.

@@ -12,13 +12,11 @@ type Feed struct {
 	Partition uint32
 	Stream    string // the identity of the stream
 	Position  uint64 // of the first message that is not finished
-	// End is the position of the stream's last message; 0 means that it is not known. If the partition
-	// has only a part of the stream, it may be that of another partition's message.
-	End     uint64
-	Waiting uint32 // tells that were read and are not finished
-	Dead    uint64 // dead letters
-	Missed  uint64 // messages that were deleted unread
-	Node    string // the member that reads it
+	End       uint64 // position of the partition's last message; 0 means that it is not known
+	Waiting   uint32 // tells that were read and are not finished
+	Dead      uint64 // dead letters
+	Missed    uint64 // messages that were deleted unread
+	Node      string // the member that reads it
 	// Written is when the member wrote Position, by the member's clock.
 	Written time.Time
 	Why     string // what holds it up; "" means nothing

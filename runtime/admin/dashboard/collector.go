@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/ops/clusterview"
 	"github.com/shardgen/shardgen/runtime/admin"
+	"github.com/shardgen/shardgen/transport"
 )
 
 const (
@@ -16,6 +17,8 @@ const (
 	// shardsFresh is fresh for shards: each member visits all of its own.
 	shardsFresh = 5 * time.Second
 	eventsKept  = 2000
+	// trendsFresh is fresh for trends, of which members measure the last minute every 10 s.
+	trendsFresh = 10 * time.Second
 )
 
 // A collector asks the cluster once for all viewers, while there are any. It is safe for concurrent
@@ -29,6 +32,8 @@ type collector struct {
 	turns   []admin.NodeTurns
 	shards  []admin.NodeShards
 	shardAt time.Time
+	trends  map[transport.Address][]admin.Minute // also of members that have left
+	trendAt time.Time
 	number  uint64 // of the last event
 
 	latestMu sync.Mutex
@@ -86,15 +91,15 @@ func (c *collector) ask(ctx context.Context, last *snapshot) *snapshot {
 	}
 	now := time.Now()
 	var (
-		asking                                                  sync.WaitGroup
-		view                                                    admin.View
-		moves                                                   []admin.Move
-		counters                                                []admin.NodeCounters
-		turns                                                   []admin.NodeTurns
-		events                                                  []admin.Event
-		viewErr, shardErr, moveErr, countErr, turnErr, eventErr error
-		facts                                                   []admin.NodeFact
-		factsErr                                                error
+		asking                                                            sync.WaitGroup
+		view                                                              admin.View
+		moves                                                             []admin.Move
+		counters                                                          []admin.NodeCounters
+		turns                                                             []admin.NodeTurns
+		events                                                            []admin.Event
+		viewErr, shardErr, moveErr, countErr, turnErr, eventErr, trendErr error
+		facts                                                             []admin.NodeFact
+		factsErr                                                          error
 	)
 	asking.Go(func() { view, viewErr = c.source.Members(ctx) })
 	if now.Sub(c.shardAt) >= shardsFresh {
@@ -104,6 +109,7 @@ func (c *collector) ask(ctx context.Context, last *snapshot) *snapshot {
 			}
 		})
 	}
+	asking.Go(func() { trendErr = c.askTrends(ctx, now) })
 	asking.Go(func() { facts, factsErr = c.source.Facts(ctx) })
 	asking.Go(func() { moves, _, moveErr = c.source.Moves(ctx) })
 	asking.Go(func() { counters, countErr = c.source.Counters(ctx) })
@@ -118,6 +124,7 @@ func (c *collector) ask(ctx context.Context, last *snapshot) *snapshot {
 	} else {
 		next.setMembers(view)
 		next.setShards(c.shards)
+		next.setFacts(facts)
 	}
 	next.Health = clusterview.Judge(c.cluster, clusterview.Snapshot(view, c.shards, facts, err))
 	if moveErr == nil {
@@ -133,9 +140,53 @@ func (c *collector) ask(ctx context.Context, last *snapshot) *snapshot {
 		}
 		c.turns = turns
 	}
+	if trendErr == nil {
+		next.trends = c.sumTrends(now)
+	}
 	_ = eventErr // of members that do not answer, which Health names; the events of others came
 	next.Events = c.append(next.Events, events)
 	return next
+}
+
+// askTrends asks for the last hour if nobody has for long, and otherwise for the last two minutes.
+func (c *collector) askTrends(ctx context.Context, now time.Time) error {
+	age := now.Sub(c.trendAt)
+	if age < trendsFresh {
+		return nil
+	}
+	after := time.Time{}
+	if age < time.Minute {
+		after = now.Add(-2 * time.Minute).Truncate(time.Minute).Add(-time.Second)
+	}
+	all, err := c.source.Trends(ctx, after)
+	if err != nil {
+		return err
+	}
+	kept := map[transport.Address][]admin.Minute{}
+	hour := now.Add(-time.Hour)
+	for node, minutes := range c.trends { //arch:order-free each is kept by itself
+		if have := clusterview.KeepMinutes(minutes, nil, hour); len(have) > 0 {
+			kept[node] = have
+		}
+	}
+	partly := false
+	for _, n := range all {
+		partly = partly || n.Err == nil && len(c.trends[n.Node]) == 0 && !after.IsZero()
+		kept[n.Node] = clusterview.KeepMinutes(kept[n.Node], n.Minutes, hour)
+	}
+	c.trends, c.trendAt = kept, now
+	if partly { // the next question is for all of the hour of the new member
+		c.trendAt = time.Time{}
+	}
+	return nil
+}
+
+func (c *collector) sumTrends(now time.Time) clusterview.Trends {
+	members := map[string][]admin.Minute{}
+	for node, minutes := range c.trends { //arch:order-free they are added
+		members[node.Name] = append(members[node.Name], minutes...)
+	}
+	return clusterview.TrendsOf(now, members)
 }
 
 func (c *collector) append(before []eventRow, events []admin.Event) []eventRow {

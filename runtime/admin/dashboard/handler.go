@@ -31,6 +31,18 @@ type Options struct {
 	State func(*http.Request) bool
 	// Logger logs these views of states, and errors of the page. Default slog.Default().
 	Logger *slog.Logger
+	// Checks returns checks that the page shows about the store, such as those of its streams. It is
+	// called at most every 10 s, and only while somebody looks at them. Default nil: none.
+	Checks func(context.Context) []Check
+}
+
+// A Check is a check about the store.
+type Check struct {
+	Name string `json:"name"` // what was checked, in one word
+	// Status is "ok", "fault", "note", or "skipped" for a check that could not be made.
+	Status string `json:"status"`
+	Text   string `json:"text"`
+	Do     string `json:"do,omitempty"` // the remedy
 }
 
 const answerTimeout = 10 * time.Second
@@ -48,10 +60,12 @@ type handler struct {
 	source  source
 	options Options
 	watched *collector
+	feedsOf kept[feedsAnswer]
+	checks  kept[[]Check]
 }
 
 func newHandler(s source, o Options) http.Handler {
-	h := &handler{s, o, newCollector(s, o.Cluster)}
+	h := &handler{source: s, options: o, watched: newCollector(s, o.Cluster)}
 	mux := http.NewServeMux()
 	files, err := fs.Sub(page, "page")
 	if err != nil {
@@ -61,6 +75,13 @@ func newHandler(s source, o Options) http.Handler {
 	mux.HandleFunc("GET /api/cluster", h.cluster)
 	mux.HandleFunc("GET /api/shards", h.shards)
 	mux.HandleFunc("GET /api/entity", h.entity)
+	mux.HandleFunc("GET /api/trends", h.trends)
+	mux.HandleFunc("GET /api/member", h.member)
+	mux.HandleFunc("GET /api/entities", h.entities)
+	mux.HandleFunc("GET /api/reminders", h.reminders)
+	mux.HandleFunc("GET /api/pool", h.pool)
+	mux.HandleFunc("GET /api/feeds", h.feeds)
+	mux.HandleFunc("GET /api/store", h.store)
 	return secured(mux)
 }
 

@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,6 +26,7 @@ import (
 	"github.com/shardgen/shardgen/internal/ops/clusterview"
 	"github.com/shardgen/shardgen/internal/ops/operator"
 	"github.com/shardgen/shardgen/runtime/admin"
+	"github.com/shardgen/shardgen/runtime/measure"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -32,6 +35,9 @@ import (
 type fake struct {
 	asked  atomic.Int64 // questions for the members
 	shards atomic.Int64 // questions for the shards
+	trends atomic.Int64 // questions for trends
+	whole  atomic.Int64 // those for all of the hour
+	feeds  atomic.Int64 // questions for feeds
 	lines  atomic.Int64
 	failed atomic.Pointer[error]
 }
@@ -52,14 +58,22 @@ func (f *fake) Members(context.Context) (admin.View, error) {
 
 func (f *fake) Facts(context.Context) ([]admin.NodeFact, error) {
 	found := []operator.Finding{{Check: "store", Node: "n1", Severity: operator.Fault, Text: "the store is full"}}
-	return []admin.NodeFact{{Node: n1, Fact: admin.Fact{MaxPayload: 1 << 20, Ready: true, Findings: found}}}, nil
+	until := time.Unix(7200, 0)
+	return []admin.NodeFact{
+		{Node: n1, Fact: admin.Fact{
+			MaxPayload: 1 << 20, Ready: true, Findings: found, Store: true, StoreName: "shop", StoreReplicas: 3, Release: "v1",
+			Load:     &measure.Process{Used: 0.5, Capacity: 2, Zone: "b", Hottest: []measure.Shard{{Kind: "Cart", Shard: 4, Used: 0.25}}},
+			Expiries: []transport.Expiry{{What: "the JWT", Until: until.Add(1)}, {What: "the certificate", Until: until}},
+		}},
+		{Node: n2, Fact: admin.Fact{MaxPayload: 1 << 20, Ready: true}},
+	}, nil
 }
 
 func (f *fake) Shards(context.Context, string) ([]admin.NodeShards, error) {
 	f.shards.Add(1)
 	return []admin.NodeShards{
-		{Node: n1, Types: []admin.Type{{Kind: "Cart", Shards: 4, Waiting: 2, Held: []admin.Shard{
-			{Shard: 4, State: "active", Entities: 3, Active: 1}, {Shard: 5, State: "sent"}, {Shard: 6, State: "forwarding"},
+		{Node: n1, Types: []admin.Type{{Kind: "Cart", Shards: 4, Waiting: 2, Instances: 4, Wanted: 5, Durable: true, Held: []admin.Shard{
+			{Shard: 4, State: "active", Entities: 3, Active: 1, Used: 0.25}, {Shard: 5, State: "sent"}, {Shard: 6, State: "forwarding"},
 		}}}},
 		{Node: n2, Types: []admin.Type{{Kind: "Cart", Shards: 4, Homeless: []uint32{7}, Held: []admin.Shard{
 			{Shard: 5, State: "opening", Waiting: 1}, {Shard: 6, State: "active", Entities: 1},
@@ -82,7 +96,7 @@ func (f *fake) Where(_ context.Context, kind, id string) (admin.Place, error) {
 	if kind != "Cart" {
 		return admin.Place{}, fmt.Errorf("no member hosts %s", kind)
 	}
-	return admin.Place{Shard: 4, Node: "n1", Epoch: "1.1", Why: "it was given its first home there"}, nil
+	return admin.Place{Shard: 4, Node: "n1", Epoch: "1.1", Why: "it was given its first home there; the pool has 4 of 5 instances"}, nil
 }
 
 func (f *fake) Inspect(_ context.Context, kind, id string) (admin.Entity, error) {
@@ -96,6 +110,67 @@ func (f *fake) Inspect(_ context.Context, kind, id string) (admin.Entity, error)
 
 func (f *fake) State(context.Context, string, string) (admin.Entity, error) {
 	return admin.Entity{Active: true, JSON: `{"Total":9007199254740993}`}, nil
+}
+
+func (f *fake) Trends(_ context.Context, after time.Time) ([]admin.NodeTrend, error) {
+	f.trends.Add(1)
+	if after.IsZero() {
+		f.whole.Add(1)
+	}
+	now := time.Now().UTC().Truncate(time.Minute)
+	carts := admin.TypeMinute{Kind: "Cart", Failed: 6, Took: []operator.Bucket{{Number: 21, Turns: 60}}}
+	all := []admin.Minute{{At: now, Lasted: 30 * time.Second, Types: []admin.TypeMinute{carts}}}
+	if after.IsZero() {
+		all = slices.Insert(all, 0, admin.Minute{At: now.Add(-30 * time.Minute), Lasted: time.Minute, Used: 0.5, Memory: 5, Types: []admin.TypeMinute{carts}})
+	}
+	return []admin.NodeTrend{{Node: n1, Minutes: all}, {Node: n2, Err: errors.New("trends is unknown to this version (upgrade this node)")}}, nil
+}
+
+func (f *fake) Feeds(context.Context) ([]admin.Feed, error) {
+	f.feeds.Add(1)
+	now := time.Now()
+	return []admin.Feed{
+		{Feed: "orders", Position: 7, End: 9, Waiting: 2, Dead: 1, Node: "n1", Written: now},
+		{Feed: "orders", Partition: 1, Position: 10, End: 9, Node: "n2", Written: now.Add(-time.Hour)},
+		{Feed: "orders", Partition: 2, Position: 3, Waiting: 1, Written: now.Add(-time.Hour)},
+		{Feed: "orders", Partition: 3, Position: 3, End: 9, Written: now.Add(-time.Hour)},
+		{Feed: "orders", Partition: 4, Why: "it has 1000 dead letters, and waits until fewer are left", Written: now},
+	}, nil
+}
+
+func (f *fake) Entities(_ context.Context, kind string, l admin.Listing) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		if kind != "Cart" {
+			yield("", fmt.Errorf("no member hosts %s", kind))
+			return
+		}
+		for i := range 250 {
+			id := fmt.Sprintf("%s%03d\xff", l.Prefix, i)
+			if i == 0 {
+				id = l.Prefix + "<b>"
+			}
+			if i == 0 && l.After != "" || i > 0 && id <= l.After {
+				continue
+			}
+			if !yield(id, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (f *fake) Reminded(_ context.Context, kind string, limit int) iter.Seq2[admin.Reminded, error] {
+	return func(yield func(admin.Reminded, error) bool) {
+		n := map[string]int{"Cart": 5, "Many": 2000}[kind]
+		if n == 0 {
+			yield(admin.Reminded{}, fmt.Errorf("%s has no reminders", kind))
+		}
+		for i := range min(n, limit) {
+			if !yield(admin.Reminded{ID: fmt.Sprint(i), Due: time.Now().Add(time.Duration(i-2) * 20 * time.Minute)}, nil) {
+				return
+			}
+		}
+	}
 }
 
 func (f *fake) events() eventReader { return f }
@@ -147,15 +222,15 @@ func TestCluster(t *testing.T) {
 		c := get[snapshot](t, h, "/api/cluster")
 		require.Equal(t, []string{"n1", "n2", "n2"}, []string{c.SeenBy, c.Coordinator, c.Members[1].Name})
 		require.Equal(t, "silent", c.Members[1].Evidence)
-		require.Equal(t, []typeRow{{Name: "Cart", Shards: 4, Homeless: 1, Waiting: 3, Entities: 4, Active: 1}}, c.Types)
+		require.Equal(t, []typeRow{{Name: "Cart", Shards: 4, Homeless: 1, Waiting: 3, Entities: 4, Active: 1, Instances: 4, Wanted: 5, Durable: true, Used: 0.25}}, c.Types)
 		require.Equal(t, moveRow{"Cart", 5, "n1", "n2", "fewer shards", "the state is sent", 3}, c.Moves[0])
 		require.Equal(t, map[string]uint64{"refused": 5}, c.Counters)
 		require.Equal(t, "rebalancing is paused by ann since 1970-01-01T00:01:00Z", c.Paused)
 		require.Contains(t, strings.Join(c.Health.Notes, "\n"), c.Paused)
 		require.False(t, c.Health.Healthy)
 		require.Contains(t, c.Health.Wrong, "n1: the store is full", "a member's own finding")
-		require.Equal(t, shardMap{Type: "Cart", First: 4, Homes: []int16{0, 0, 1, -1}, Moving: []uint32{5, 5}}, get[shardMap](t, h, "/api/shards?type=Cart"))
-		require.Equal(t, shardMap{Type: "Boat", Homes: []int16{}, Moving: []uint32{}}, get[shardMap](t, h, "/api/shards?type=Boat"))
+		require.Equal(t, shardMap{Type: "Cart", First: 4, Homes: []int16{0, 0, 1, -1}, Moving: []uint32{5, 5}, Used: []float64{0.25, 0, 0, 0}, Entities: []uint32{3, 0, 1, 0}}, get[shardMap](t, h, "/api/shards?type=Cart"))
+		require.Equal(t, shardMap{Type: "Boat", Homes: []int16{}, Moving: []uint32{}, Used: []float64{}, Entities: []uint32{}}, get[shardMap](t, h, "/api/shards?type=Boat"))
 
 		// A page asks for what is new.
 		require.Len(t, c.Events, 3)
@@ -286,7 +361,7 @@ func TestFirstQuestionFails(t *testing.T) {
 		f.failed.Store(&err)
 		b, err := json.Marshal(newCollector(f, "shop").look(t.Context()))
 		require.NoError(t, err)
-		for _, list := range []string{"members", "types", "singletons", "moves", "events"} {
+		for _, list := range []string{"members", "types", "singletons", "moves", "events", "expiries"} {
 			require.NotContains(t, string(b), fmt.Sprintf(`"%s":null`, list))
 		}
 	})

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"sort"
 	"strings"
@@ -30,14 +31,17 @@ type snapshot struct {
 	Paused      string             `json:"paused,omitempty"` // why no shards move for balance
 	Rates       *clusterview.Rates `json:"rates,omitempty"`
 	Counters    map[string]uint64  `json:"counters"`
-	Events      []eventRow         `json:"events"` // the oldest first
+	Events      []eventRow         `json:"events"`   // the oldest first
+	Expiries    []expiryRow        `json:"expiries"` // of certificates and credentials, the first to end first
+	trends      clusterview.Trends
 	maps        map[string]shardMap
+	processes   map[string]admin.Fact // by name
 }
 
 // newSnapshot returns empty lists, not nil ones: the page's scripts cannot filter JSON null.
 func newSnapshot() *snapshot {
 	return &snapshot{
-		Members: []memberRow{}, Types: []typeRow{}, Singletons: []singletonRow{}, Moves: []moveRow{}, Counters: map[string]uint64{}, Events: []eventRow{},
+		Members: []memberRow{}, Types: []typeRow{}, Singletons: []singletonRow{}, Moves: []moveRow{}, Counters: map[string]uint64{}, Events: []eventRow{}, Expiries: []expiryRow{},
 	}
 }
 
@@ -53,6 +57,10 @@ type memberRow struct {
 	Shards      int      `json:"shards"`
 	Entities    int      `json:"entities"`
 	Silent      string   `json:"silent,omitempty"` // why it did not answer
+	Used        float64  `json:"used"`             // processors
+	Capacity    float64  `json:"capacity"`
+	Release     string   `json:"release"`
+	Zone        string   `json:"zone"`
 	address     transport.Address
 }
 
@@ -63,6 +71,19 @@ type typeRow struct {
 	Waiting  int    `json:"waiting"` // calls
 	Entities int    `json:"entities"`
 	Active   int    `json:"active"`
+	// Instances and Wanted are those of a pool.
+	Instances int     `json:"instances"`
+	Wanted    int     `json:"wanted"`
+	Durable   bool    `json:"durable"`
+	Used      float64 `json:"used"` // processors
+}
+
+type expiryRow struct {
+	Node  string    `json:"node"`
+	What  string    `json:"what"`
+	From  time.Time `json:"from,omitzero"`
+	Until time.Time `json:"until"`
+	Seen  bool      `json:"seen"` // it may have been renewed since
 }
 
 type singletonRow struct {
@@ -97,6 +118,17 @@ type shardMap struct {
 	First  uint32   `json:"first"`  // number of the first shard
 	Homes  []int16  `json:"homes"`  // indexes into Members; -1: none
 	Moving []uint32 `json:"moving"` // the numbers of shards that move, or open
+	// Used are the processors that the shards use, and Entities the numbers of their entities.
+	Used     []float64 `json:"used"`
+	Entities []uint32  `json:"entities"`
+}
+
+func emptyMap(kind string, first, shards uint32) shardMap {
+	m := shardMap{kind, first, make([]int16, shards), []uint32{}, make([]float64, shards), make([]uint32, shards)}
+	for i := range m.Homes {
+		m.Homes[i] = noHome
+	}
+	return m
 }
 
 const noHome = -1
@@ -110,7 +142,7 @@ func (c *snapshot) mapOf(kind string) shardMap {
 	if m, ok := c.maps[kind]; ok {
 		return m
 	}
-	return shardMap{Type: kind, Homes: []int16{}, Moving: []uint32{}}
+	return emptyMap(kind, 0, 0)
 }
 
 func (c *snapshot) setMembers(v admin.View) {
@@ -142,15 +174,12 @@ func (c *snapshot) setShards(all []admin.NodeShards) {
 				types[t.Kind] = row
 			}
 			if m := c.maps[t.Kind]; len(m.Homes) < int(t.Shards) {
-				m = shardMap{Type: t.Kind, First: t.Shards, Homes: make([]int16, t.Shards), Moving: []uint32{}}
-				for i := range m.Homes {
-					m.Homes[i] = noHome
-				}
-				c.maps[t.Kind] = m
+				c.maps[t.Kind] = emptyMap(t.Kind, t.Shards, t.Shards)
 				row.Shards = int(t.Shards)
 			}
 			row.Homeless = max(row.Homeless, len(t.Homeless))
 			row.Waiting += int(t.Waiting)
+			row.Instances, row.Wanted, row.Durable = max(row.Instances, int(t.Instances)), max(row.Wanted, int(t.Wanted)), row.Durable || t.Durable
 		}
 	}
 	for _, n := range all {
@@ -177,6 +206,7 @@ func (c *snapshot) addHeld(at int16, t admin.Type, row *typeRow) {
 		row.Waiting += int(s.Waiting)
 		row.Entities += int(s.Entities)
 		row.Active += int(s.Active)
+		row.Used += s.Used
 		c.Members[at].Entities += int(s.Entities)
 		i := int(s.Shard) - int(m.First)
 		if i < 0 || i >= len(m.Homes) || s.State == "forwarding" {
@@ -186,11 +216,31 @@ func (c *snapshot) addHeld(at int16, t admin.Type, row *typeRow) {
 			m.Moving = append(m.Moving, s.Shard)
 		}
 		if s.State == "active" || s.State == "draining" || s.State == "sent" || m.Homes[i] == noHome {
-			m.Homes[i] = at
+			m.Homes[i], m.Used[i], m.Entities[i] = at, math.Round(s.Used*1e4)/1e4, s.Entities
 			c.Members[at].Shards++
 		}
 	}
 	c.maps[t.Kind] = m
+}
+
+// setFacts stores facts of processes. Call it after setMembers.
+func (c *snapshot) setFacts(all []admin.NodeFact) {
+	c.processes, c.Expiries = map[string]admin.Fact{}, []expiryRow{}
+	for _, n := range all {
+		at := slices.IndexFunc(c.Members, func(m memberRow) bool { return m.address == n.Node })
+		if at < 0 || n.Err != nil {
+			continue
+		}
+		c.processes[n.Node.Name] = n.Fact
+		m := &c.Members[at]
+		if m.Release = n.Release; n.Load != nil {
+			m.Used, m.Capacity, m.Zone = n.Load.Used, n.Load.Capacity, n.Load.Zone
+		}
+		for _, e := range n.Expiries {
+			c.Expiries = append(c.Expiries, expiryRow{n.Node.Name, e.What, e.From, e.Until, e.Seen})
+		}
+	}
+	slices.SortStableFunc(c.Expiries, func(a, b expiryRow) int { return a.Until.Compare(b.Until) })
 }
 
 func (c *snapshot) setMoves(all []admin.Move) {

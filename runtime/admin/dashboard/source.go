@@ -2,6 +2,8 @@ package dashboard
 
 import (
 	"context"
+	"iter"
+	"time"
 
 	"github.com/shardgen/shardgen/runtime/admin"
 	"github.com/shardgen/shardgen/transport"
@@ -18,6 +20,10 @@ type source interface {
 	Where(ctx context.Context, kind, id string) (admin.Place, error)
 	Inspect(ctx context.Context, kind, id string) (admin.Entity, error)
 	State(ctx context.Context, kind, id string) (admin.Entity, error)
+	Trends(ctx context.Context, after time.Time) ([]admin.NodeTrend, error)
+	Feeds(ctx context.Context) ([]admin.Feed, error)
+	Entities(ctx context.Context, kind string, l admin.Listing) iter.Seq2[string, error]
+	Reminded(ctx context.Context, kind string, limit int) iter.Seq2[admin.Reminded, error]
 	events() eventReader
 }
 
