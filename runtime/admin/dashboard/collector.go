@@ -91,15 +91,16 @@ func (c *collector) ask(ctx context.Context, last *snapshot) *snapshot {
 	}
 	now := time.Now()
 	var (
-		asking                                                            sync.WaitGroup
-		view                                                              admin.View
-		moves                                                             []admin.Move
-		counters                                                          []admin.NodeCounters
-		turns                                                             []admin.NodeTurns
-		events                                                            []admin.Event
-		viewErr, shardErr, moveErr, countErr, turnErr, eventErr, trendErr error
-		facts                                                             []admin.NodeFact
-		factsErr                                                          error
+		asking                                                  sync.WaitGroup
+		view                                                    admin.View
+		moves                                                   []admin.Move
+		counters                                                []admin.NodeCounters
+		turns                                                   []admin.NodeTurns
+		events                                                  []admin.Event
+		viewErr, shardErr, moveErr, countErr, turnErr, eventErr error
+		facts                                                   []admin.NodeFact
+		factsErr                                                error
+		trendsNew                                               bool
 	)
 	asking.Go(func() { view, viewErr = c.source.Members(ctx) })
 	if now.Sub(c.shardAt) >= shardsFresh {
@@ -109,7 +110,7 @@ func (c *collector) ask(ctx context.Context, last *snapshot) *snapshot {
 			}
 		})
 	}
-	asking.Go(func() { trendErr = c.askTrends(ctx, now) })
+	asking.Go(func() { trendsNew = c.askTrends(ctx, now) })
 	asking.Go(func() { facts, factsErr = c.source.Facts(ctx) })
 	asking.Go(func() { moves, _, moveErr = c.source.Moves(ctx) })
 	asking.Go(func() { counters, countErr = c.source.Counters(ctx) })
@@ -140,7 +141,7 @@ func (c *collector) ask(ctx context.Context, last *snapshot) *snapshot {
 		}
 		c.turns = turns
 	}
-	if trendErr == nil {
+	if trendsNew {
 		next.trends = c.sumTrends(now)
 	}
 	_ = eventErr // of members that do not answer, which Health names; the events of others came
@@ -148,11 +149,12 @@ func (c *collector) ask(ctx context.Context, last *snapshot) *snapshot {
 	return next
 }
 
-// askTrends asks for the last hour if nobody has for long, and otherwise for the last two minutes.
-func (c *collector) askTrends(ctx context.Context, now time.Time) error {
+// askTrends asks for the last hour if nobody has for long, and otherwise for the last two minutes. It
+// reports whether there are answers.
+func (c *collector) askTrends(ctx context.Context, now time.Time) bool {
 	age := now.Sub(c.trendAt)
 	if age < trendsFresh {
-		return nil
+		return false
 	}
 	after := time.Time{}
 	if age < time.Minute {
@@ -160,7 +162,7 @@ func (c *collector) askTrends(ctx context.Context, now time.Time) error {
 	}
 	all, err := c.source.Trends(ctx, after)
 	if err != nil {
-		return err
+		return false
 	}
 	kept := map[transport.Address][]admin.Minute{}
 	hour := now.Add(-time.Hour)
@@ -178,7 +180,7 @@ func (c *collector) askTrends(ctx context.Context, now time.Time) error {
 	if partly { // the next question is for all of the hour of the new member
 		c.trendAt = time.Time{}
 	}
-	return nil
+	return true
 }
 
 func (c *collector) sumTrends(now time.Time) clusterview.Trends {
