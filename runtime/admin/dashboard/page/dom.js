@@ -23,7 +23,7 @@ export function setText(e, text) {
 
 // table makes a table whose columns sort it. A column has a title, of(row) for its value, and may
 // have show(value, row) for its text, link(row), classOf(row), number and text.
-export function table(columns, { empty, sort, descending = true, rowClass, limit = 1000 }) {
+export function table(columns, { empty, label, sort, descending = true, rowClass, limit = 1000 }) {
   let rows = [];
   let by = columns.find((c) => c.title === sort);
   let down = descending;
@@ -38,7 +38,7 @@ export function table(columns, { empty, sort, descending = true, rowClass, limit
       draw();
     },
   }, c.title)));
-  const whole = el('table', {}, el('thead', {}, el('tr', {}, ...heads)), body);
+  const whole = el('table', { 'aria-label': label }, el('thead', {}, el('tr', {}, ...heads)), body);
 
   function draw() {
     columns.forEach((c, i) => {
@@ -86,9 +86,30 @@ function compare(a, b) {
   return String(a ?? '').localeCompare(String(b ?? ''), undefined, { numeric: true });
 }
 
-// entityLink is the address of an entity's story on this page.
-export function entityLink(type, id) {
-  return `#entity/${encodeURIComponent(type)}/${encodeURIComponent(id)}`;
+// Addresses of pages about one thing.
+const page = (...parts) => `#${parts.map(encodeURIComponent).join('/')}`;
+export const entityLink = (type, id) => page('entity', type, id);
+export const memberLink = (name) => name && page('member', name);
+export const typeLink = (name) => name && page('type', name);
+
+// facts makes a list of names and values, and replaces it only if it differs. A value is a text or an element.
+export function facts() {
+  const list = el('dl');
+  let drawn = '';
+  return {
+    element: list,
+    set(rows) {
+      const text = JSON.stringify(rows.map(([name, value]) => [name, value.href ?? '', value.textContent ?? value]));
+      if (text !== drawn) list.replaceChildren(...rows.flatMap(([name, value]) => [el('dt', {}, name), el('dd', {}, value)]));
+      drawn = text;
+    },
+  };
+}
+
+// tile makes a number with a label.
+export function tile(label) {
+  const value = el('b', {}, '–');
+  return { element: el('div', { class: 'tile' }, value, el('span', {}, label)), set: (text) => setText(value, text) };
 }
 
 export function count(n) {
@@ -116,9 +137,39 @@ export function percent(share) {
   return `${Math.round(share * 100)} %`;
 }
 
-// clock shows the time of day of an event, and its date if that is not today.
-export function clock(time) {
-  const at = new Date(time);
-  const date = at.toDateString() === new Date().toDateString() ? '' : `${at.toLocaleDateString()} `;
-  return date + at.toLocaleTimeString('en-GB') + '.' + String(at.getMilliseconds()).padStart(3, '0');
+export function bytes(n) {
+  const units = ['B', 'kB', 'MB', 'GB', 'TB'];
+  let at = 0;
+  for (; n >= 1000 && at < units.length - 1; at++) n /= 1000;
+  return `${n >= 100 || at === 0 ? Math.round(n) : n.toFixed(1)} ${units[at]}`;
 }
+
+// processors shows a number of processors.
+export function processors(n) {
+  if (n === 0) return '0';
+  return n < 0.001 ? '< 0.001' : n.toFixed(n < 0.1 ? 3 : 2);
+}
+
+let utc = false; // times are shown in UTC, otherwise in the viewer's zone
+try { utc = localStorage.getItem('shardgen-times') === 'utc'; } catch { /* it may not be kept */ }
+export const inUTC = () => utc;
+
+// showTimes chooses the zone of all times, also after a reload.
+export function showTimes(asUTC) {
+  utc = asUTC;
+  try { localStorage.setItem('shardgen-times', utc ? 'utc' : 'local'); } catch { /* likewise */ }
+}
+
+const two = (n) => String(n).padStart(2, '0');
+const day = (at) => (utc ? [at.getUTCFullYear(), at.getUTCMonth() + 1, at.getUTCDate()] : [at.getFullYear(), at.getMonth() + 1, at.getDate()]).map(two).join('-');
+const hour = (at) => (utc ? [at.getUTCHours(), at.getUTCMinutes()] : [at.getHours(), at.getMinutes()]).map(two).join(':');
+
+// clock shows the time of day, and the date if that is not today.
+export function clock(time, { millis = false } = {}) {
+  const at = new Date(time);
+  const date = day(at) === day(new Date()) ? '' : `${day(at)} `;
+  return date + hour(at) + ':' + two(at.getUTCSeconds()) + (millis ? `.${String(at.getUTCMilliseconds()).padStart(3, '0')}` : '') + (utc ? ' UTC' : '');
+}
+
+// minute shows the hour and minute of a time in seconds after 1970.
+export const minute = (seconds) => hour(new Date(seconds * 1000));

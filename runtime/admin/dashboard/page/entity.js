@@ -1,5 +1,5 @@
 // The story of one entity: its home and the reason for it, its load, its state, and the lines about it.
-import { el, panel, entityLink, rate, percent, duration } from './dom.js';
+import { el, panel, entityLink, typeLink, rate, percent, duration, clock } from './dom.js';
 import { eventTable } from './log.js';
 
 export function entity({ get }) {
@@ -44,7 +44,7 @@ export function entity({ get }) {
     const callers = (state?.cluster?.rates?.callers ?? []).filter((c) => c.type === story.type && c.id === story.id && c.rate > 0);
     const moves = (state?.cluster?.moves ?? []).filter((m) => m.type === story.type && m.shard === story.shard);
     const rows = story.error ? [['Not known', story.error]] : [
-      ['Home', (story.node || 'none') + (story.since ? ` since ${story.since}` : '')],
+      ['Home', (story.node || 'none') + (story.since ? ` since ${clock(story.since)}` : '')],
       ['Why there', story.why],
       ['Shard', `${story.shard}, epoch ${story.epoch}`],
       ...moves.map((m) => ['Moves', `to ${m.to} since ${duration(m.seconds)}: ${m.phase}; ${m.why}`]),
@@ -55,7 +55,7 @@ export function entity({ get }) {
       ...(story.errors ?? []).map((f) => ['Failed', `${f.method}, ${duration(f.seconds_ago)} ago; ${f.outcome}`]),
       ['State', story.no_state || (story.state === undefined ? 'is not shown here' : story.active ? 'in memory' : story.stored ? 'in the store' : 'passivated')],
     ];
-    const next = [el('h2', {}, `${story.type}/${story.id}`),
+    const next = [el('h2', {}, el('a', { href: typeLink(story.type) }, story.type), `/${story.id}`),
       el('dl', {}, ...rows.flatMap(([name, value]) => [el('dt', {}, name), el('dd', {}, value)]))];
     if (story.state !== undefined) next.push(el('pre', { tabindex: '0', 'aria-label': 'State' }, story.state));
     const text = next.map((e) => e.textContent).join('\n');
@@ -64,6 +64,7 @@ export function entity({ get }) {
   }
 
   return {
+    title: () => (type ? `${type}/${id}` : 'Entity'),
     elements: [panel('Entity', { wide: true }, form, facts), log],
     set([kind, name]) {
       if (!kind || name === undefined) return;

@@ -1,14 +1,14 @@
 // The log lines of all members and the coordinator's decisions, the latest first.
-import { el, panel, table, clock } from './dom.js';
+import { el, panel, table, clock, memberLink } from './dom.js';
 
 const levels = ['DEBUG', 'INFO', 'WARN', 'ERROR'];
 
 // eventTable shows events.
 export function eventTable(empty, limit) {
   return table([
-    { title: 'Time', of: (e) => e.number, show: (_, e) => clock(e.time) },
+    { title: 'Time', of: (e) => e.number, show: (_, e) => clock(e.time, { millis: true }) },
     { title: 'Level', of: (e) => levels.indexOf(e.level), show: (_, e) => e.level },
-    { title: 'Member', of: (e) => e.node, show: (n, e) => n + (e.also ? ` and ${e.also} more` : '') },
+    { title: 'Member', of: (e) => e.node, show: (n, e) => n + (e.also ? ` and ${e.also} more` : ''), link: (e) => memberLink(e.node) },
     { title: 'What', of: (e) => e.text, text: true },
     { title: 'With', of: (e) => e.attrs, text: true },
   ], { empty, sort: 'Time', limit, rowClass: (e) => e.level });

@@ -1,70 +1,70 @@
-// The faults, the load, the types and singletons, and the counters.
-import { el, panel, table, setText, count, rate, duration } from './dom.js';
+// The faults, the load of the last hour, the types and singletons, and the counters.
+import { el, panel, table, tile, count, rate, duration, processors, typeLink, memberLink } from './dom.js';
+import { chart } from './chart.js';
+
+export const pool = (t) => (t.instances || t.wanted ? `${count(t.instances)}${t.wanted && t.wanted !== t.instances ? ` of ${count(t.wanted)}` : ''}` : '');
 
 export function overview() {
   const faults = el('div');
-  const tile = (label) => {
-    const value = el('b', {}, '–');
-    return { value, element: el('div', { class: 'tile' }, value, el('span', {}, label)) };
-  };
   const tiles = {
     turns: tile('turns a second'), failed: tile('failed turns a second'), entities: tile('entities'),
     active: tile('of them in memory'), waiting: tile('calls that wait for a shard'), moves: tile('moves under way'),
   };
-  const line = document.createElementNS('http://www.w3.org/2000/svg', 'path');
-  const spark = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
-  spark.setAttribute('class', 'spark');
-  spark.setAttribute('viewBox', '0 0 300 40');
-  spark.setAttribute('preserveAspectRatio', 'none');
-  spark.setAttribute('role', 'img');
-  spark.setAttribute('aria-label', 'turns a second since the page was opened, for 5 minutes at most');
-  spark.append(line);
+  const turns = chart('Turns a second', ['turns', 'failed'], rate);
+  const took = chart('Time of a turn', ['p50', 'p99'], duration);
   const types = table([
-    { title: 'Type', of: (t) => t.name },
+    { title: 'Type', of: (t) => t.name, link: (t) => typeLink(t.name) },
     { title: 'Shards', of: (t) => t.shards, show: count, number: true },
     { title: 'Entities', of: (t) => t.entities, show: count, number: true },
     { title: 'In memory', of: (t) => t.active, show: count, number: true },
+    { title: 'Processors', of: (t) => t.used, show: processors, number: true },
     { title: 'Calls waiting', of: (t) => t.waiting, show: count, number: true, classOf: (t) => `number ${t.waiting ? 'note' : ''}` },
     { title: 'Homeless shards', of: (t) => t.homeless, show: count, number: true, classOf: (t) => `number ${t.homeless ? 'bad' : ''}` },
-  ], { empty: 'No member hosts a type.', sort: 'Type', descending: false });
+    { title: 'Pool', of: (t) => t.instances, show: (_, t) => pool(t), number: true, classOf: (t) => `number ${t.wanted > t.instances ? 'note' : ''}` },
+  ], { label: 'Types', empty: 'No member hosts a type.', sort: 'Type', descending: false });
   const singletons = table([
     { title: 'Singleton', of: (s) => s.name },
-    { title: 'Home', of: (s) => s.node, show: (n) => n || 'none', classOf: (s) => (s.node ? '' : 'bad') },
+    { title: 'Home', of: (s) => s.node, show: (n) => n || 'none', link: (s) => memberLink(s.node), classOf: (s) => (s.node ? '' : 'bad') },
     { title: 'Why', of: (s) => s.why, text: true },
-  ], { empty: 'There are no singletons.', sort: 'Singleton', descending: false });
+  ], { label: 'Singletons', empty: 'There are no singletons.', sort: 'Singleton', descending: false });
   const counters = table([
     { title: 'What', of: (d) => d.reason },
     { title: 'A second', of: (d) => d.rate, show: rate, number: true },
     { title: 'Since the members started', of: (d) => d.total, show: count, number: true },
-  ], { empty: 'Nothing was counted yet.', sort: 'A second' });
+  ], { label: 'Counters', empty: 'Nothing was counted yet.', sort: 'A second' });
 
   return {
     elements: [
       panel('State', {}, faults),
-      panel('Load', {}, el('div', { class: 'tiles' }, ...Object.values(tiles).map((t) => t.element)), spark),
+      panel('Now', {}, el('div', { class: 'tiles' }, ...Object.values(tiles).map((t) => t.element))),
+      panel('Load of the last hour', {}, turns.element), panel('Latency of the last hour', {}, took.element),
       panel('Types', { wide: true }, types.element),
       panel('Singletons', { wide: true }, singletons.element),
       panel('Counters of the members', { wide: true }, counters.element),
     ],
-    update({ cluster: c, history, counterRates }) {
+    update({ cluster: c, trends, counterRates }) {
       drawFaults(faults, c);
-      const now = history.at(-1);
-      const sum = (of) => c.types.reduce((total, t) => total + of(t), 0);
-      setText(tiles.turns.value, now ? rate(now.turns) : '–');
-      setText(tiles.failed.value, now ? rate(now.failed) : '–');
-      setText(tiles.entities.value, count(sum((t) => t.entities)));
-      setText(tiles.active.value, count(sum((t) => t.active)));
-      setText(tiles.waiting.value, count(sum((t) => t.waiting)));
-      setText(tiles.moves.value, count(c.moves.length));
-      const most = Math.max(1, ...history.map((h) => h.turns));
-      line.setAttribute('d', history.map((h, i) => `${i ? 'L' : 'M'}${300 - history.length + i},${38 - (36 * h.turns) / most}`).join(''));
+      const sum = (list, of) => list.reduce((total, t) => total + of(t), 0);
+      tiles.turns.set(c.rates ? rate(sum(c.rates.methods, (m) => m.rate)) : '–');
+      tiles.failed.set(c.rates ? rate(sum(c.rates.methods, (m) => m.failed)) : '–');
+      tiles.entities.set(count(sum(c.types, (t) => t.entities)));
+      tiles.active.set(count(sum(c.types, (t) => t.active)));
+      tiles.waiting.set(count(sum(c.types, (t) => t.waiting)));
+      tiles.moves.set(count(c.moves.length));
+      turns.set(trends?.minutes, [trends?.all.rate, trends?.all.failed]);
+      took.set(trends?.minutes, [trends?.all.p50_seconds, trends?.all.p99_seconds]);
       types.set(c.types.filter((t) => t.shards > 0)); // the others are singletons
       singletons.set(c.singletons);
       counters.set(Object.entries(c.counters ?? {}).filter(([, total]) => total > 0).map(([reason, total]) => ({ reason, total, rate: counterRates[reason] ?? 0 })));
     },
+    leave() {
+      turns.leave();
+      took.leave();
+    },
   };
 }
 
+// drawFaults shows what is wrong in a cluster, and what to know.
 function drawFaults(root, c) {
   const lines = [
     ...c.health.wrong.map((text) => ({ text, kind: 'bad' })),

@@ -1,11 +1,11 @@
 // The busiest methods, entities, callers and members of the last second.
-import { panel, table, entityLink, rate, duration, percent } from './dom.js';
+import { panel, table, entityLink, memberLink, typeLink, rate, duration, percent } from './dom.js';
 
 const slow = 0.1; // seconds from which a turn that runs is shown
 
 export function traffic() {
   const types = table([
-    { title: 'Type', of: (t) => t.type },
+    { title: 'Type', of: (t) => t.type, link: (t) => typeLink(t.type) },
     { title: 'Turns/s', of: (t) => t.rate, show: rate, number: true },
     { title: 'Failed/s', of: (t) => t.failed, show: rate, number: true, classOf: (t) => `number ${t.failed > 0 ? 'bad' : ''}` },
     { title: 'Mean', of: (t) => t.mean_seconds, show: duration, number: true },
@@ -23,7 +23,7 @@ export function traffic() {
     { title: 'Entity', of: (e) => `${e.type}/${e.id}`, link: (e) => entityLink(e.type, e.id) },
     { title: 'Turns/s', of: (e) => e.rate, show: rate, number: true },
     { title: 'Busy', of: (e) => e.busy, show: percent, number: true, classOf: (e) => `number ${e.busy > 0.8 ? 'bad' : ''}` },
-    { title: 'At', of: (e) => e.node },
+    { title: 'At', of: (e) => e.node, link: (e) => memberLink(e.node) },
   ], { empty: 'No entity stands out.', sort: 'Turns/s', limit: 20 });
   const callers = table([
     { title: 'Caller', of: (c) => c.from },
@@ -33,11 +33,11 @@ export function traffic() {
   const running = table([
     { title: 'Turn', of: (r) => `${r.type}/${r.id}.${r.method}`, link: (r) => entityLink(r.type, r.id) },
     { title: 'For', of: (r) => r.seconds, show: (s, r) => (r.earlier ? '> ' : '') + duration(s), number: true, classOf: (r) => `number ${r.seconds > 5 ? 'bad' : 'note'}` },
-    { title: 'At', of: (r) => r.node },
+    { title: 'At', of: (r) => r.node, link: (r) => memberLink(r.node) },
     { title: 'Called by', of: (r) => r.from },
   ], { empty: 'No turn has been running for 100 ms.', sort: 'For', limit: 20 });
   const nodes = table([
-    { title: 'Member', of: (n) => n.node },
+    { title: 'Member', of: (n) => n.node, link: (n) => memberLink(n.node) },
     { title: 'Turns/s', of: (n) => n.rate, show: rate, number: true },
     { title: 'Running at a time', of: (n) => n.busy, show: (b) => b.toFixed(2), number: true },
   ], { empty: 'No member has answered twice yet.', sort: 'Turns/s', limit: 200 });
