@@ -105,7 +105,7 @@ func TestEveryPage(t *testing.T) {
 		name, hash string
 		texts      []string
 	}{
-		{"overview", "overview", []string{"Nothing is wrong.", "Turns a second", "Time of a turn", "Account", "Alarm", "Chief"}},
+		{"overview", "overview", []string{"Nothing is wrong.", "Turns a second", "Time of a turn", "in the last hour", "Account", "Alarm", "Chief"}},
 		{"members", "members", []string{"n1", "n2", "n3", "of"}},
 		{"member", "member/n1", []string{"Member n1", "goroutines", "Processors", "Memory", "Hosts"}},
 		{"shards", "shards/Account", []string{"n1", "n2", "n3", "shards"}},
@@ -121,11 +121,11 @@ func TestEveryPage(t *testing.T) {
 	}
 	// The members keep trends, so a page that is opened now shows them.
 	s.do(chromedp.Navigate(s.url + "#type/Account"))
-	for _, chart := range []string{"[aria-label^='Turns a second']", "[aria-label^='Time of a turn']"} {
+	for _, chart := range []string{".plot[aria-label^='Turns a second']", ".plot[aria-label^='Time of a turn']"} {
 		s.draws(chart)
 	}
 	s.do(chromedp.Reload())
-	s.draws("[aria-label^='Turns a second']")
+	s.draws(".plot[aria-label^='Turns a second']")
 	s.do(chromedp.Focus(".plot"))
 	s.keys(kb.ArrowLeft + kb.ArrowRight)
 	s.shows(".chart output", "turns ", "failed ")

@@ -1,5 +1,5 @@
 // Line charts of the last hour, one value a minute, with axes. The members keep the values.
-import { el, setText, minute } from './dom.js';
+import { el, panel, setText, minute } from './dom.js';
 
 const svg = (name, attributes = {}, ...children) => {
   const e = document.createElementNS('http://www.w3.org/2000/svg', name);
@@ -10,15 +10,20 @@ const svg = (name, attributes = {}, ...children) => {
 const height = 150;
 const room = { left: 56, right: 10, top: 8, bottom: 20 };
 
-// chart makes a chart of some lines, each with a title, that show writes the values of.
-export function chart(title, lines, show) {
+// charts puts panels of charts side by side.
+export const charts = (...all) => el('div', { class: 'charts wide' }, ...all.map((c) => c.element));
+
+// chart makes a panel with a chart of some lines, each with a title, that show writes the values of. The
+// axis reaches to least at the least.
+export function chart(title, lines, show, least = 0) {
   let minutes = [];
   let rows = [];
   let cursor = -1; // index of the minute that is read out
   const plot = el('div', { class: 'plot', role: 'img', tabindex: '0' });
   const said = el('output', { class: 'faint', 'aria-live': 'polite' });
   const key = el('span', { class: 'key' }, ...lines.flatMap((l, i) => [el('i', { class: `line${i}`, 'aria-hidden': 'true' }), el('span', {}, l)]));
-  const element = el('figure', { class: 'chart' }, el('figcaption', {}, el('h3', {}, title), lines.length > 1 ? key : ''), plot, said);
+  const element = panel(title, {}, el('p', { class: 'faint' }, 'in the last hour', lines.length > 1 ? key : ''), plot, said);
+  element.classList.add('chart');
 
   function draw() {
     const width = plot.clientWidth;
@@ -26,7 +31,7 @@ export function chart(title, lines, show) {
     const wide = width - room.left - room.right;
     const high = height - room.top - room.bottom;
     const known = rows.flat().filter((v) => v !== null && v !== undefined);
-    const most = nice(Math.max(0, ...known));
+    const most = nice(Math.max(least, ...known));
     const x = (i) => room.left + (wide * i) / (minutes.length - 1);
     const y = (v) => room.top + high - (high * v) / most;
     const marks = [0, most / 2, most].flatMap((v) => [
@@ -40,16 +45,18 @@ export function chart(title, lines, show) {
       marks.push(svg('text', { x: Math.min(width - 18, Math.max(18, x(i))), y: height - 4, 'text-anchor': 'middle' }, minute(m)));
     });
     if (cursor >= 0) marks.push(svg('line', { class: 'cursor', x1: x(cursor), x2: x(cursor), y1: room.top, y2: room.top + high }));
-    const paths = rows.map((row, n) => svg('path', {
-      class: `line${n}`,
-      d: row.map((v, i) => (v === null ? '' : `${i && row[i - 1] !== null ? 'L' : 'M'}${x(i).toFixed(1)},${y(v).toFixed(1)}${i && row[i - 1] !== null ? '' : 'l.1,0'}`)).join(''),
-    }));
+    const there = (row, i) => row[i] !== null && row[i] !== undefined;
+    const paths = rows.flatMap((row, n) => [
+      svg('path', { class: `line${n}`, d: row.map((v, i) => (there(row, i) ? `${there(row, i - 1) ? 'L' : 'M'}${x(i).toFixed(1)},${y(v).toFixed(1)}` : '')).join('') }),
+      ...row.map((v, i) => i).filter((i) => there(row, i) && !there(row, i - 1) && !there(row, i + 1)) // alone
+        .map((i) => svg('circle', { class: `line${n}`, cx: x(i), cy: y(row[i]), r: 3 })),
+    ]);
     plot.replaceChildren(svg('svg', { width, height, 'aria-hidden': 'true' }, ...marks, ...paths.reverse()));
     const last = rows.map((row) => row.findLast((v) => v !== null));
     plot.setAttribute('aria-label', known.length
       ? `${title} of the last hour: ${lines.map((l, n) => `${l} now ${last[n] === undefined ? 'unknown' : show(last[n])}`).join(', ')}; at most ${show(Math.max(...known))}. The arrow keys read out minutes.`
-      : `${title} of the last hour: nothing is known yet`);
-    if (!known.length) setText(said, 'Nothing is known yet: members measure every 10 s, and older ones keep no trend.');
+      : `${title} of the last hour: nothing was measured`);
+    if (!known.length) setText(said, 'Nothing was measured in the last hour.');
     else say();
   }
 

@@ -141,7 +141,7 @@ export function bytes(n) {
   const units = ['B', 'kB', 'MB', 'GB', 'TB'];
   let at = 0;
   for (; n >= 1000 && at < units.length - 1; at++) n /= 1000;
-  return `${n >= 100 || at === 0 ? Math.round(n) : n.toFixed(1)} ${units[at]}`;
+  return `${n >= 10 || at === 0 ? Math.round(n) : n.toFixed(1)} ${units[at]}`;
 }
 
 // processors shows a number of processors.

@@ -1,6 +1,6 @@
 // The members, with the evidence against those that are not reachable, and the page of one member.
 import { el, panel, table, facts, count, rate, duration, percent, processors, bytes, clock, memberLink, typeLink } from './dom.js';
-import { chart } from './chart.js';
+import { chart, charts } from './chart.js';
 import { eventTable } from './log.js';
 
 export function members() {
@@ -52,7 +52,7 @@ export function member({ get }) {
   const about = facts();
   const found = el('ul');
   const turns = chart('Turns a second', ['turns'], rate);
-  const used = chart('Processors', ['used'], processors);
+  const used = chart('Processors', ['used'], processors, 0.1);
   const memory = chart('Memory', ['taken from the system'], bytes);
   const hottest = table([
     { title: 'Shard', of: (s) => `${s.type}/${s.shard}`, link: (s) => typeLink(s.type) },
@@ -77,9 +77,7 @@ export function member({ get }) {
   return {
     title: () => name,
     elements: [
-      heading, panel('Turns of the last hour', {}, turns.element), panel('Processors of the last hour', {}, used.element),
-      panel('Memory of the last hour', {}, memory.element), panel('Hottest shards', {}, hottest.element),
-      panel('Certificates and credentials', { wide: true }, expiries.element), log,
+      heading, charts(turns, used, memory), panel('Hottest shards', {}, hottest.element), panel('Certificates and credentials', {}, expiries.element), log,
     ],
     set([wanted]) {
       name = wanted ?? '';

@@ -1,6 +1,6 @@
 // The faults, the load of the last hour, the types and singletons, and the counters.
 import { el, panel, table, tile, count, rate, duration, processors, typeLink, memberLink } from './dom.js';
-import { chart } from './chart.js';
+import { chart, charts } from './chart.js';
 
 export const pool = (t) => (t.instances || t.wanted ? `${count(t.instances)}${t.wanted && t.wanted !== t.instances ? ` of ${count(t.wanted)}` : ''}` : '');
 
@@ -19,7 +19,7 @@ export function overview() {
     { title: 'In memory', of: (t) => t.active, show: count, number: true },
     { title: 'Processors', of: (t) => t.used, show: processors, number: true },
     { title: 'Calls waiting', of: (t) => t.waiting, show: count, number: true, classOf: (t) => `number ${t.waiting ? 'note' : ''}` },
-    { title: 'Homeless shards', of: (t) => t.homeless, show: count, number: true, classOf: (t) => `number ${t.homeless ? 'bad' : ''}` },
+    { title: 'No home', of: (t) => t.homeless, show: count, number: true, classOf: (t) => `number ${t.homeless ? 'bad' : ''}` },
     { title: 'Pool', of: (t) => t.instances, show: (_, t) => pool(t), number: true, classOf: (t) => `number ${t.wanted > t.instances ? 'note' : ''}` },
   ], { label: 'Types', empty: 'No member hosts a type.', sort: 'Type', descending: false });
   const singletons = table([
@@ -35,9 +35,9 @@ export function overview() {
 
   return {
     elements: [
-      panel('State', {}, faults),
-      panel('Now', {}, el('div', { class: 'tiles' }, ...Object.values(tiles).map((t) => t.element))),
-      panel('Load of the last hour', {}, turns.element), panel('Latency of the last hour', {}, took.element),
+      panel('State', { wide: true }, faults),
+      panel('Now', { wide: true }, el('div', { class: 'tiles' }, ...Object.values(tiles).map((t) => t.element))),
+      charts(turns, took),
       panel('Types', { wide: true }, types.element),
       panel('Singletons', { wide: true }, singletons.element),
       panel('Counters of the members', { wide: true }, counters.element),

@@ -26,14 +26,14 @@ export function shards({ get }) {
     .map((text, i) => el('li', {}, el('i', { class: `load${i}`, 'aria-hidden': 'true' }), text)), el('li', {}, el('i', { class: 'moves', 'aria-hidden': 'true' }), 'moves'));
   const paused = el('p', { class: 'note', role: 'status' });
   const hottest = table([
-    { title: 'Shard', of: (s) => s.shard, number: true },
+    { title: 'Shard', of: (s) => s.shard },
     { title: 'Home', of: (s) => s.home, link: (s) => memberLink(s.home) },
     { title: 'Processors', of: (s) => s.used, show: processors, number: true },
     { title: 'Entities', of: (s) => s.entities, show: count, number: true },
   ], { label: 'Hottest shards', empty: 'No shard uses much.', sort: 'Processors' });
   const moves = table([
     { title: 'Type', of: (m) => m.type },
-    { title: 'Shard', of: (m) => m.shard, number: true },
+    { title: 'Shard', of: (m) => m.shard },
     { title: 'From', of: (m) => m.from, link: (m) => memberLink(m.from) },
     { title: 'To', of: (m) => m.to, link: (m) => memberLink(m.to) },
     { title: 'Since', of: (m) => m.seconds, show: duration, number: true },

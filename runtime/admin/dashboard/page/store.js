@@ -29,7 +29,7 @@ export function store({ get }) {
 
   return {
     elements: [
-      panel('Stores', {}, stores.element), panel('Writes of the last hour', {}, commit.element),
+      panel('Stores', {}, stores.element), commit.element,
       panel('Checks', { wide: true }, checks.element), panel('Certificates and credentials', { wide: true }, expiries.element),
     ],
     update({ cluster, trends }) {

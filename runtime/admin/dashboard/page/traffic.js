@@ -20,7 +20,7 @@ export function traffic() {
     { title: 'Longest', of: (m) => m.longest_seconds, show: duration, number: true },
   ], { empty: 'No turn ran in the last second.', sort: 'Turns/s', limit: 200 });
   const entities = table([
-    { title: 'Entity', of: (e) => `${e.type}/${e.id}`, link: (e) => entityLink(e.type, e.id) },
+    { title: 'Entity', of: (e) => `${e.type}/${e.id}`, link: (e) => entityLink(e.type, e.id), text: true },
     { title: 'Turns/s', of: (e) => e.rate, show: rate, number: true },
     { title: 'Busy', of: (e) => e.busy, show: percent, number: true, classOf: (e) => `number ${e.busy > 0.8 ? 'bad' : ''}` },
     { title: 'At', of: (e) => e.node, link: (e) => memberLink(e.node) },
@@ -28,10 +28,10 @@ export function traffic() {
   const callers = table([
     { title: 'Caller', of: (c) => c.from },
     { title: 'Calls/s', of: (c) => c.rate, show: rate, number: true },
-    { title: 'Of', of: (c) => `${c.type}/${c.id}`, link: (c) => entityLink(c.type, c.id) },
+    { title: 'Of', of: (c) => `${c.type}/${c.id}`, link: (c) => entityLink(c.type, c.id), text: true },
   ], { empty: 'No caller stands out.', sort: 'Calls/s', limit: 20 });
   const running = table([
-    { title: 'Turn', of: (r) => `${r.type}/${r.id}.${r.method}`, link: (r) => entityLink(r.type, r.id) },
+    { title: 'Turn', of: (r) => `${r.type}/${r.id}.${r.method}`, link: (r) => entityLink(r.type, r.id), text: true },
     { title: 'For', of: (r) => r.seconds, show: (s, r) => (r.earlier ? '> ' : '') + duration(s), number: true, classOf: (r) => `number ${r.seconds > 5 ? 'bad' : 'note'}` },
     { title: 'At', of: (r) => r.node, link: (r) => memberLink(r.node) },
     { title: 'Called by', of: (r) => r.from },

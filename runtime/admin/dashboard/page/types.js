@@ -1,6 +1,6 @@
 // The page of one type: its load and latency over time, its methods, its pool and its reminders.
 import { el, panel, table, facts, tile, setText, count, rate, duration, processors, clock, entityLink } from './dom.js';
-import { chart } from './chart.js';
+import { chart, charts } from './chart.js';
 import { pool } from './overview.js';
 
 const interval = 5000; // milliseconds between questions about reminders and the pool
@@ -15,7 +15,6 @@ export function type({ get }) {
   const turns = chart('Turns a second', ['turns', 'failed'], rate);
   const took = chart('Time of a turn', ['p50', 'p99'], duration);
   const commit = chart('Wait of an answer for the store', ['p99'], duration);
-  const commits = panel('The store in the last hour', { wide: true }, commit.element);
   const methods = table([
     { title: 'Method', of: (m) => m.method },
     { title: 'Turns/s', of: (m) => m.rate, show: rate, number: true },
@@ -24,14 +23,14 @@ export function type({ get }) {
     { title: 'Longest', of: (m) => m.longest_seconds, show: duration, number: true },
   ], { label: 'Methods', empty: 'No turn ran in the last second.', sort: 'Turns/s', limit: 200 });
   const busiest = table([
-    { title: 'Entity', of: (e) => e.id, link: (e) => entityLink(e.type, e.id) },
+    { title: 'Entity', of: (e) => e.id, link: (e) => entityLink(e.type, e.id), text: true },
     { title: 'Turns/s', of: (e) => e.rate, show: rate, number: true },
   ], { label: 'Busiest entities', empty: 'No entity stands out.', sort: 'Turns/s', limit: 20 });
   const why = el('p');
   const pools = panel('Pool', {}, why);
   const tiles = { late: tile('late'), soon: tile('due within the hour'), pending: tile('pending') };
   const due = table([
-    { title: 'Entity', of: (r) => r.id, link: (r) => (r.binary ? undefined : entityLink(name, r.id)) },
+    { title: 'Entity', text: true, of: (r) => r.id, link: (r) => (r.binary ? undefined : entityLink(name, r.id)) },
     { title: 'Earliest due', of: (r) => Date.parse(r.due), show: (_, r) => clock(r.due) },
   ], { label: 'Entities with reminders', empty: 'No entity has reminders that are to run.', sort: 'Earliest due', descending: false });
   const failed = el('p', { class: 'note' });
@@ -53,7 +52,7 @@ export function type({ get }) {
   return {
     title: () => name,
     elements: [
-      heading, panel('Load of the last hour', {}, turns.element), panel('Latency of the last hour', {}, took.element), commits,
+      heading, charts(turns, took, commit),
       pools, dues, panel('Methods', {}, methods.element), panel('Busiest entities', {}, busiest.element),
     ],
     set([wanted]) {
@@ -69,13 +68,13 @@ export function type({ get }) {
         ['Shards', el('a', { href: `#shards/${encodeURIComponent(name)}` }, `${count(t.shards)}${t.homeless ? `, ${count(t.homeless)} without a home` : ''}`)],
         ['Entities', el('a', { href: `#entities/${encodeURIComponent(name)}` }, `${count(t.entities)}, ${count(t.active)} in memory`)],
         ['Processors', processors(t.used)], ['Calls waiting', count(t.waiting)], ['Durable', t.durable ? 'yes' : 'no'],
-        ['Hosts', c.members.filter((m) => m.hosts.includes(name)).map((m) => m.name).join(', ') || 'none'],
+        ['Hosts', c.members.filter((m) => m.hosts.includes(name)).map((m) => m.name).sort().join(', ') || 'none'],
         ...(shownAt.pool ? [['Instances', pool(t)]] : []),
       ] : [['Not known', 'no member hosts it']]);
       const own = trends?.types[name];
       turns.set(trends?.minutes, [own?.rate, own?.failed]);
       took.set(trends?.minutes, [own?.p50_seconds, own?.p99_seconds]);
-      commits.hidden = !t?.durable;
+      commit.element.hidden = !t?.durable;
       commit.set(trends?.minutes, [own?.commit_p99_seconds]);
       methods.set((c.rates?.methods ?? []).filter((m) => m.type === name && m.rate > 0));
       busiest.set((c.rates?.entities ?? []).filter((e) => e.type === name && e.rate > 0));
