@@ -116,7 +116,7 @@ func TestEveryPage(t *testing.T) {
 		{"durable", "type/Alarm", []string{"Entities with reminders", "clock-0", "1\ndue within the hour", "3\npending"}},
 		{"pool", "type/Crew", []string{"Instances", "The pool has 2 instances"}},
 		{"feeds", "feeds", []string{"paid", "runs", "memory@"}},
-		{"store", "store", []string{"it does not say which", "5 streams with 3 replicas", "No member has certificates"}},
+		{"store", "store", []string{"it does not say which", "5 streams with 3 replicas", "None has an end."}},
 		{"log", "log", []string{"n2"}},
 	}
 	// The members keep trends, so a page that is opened now shows them.

@@ -45,16 +45,7 @@ const patience = 5 * time.Minute
 func show(t *testing.T, members int, options dashboard.Options, host func(*shard.Node) error) *scene {
 	t.Helper()
 	data := memorystore.New()
-	chromium := ""
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			chromium = path
-			break
-		}
-	}
-	if chromium == "" {
-		t.Skip("Chromium is not installed")
-	}
+	findChromium(t)
 	s := &scene{t: t, broker: memory.NewBroker(memory.Options{})}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	var starting sync.WaitGroup
@@ -77,7 +68,16 @@ func show(t *testing.T, members int, options dashboard.Options, host func(*shard
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	options.Cluster, options.Logger = "shop", quiet
-	server := httptest.NewServer(dashboard.Handler(client, options))
+	b := browse(t, dashboard.Handler(client, options))
+	s.url, s.page = b.url, b.page
+	return s
+}
+
+// browse opens the page that a handler serves.
+func browse(t *testing.T, page http.Handler) *scene {
+	t.Helper()
+	chromium, s := findChromium(t), &scene{t: t}
+	server := httptest.NewServer(page)
 	t.Cleanup(server.Close)
 	s.url = server.URL
 
@@ -101,6 +101,18 @@ func show(t *testing.T, members int, options dashboard.Options, host func(*shard
 	})
 	s.do(chromedp.Navigate(server.URL))
 	return s
+}
+
+// findChromium returns the path of a browser, or skips the test.
+func findChromium(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skip("Chromium is not installed")
+	return ""
 }
 
 // do runs actions in the browser.

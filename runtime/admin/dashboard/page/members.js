@@ -131,5 +131,5 @@ export function expiryTable() {
     { title: 'In', of: left, show: (s) => (s > 172800 ? `${Math.floor(s / 86400)} days` : s > 0 ? duration(s) : 'has ended'), number: true, classOf: (e) => `number ${left(e) < 86400 * 14 ? 'bad' : ''}` },
     { title: 'Member', of: (e) => e.node, link: (e) => memberLink(e.node) },
     { title: 'What', of: (e) => e.what, show: (w, e) => w + (e.seen ? ', when the member connected' : ''), text: true },
-  ], { label: 'Certificates and credentials', empty: 'No member has certificates or credentials that end.', sort: 'Ends', descending: false });
+  ], { label: 'Certificates and credentials', empty: 'None has an end.', sort: 'Ends', descending: false });
 }

@@ -77,7 +77,7 @@ export function shards({ get }) {
       g.cells = byHome.get(home);
       g.columns = Math.max(1, Math.floor(width / size));
       const used = g.cells.reduce((sum, i) => sum + map.used[i], 0);
-      setText(g.heading.lastChild, ` ${count(g.cells.length)} shards, ${processors(used)} processors`);
+      setText(g.heading.lastChild, ` ${count(g.cells.length)} ${g.cells.length === 1 ? 'shard' : 'shards'}, ${processors(used)} processors`);
       paint(g, width, { colours, text, bad, moving, homeless: home === noHome });
     }
     const homeless = byHome.get(noHome)?.length ?? 0;

@@ -68,7 +68,7 @@ export function type({ get }) {
         ['Shards', el('a', { href: `#shards/${encodeURIComponent(name)}` }, `${count(t.shards)}${t.homeless ? `, ${count(t.homeless)} without a home` : ''}`)],
         ['Entities', el('a', { href: `#entities/${encodeURIComponent(name)}` }, `${count(t.entities)}, ${count(t.active)} in memory`)],
         ['Processors', processors(t.used)], ['Calls waiting', count(t.waiting)], ['Durable', t.durable ? 'yes' : 'no'],
-        ['Hosts', c.members.filter((m) => m.hosts.includes(name)).map((m) => m.name).sort().join(', ') || 'none'],
+        ['Hosts', c.members.filter((m) => m.hosts.includes(name)).map((m) => m.name).sort((a, b) => a.localeCompare(b, undefined, { numeric: true })).join(', ') || 'none'],
         ...(shownAt.pool ? [['Instances', pool(t)]] : []),
       ] : [['Not known', 'no member hosts it']]);
       const own = trends?.types[name];
@@ -84,7 +84,7 @@ export function type({ get }) {
       if (reminders) {
         tiles.late.set(count(reminders.late));
         tiles.soon.set(count(reminders.soon));
-        tiles.pending.set(count(reminders.pending) + (reminders.more ? ' or more' : ''));
+        tiles.pending.set(count(reminders.pending) + (reminders.more ? '+' : ''));
         due.set(reminders.first);
       }
       setText(failed, reminders?.error ?? '');
