@@ -1,7 +1,7 @@
-// Package dashboard serves a page that shows a cluster live: its members and their evidence, the
-// homes of its shards and their moves, the busiest methods, entities and callers, the log lines of
-// all members, and the history of one entity. It queries the cluster through an [admin.Client] and
-// changes nothing.
+// Package dashboard serves a page that shows a cluster live: its load and latency in the last hour, its
+// members and their evidence, the homes and loads of its shards, its types with pools and reminders, the
+// busiest methods, entities and callers, feeds, the store, certificates, and the log lines of all
+// members. It queries the cluster through an [admin.Client] and changes nothing.
 //
 //	client, err := admin.Dial(ctx, admin.Options{Cluster: "shop", Transport: natstransport.New(url)})
 //	…
