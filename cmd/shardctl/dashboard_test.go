@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/ops/clusterview"
+	"github.com/shardgen/shardgen/runtime/admin/dashboard"
 )
 
 // TestDashboard serves the page of a live cluster, and asks it for all that the page shows.
@@ -71,6 +72,23 @@ func TestDashboard(t *testing.T) {
 	get("api/entity?type=Account&id=ann", &ann)
 	require.Equal(t, cluster.Members[shards.Homes[ann.Shard-shards.First]].Name, ann.Node)
 	require.Contains(t, ann.State, `"Balance": 9007199254740993`)
+
+	var found struct{ Entities []struct{ ID string } }
+	get("api/entities?type=Account&prefix=an", &found)
+	require.Equal(t, "ann", found.Entities[0].ID)
+	var member struct {
+		Known      bool
+		MaxPayload int `json:"max_payload"`
+	}
+	get("api/member?name=n1", &member)
+	require.True(t, member.Known)
+	require.Positive(t, member.MaxPayload)
+	var refused struct{ Error string }
+	get("api/feeds", &refused)
+	require.Contains(t, refused.Error, "has no store")
+	var checks struct{ Checks []dashboard.Check }
+	get("api/store", &checks)
+	require.Equal(t, "not checked: no member that answers has a store", checks.Checks[0].Text)
 
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.TrimSpace(url), nil)
 	require.NoError(t, err)

@@ -64,3 +64,17 @@ func TestScale(t *testing.T) {
 		}
 	}
 }
+
+// TestOf: the load of each shard is found, and others have none.
+func TestOf(t *testing.T) {
+	l := ProcessLoad{Types: []TypeLoad{{"Cart", []ShardUse{{4, 0.1}}}, {"User", []ShardUse{{4, 0.2}, {5, 0.3}, {7, 0.4}}}}}
+	for _, c := range []struct {
+		kind  string
+		shard uint32
+		want  float64
+	}{{"Cart", 4, 0.1}, {"User", 5, 0.3}, {"User", 7, 0.4}, {"User", 6, 0}, {"Boat", 4, 0}} {
+		if got := l.Of(c.kind, c.shard); got != c.want {
+			t.Errorf("shard %d of %s uses %v, want %v", c.shard, c.kind, got, c.want)
+		}
+	}
+}
