@@ -66,7 +66,19 @@ func TestTrend(t *testing.T) {
 		l.Add(start.Add(time.Duration(20+i)*time.Minute), 1, 1, ended("Cart", 1200))
 	}
 	back, _ := l.After(time.Time{}, 1<<20)
-	require.True(t, back[len(back)-1].At.Before(start.Add(21*time.Minute)), "%v", back[len(back)-1].At)
+	for _, m := range back {
+		require.False(t, m.At.After(start.Add(21*time.Minute)), "%v is kept", m.At)
+	}
+
+	// What was read does not change when its minute goes on.
+	read := func() uint64 { return back[len(back)-1].Types[0].Turns() }
+	l.Add(start.Add(21*time.Minute+time.Second), 1, 1, ended("Cart", 1300))
+	back, _ = l.After(time.Time{}, 1<<20)
+	require.EqualValues(t, 100, read())
+	l.Add(start.Add(21*time.Minute+2*time.Second), 1, 1, ended("Cart", 1400))
+	require.EqualValues(t, 100, read())
+	back, _ = l.After(time.Time{}, 1<<20)
+	require.EqualValues(t, 200, read())
 }
 
 // TestTrendIsBounded: a minute has the busiest types only.
