@@ -62,6 +62,9 @@ type handler struct {
 	watched *collector
 	feedsOf kept[feedsAnswer]
 	checks  kept[[]Check]
+	// remindersOf and poolOf are by type.
+	remindersOf keptOf[reminderPage]
+	poolOf      keptOf[poolAnswer]
 }
 
 func newHandler(s source, o Options) http.Handler {

@@ -33,13 +33,14 @@ import (
 
 // A fake is a cluster of two members with four shards.
 type fake struct {
-	asked  atomic.Int64 // questions for the members
-	shards atomic.Int64 // questions for the shards
-	trends atomic.Int64 // questions for trends
-	whole  atomic.Int64 // those for all of the hour
-	feeds  atomic.Int64 // questions for feeds
-	lines  atomic.Int64
-	failed atomic.Pointer[error]
+	asked     atomic.Int64 // questions for the members
+	shards    atomic.Int64 // questions for the shards
+	trends    atomic.Int64 // questions for trends
+	whole     atomic.Int64 // those for all of the hour
+	feeds     atomic.Int64 // questions for feeds
+	reminders atomic.Int64 // questions for reminders
+	lines     atomic.Int64
+	failed    atomic.Pointer[error]
 }
 
 var n1, n2 = transport.Address{Name: "n1", Incarnation: 1}, transport.Address{Name: "n2", Incarnation: 2}
@@ -75,7 +76,7 @@ func (f *fake) Shards(context.Context, string) ([]admin.NodeShards, error) {
 		{Node: n1, Types: []admin.Type{{Kind: "Cart", Shards: 4, Waiting: 2, Instances: 4, Wanted: 5, Durable: true, Held: []admin.Shard{
 			{Shard: 4, State: "active", Entities: 3, Active: 1, Used: 0.25}, {Shard: 5, State: "sent"}, {Shard: 6, State: "forwarding"},
 		}}}},
-		{Node: n2, Types: []admin.Type{{Kind: "Cart", Shards: 4, Homeless: []uint32{7}, Held: []admin.Shard{
+		{Node: n2, Types: []admin.Type{{Kind: "Many"}, {Kind: "Chief"}, {Kind: "Cart", Shards: 4, Homeless: []uint32{7}, Held: []admin.Shard{
 			{Shard: 5, State: "opening", Waiting: 1}, {Shard: 6, State: "active", Entities: 1},
 		}}}},
 		{Node: transport.Address{Name: "n3", Incarnation: 3}, Err: errors.New("it does not answer")}, // it has just left the view
@@ -160,6 +161,7 @@ func (f *fake) Entities(_ context.Context, kind string, l admin.Listing) iter.Se
 }
 
 func (f *fake) Reminded(_ context.Context, kind string, limit int) iter.Seq2[admin.Reminded, error] {
+	f.reminders.Add(1)
 	return func(yield func(admin.Reminded, error) bool) {
 		n := map[string]int{"Cart": 5, "Many": 2000}[kind]
 		if n == 0 {
@@ -222,7 +224,7 @@ func TestCluster(t *testing.T) {
 		c := get[snapshot](t, h, "/api/cluster")
 		require.Equal(t, []string{"n1", "n2", "n2"}, []string{c.SeenBy, c.Coordinator, c.Members[1].Name})
 		require.Equal(t, "silent", c.Members[1].Evidence)
-		require.Equal(t, []typeRow{{Name: "Cart", Shards: 4, Homeless: 1, Waiting: 3, Entities: 4, Active: 1, Instances: 4, Wanted: 5, Durable: true, Used: 0.25}}, c.Types)
+		require.Equal(t, []typeRow{{Name: "Cart", Shards: 4, Homeless: 1, Waiting: 3, Entities: 4, Active: 1, Instances: 4, Wanted: 5, Durable: true, Used: 0.25}, {Name: "Chief"}, {Name: "Many"}}, c.Types)
 		require.Equal(t, moveRow{"Cart", 5, "n1", "n2", "fewer shards", "the state is sent", 3}, c.Moves[0])
 		require.Equal(t, map[string]uint64{"refused": 5}, c.Counters)
 		require.Equal(t, "rebalancing is paused by ann since 1970-01-01T00:01:00Z", c.Paused)

@@ -35,7 +35,38 @@ func (k *kept[T]) get(ctx context.Context, old time.Duration, ask func(context.C
 	return k.of
 }
 
-// about calls then with the cluster's state and the parameters type and name.
+// keptOf are the answers about each type. It is safe for concurrent use.
+type keptOf[T any] struct {
+	mu  sync.Mutex
+	all map[string]*kept[T]
+}
+
+// of returns the answer about a type.
+func (k *keptOf[T]) of(kind string) *kept[T] {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.all == nil {
+		k.all = map[string]*kept[T]{}
+	}
+	if k.all[kind] == nil {
+		k.all[kind] = new(kept[T])
+	}
+	return k.all[kind]
+}
+
+// ofType answers with what ask returns about the type that the parameter name names. Only types that
+// members know are asked for, so the answers that are kept are bounded.
+func ofType[T any](h *handler, w http.ResponseWriter, r *http.Request, all *keptOf[T], ask func(ctx context.Context, kind string) T) {
+	h.about(w, r, func(ctx context.Context, now *snapshot, name string) {
+		if !slices.ContainsFunc(now.Types, func(t typeRow) bool { return t.Name == name }) {
+			http.Error(w, "no member hosts such a type", http.StatusNotFound)
+			return
+		}
+		h.send(w, r, all.of(name).get(ctx, shardsFresh, func(ctx context.Context) T { return ask(ctx, name) }))
+	})
+}
+
+// about calls then with the cluster's state and the parameter name.
 func (h *handler) about(w http.ResponseWriter, r *http.Request, then func(ctx context.Context, now *snapshot, name string)) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
 	defer cancel()
@@ -187,10 +218,12 @@ const (
 )
 
 func (h *handler) reminders(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
-	defer cancel()
+	ofType(h, w, r, &h.remindersOf, h.countReminders)
+}
+
+func (h *handler) countReminders(ctx context.Context, kind string) reminderPage {
 	now, page := time.Now(), reminderPage{First: []reminderRow{}}
-	for e, err := range h.source.Reminded(ctx, r.URL.Query().Get("name"), remindersCounted+1) {
+	for e, err := range h.source.Reminded(ctx, kind, remindersCounted+1) {
 		switch {
 		case err != nil:
 			page.Error = err.Error()
@@ -202,7 +235,7 @@ func (h *handler) reminders(w http.ResponseWriter, r *http.Request) {
 		}
 		break
 	}
-	h.send(w, r, page)
+	return page
 }
 
 func (p *reminderPage) add(e admin.Reminded, now time.Time) {
@@ -229,15 +262,14 @@ type poolAnswer struct {
 }
 
 func (h *handler) pool(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
-	defer cancel()
-	a := poolAnswer{}
-	first, err := h.source.Where(ctx, r.URL.Query().Get("name"), "0")
-	if err != nil {
-		a.Error = err.Error()
-	}
-	_, a.Why, _ = strings.Cut(first.Why, "; the pool has ")
-	h.send(w, r, a)
+	ofType(h, w, r, &h.poolOf, func(ctx context.Context, kind string) (a poolAnswer) {
+		first, err := h.source.Where(ctx, kind, "0")
+		if err != nil {
+			a.Error = err.Error()
+		}
+		_, a.Why, _ = strings.Cut(first.Why, "; the pool has ")
+		return a
+	})
 }
 
 // A feedsAnswer is the answer of /api/feeds.

@@ -84,13 +84,23 @@ func TestEntities(t *testing.T) {
 
 func TestReminders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHandler(&fake{}, Options{})
+		f := &fake{}
+		h := newHandler(f, Options{})
 		p := get[reminderPage](t, h, "/api/reminders?name=Cart")
+		for range 10 {
+			p = get[reminderPage](t, h, "/api/reminders?name=Cart")
+		}
+		require.EqualValues(t, 1, f.reminders.Load(), "viewers do not share the questions")
 		require.Equal(t, []any{2, 3, 5, false}, []any{p.Late, p.Soon, p.Pending, p.More})
 		require.Len(t, p.First, 5)
 		p = get[reminderPage](t, h, "/api/reminders?name=Many")
 		require.Equal(t, []any{remindersCounted, true, remindersShown}, []any{p.Pending, p.More, len(p.First)})
-		require.Contains(t, get[reminderPage](t, h, "/api/reminders?name=Boat").Error, "Boat has no reminders")
+		require.Contains(t, get[reminderPage](t, h, "/api/reminders?name=Chief").Error, "Chief has no reminders")
+		for _, path := range []string{"/api/reminders?name=Boat", "/api/pool?name=Boat"} {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+			require.Equal(t, http.StatusNotFound, w.Code, "no member hosts it")
+		}
 		require.Equal(t, poolAnswer{Why: "4 of 5 instances"}, get[poolAnswer](t, h, "/api/pool?name=Cart"))
 	})
 }
