@@ -70,7 +70,7 @@ func (s *scene) axe(name string) {
 // TestEveryPage shows each page of a cluster that has everything, at three widths, dark and light.
 func TestEveryPage(t *testing.T) {
 	paid := memorystream.New(2)
-	s := show(t, 3, dashboard.Options{
+	s := show(t, 3, true, dashboard.Options{
 		State: func(*http.Request) bool { return true },
 		Checks: func(context.Context) []dashboard.Check {
 			return []dashboard.Check{{Name: "streams", Status: "ok", Text: "5 streams with 3 replicas"}, {Name: "jetstream", Status: "skipped", Text: "not checked"}}
@@ -183,7 +183,7 @@ func (s *scene) draws(selector string) {
 
 // TestKeyboard: Tab reaches each control of each page, and the control that has the focus is marked.
 func TestKeyboard(t *testing.T) {
-	s := show(t, 2, dashboard.Options{}, func(n *shard.Node) error {
+	s := show(t, 2, false, dashboard.Options{}, func(n *shard.Node) error {
 		return fixture.HostAccount(n, func() *fixture.Account { return &fixture.Account{} })
 	})
 	s.load()

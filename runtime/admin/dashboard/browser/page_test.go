@@ -41,8 +41,8 @@ type scene struct {
 // patience bounds waits of this test. Hundred members start at once, beside other tests.
 const patience = 5 * time.Minute
 
-// show starts a cluster, and opens the page.
-func show(t *testing.T, members int, options dashboard.Options, host func(*shard.Node) error) *scene {
+// show starts a cluster, with a store or without, and opens the page.
+func show(t *testing.T, members int, stored bool, options dashboard.Options, host func(*shard.Node) error) *scene {
 	t.Helper()
 	data := memorystore.New()
 	findChromium(t)
@@ -50,10 +50,14 @@ func show(t *testing.T, members int, options dashboard.Options, host func(*shard
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	var starting sync.WaitGroup
 	for i := range members {
-		n := shard.New(shard.Config{
-			Cluster: "shop", Name: fmt.Sprint("n", i+1), Transport: s.broker.Transport(), Logger: quiet, Store: data.Client(),
+		cfg := shard.Config{
+			Cluster: "shop", Name: fmt.Sprint("n", i+1), Transport: s.broker.Transport(), Logger: quiet,
 			Membership: membership.Options{GoneAfter: 10 * time.Second, AgreedAfter: 10 * time.Second, JoinTimeout: patience}, // time to look at the evidence
-		})
+		}
+		if stored {
+			cfg.Store = data.Client()
+		}
+		n := shard.New(cfg)
 		require.NoError(t, host(n))
 		t.Cleanup(func() { _ = n.Close() })
 		s.nodes = append(s.nodes, n)
@@ -209,7 +213,7 @@ func (s *scene) load() {
 const hot = `<img src=x onerror=alert(1)>/é`
 
 func TestThreeMembers(t *testing.T) {
-	s := show(t, 3, dashboard.Options{State: func(*http.Request) bool { return true }}, func(n *shard.Node) error {
+	s := show(t, 3, false, dashboard.Options{State: func(*http.Request) bool { return true }}, func(n *shard.Node) error {
 		if err := fixture.HostChief(n, func() *fixture.Chief { return &fixture.Chief{} }); err != nil {
 			return err
 		}
@@ -275,7 +279,7 @@ func TestThreeMembers(t *testing.T) {
 
 func TestHundredMembers(t *testing.T) {
 	began := time.Now()
-	s := show(t, 100, dashboard.Options{}, func(n *shard.Node) error {
+	s := show(t, 100, false, dashboard.Options{}, func(n *shard.Node) error {
 		return fixture.HostFine(n, func() *fixture.Fine { return &fixture.Fine{} })
 	})
 	t.Logf("the cluster started after %v", time.Since(began))
