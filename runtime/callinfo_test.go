@@ -11,15 +11,15 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/test/fixture/guest"
+	"github.com/shardgen/shardgen/internal/test/fixture/shop"
 	shard "github.com/shardgen/shardgen/runtime"
 	memorystore "github.com/shardgen/shardgen/store/memory"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 	"github.com/shardgen/shardgen/transport/nats/embedded"
 )
 
-// guests is a cluster of guests and keepers, which show their calls to the test.
-type guests struct {
+// buyers is a cluster of buyers and sellers, which show their calls to the test.
+type buyers struct {
 	*cluster
 	store  *memorystore.Server
 	mu     sync.Mutex
@@ -28,8 +28,8 @@ type guests struct {
 	panics bool               // whoever notes a call then panics
 }
 
-func newGuests(t *testing.T, tune func(*shard.Config), opts []shard.HostOption, names ...string) *guests {
-	g := &guests{cluster: emptyCluster(t), store: memorystore.New(), intake: append(opts, shard.MinHosts(len(names)))}
+func newBuyers(t *testing.T, tune func(*shard.Config), opts []shard.HostOption, names ...string) *buyers {
+	g := &buyers{cluster: emptyCluster(t), store: memorystore.New(), intake: append(opts, shard.MinHosts(len(names)))}
 	g.tune = func(c *shard.Config) {
 		c.Store = g.store.Client()
 		if tune != nil {
@@ -45,26 +45,26 @@ func newGuests(t *testing.T, tune func(*shard.Config), opts []shard.HostOption, 
 	return g
 }
 
-func (g *guests) host(n *shard.Node) {
-	callers, keepers := guest.NewGuestClient(n), guest.NewKeeperClient(n)
-	require.NoError(g.t, guest.HostGuest(n, func() *guest.Guest {
-		return &guest.Guest{
-			Seen: g.see, Guests: func(id string) guest.GuestRef { return callers.Ref(id) },
-			Keeper: func(id string) guest.KeeperRef { return keepers.Ref(id) }, Tells: func(id string) guest.KeeperTell { return keepers.Tell(id) },
+func (g *buyers) host(n *shard.Node) {
+	callers, sellers := shop.NewBuyerClient(n), shop.NewSellerClient(n)
+	require.NoError(g.t, shop.HostBuyer(n, func() *shop.Buyer {
+		return &shop.Buyer{
+			Seen: g.see, Buyers: func(id string) shop.BuyerRef { return callers.Ref(id) },
+			Seller: func(id string) shop.SellerRef { return sellers.Ref(id) }, Tells: func(id string) shop.SellerTell { return sellers.Tell(id) },
 		}
 	}, g.intake...))
-	require.NoError(g.t, guest.HostKeeper(n, func() *guest.Keeper {
-		return &guest.Keeper{
-			Seen: g.see, Guests: func(id string) guest.GuestTell { return callers.Tell(id) },
-			Peers: func(id string) guest.KeeperTell { return keepers.Tell(id) },
+	require.NoError(g.t, shop.HostSeller(n, func() *shop.Seller {
+		return &shop.Seller{
+			Seen: g.see, Buyers: func(id string) shop.BuyerTell { return callers.Tell(id) },
+			Peers: func(id string) shop.SellerTell { return sellers.Tell(id) },
 		}
 	}, g.intake...))
 }
 
-func (g *guests) see(i shard.Info) {
+func (g *buyers) see(i shard.Info) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.seen = append(g.seen, guest.Describe(i))
+	g.seen = append(g.seen, shop.Describe(i))
 	if g.panics {
 		panic("noted")
 	}
@@ -74,9 +74,9 @@ func (g *guests) see(i shard.Info) {
 // not run again. At a durable one it runs again after a pause, once.
 func TestPanicOfATell(t *testing.T) {
 	t.Parallel()
-	g := newGuests(t, nil, nil, "a")
+	g := newBuyers(t, nil, nil, "a")
 	g.panics = true
-	require.NoError(t, guest.NewKeeperClient(g.nodes["a"]).Ref("k").Tell(testContext(t), "to", "", ""))
+	require.NoError(t, shop.NewSellerClient(g.nodes["a"]).Ref("k").Tell(testContext(t), "to", "", ""))
 	noted := func(kind string) (n int) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -87,12 +87,12 @@ func TestPanicOfATell(t *testing.T) {
 		}
 		return n
 	}
-	require.Eventually(t, func() bool { return noted("Keeper") >= 3 }, testPatience, testTick)
-	require.Equal(t, 1, noted("Guest"))
+	require.Eventually(t, func() bool { return noted("Seller") >= 3 }, testPatience, testTick)
+	require.Equal(t, 1, noted("Buyer"))
 }
 
 // await waits until the calls that the test was shown are these, in any order, and forgets them.
-func (g *guests) await(want ...string) {
+func (g *buyers) await(want ...string) {
 	g.t.Helper()
 	slices.Sort(want)
 	var got []string
@@ -110,7 +110,7 @@ func (g *guests) await(want ...string) {
 }
 
 // at is an id whose entity lives at the node.
-func (g *guests) at(kind, node string) string {
+func (g *buyers) at(kind, node string) string {
 	g.t.Helper()
 	for i := range 10_000 {
 		id := fmt.Sprint("at-", node, "-", i)
@@ -123,8 +123,8 @@ func (g *guests) at(kind, node string) string {
 			if where.Node != "" {
 				break
 			}
-			_, _ = guest.NewGuestClient(g.nodes[node]).Ref(id).Who(testContext(g.t)) // places the kind
-			_, _ = guest.NewKeeperClient(g.nodes[node]).Ref(id).Count(testContext(g.t))
+			_, _ = shop.NewBuyerClient(g.nodes[node]).Ref(id).Who(testContext(g.t)) // places the kind
+			_, _ = shop.NewSellerClient(g.nodes[node]).Ref(id).Count(testContext(g.t))
 		}
 	}
 	g.t.Fatal("no such id")
@@ -142,34 +142,34 @@ func header(t *testing.T, key, value string) context.Context {
 // member, from a client, from an entity, and of tells; volatile and durable alike.
 func TestCallInfo(t *testing.T) {
 	t.Parallel()
-	g := newGuests(t, nil, nil, "a", "b")
+	g := newBuyers(t, nil, nil, "a", "b")
 	conn := g.dial("web")
 	callers := map[string]shard.Caller{"member a": g.nodes["a"], "member b": g.nodes["b"], "client web": conn}
 	for _, home := range []string{"a", "b"} {
-		id, keeper := g.at("Guest", home), g.at("Keeper", home)
+		id, seller := g.at("Buyer", home), g.at("Seller", home)
 		for name, caller := range callers {
-			refs, keepers := guest.NewGuestClient(caller), guest.NewKeeperClient(caller)
+			refs, sellers := shop.NewBuyerClient(caller), shop.NewSellerClient(caller)
 			for range 2 { // the first activates
 				got, err := refs.Ref(id).Who(header(t, "Tenant", "acme"))
 				require.NoError(t, err)
-				require.Equal(t, name+": Guest/"+id+".Who tenant=acme", got)
-				got, err = keepers.Ref(keeper).Who(header(t, "tenant", "acme"))
+				require.Equal(t, name+": Buyer/"+id+".Who tenant=acme", got)
+				got, err = sellers.Ref(seller).Who(header(t, "tenant", "acme"))
 				require.NoError(t, err)
-				require.Equal(t, name+": Keeper/"+keeper+".Who tenant=acme", got)
-				got, err = keepers.Ref(keeper).Look(header(t, "tenant", "acme"))
+				require.Equal(t, name+": Seller/"+seller+".Who tenant=acme", got)
+				got, err = sellers.Ref(seller).Look(header(t, "tenant", "acme"))
 				require.NoError(t, err)
-				require.Equal(t, name+": Keeper/"+keeper+".Look tenant=acme", got)
+				require.Equal(t, name+": Seller/"+seller+".Look tenant=acme", got)
 			}
 			got, err := refs.Ref(id).Who(testContext(t))
 			require.NoError(t, err)
-			require.Equal(t, name+": Guest/"+id+".Who", got)
+			require.Equal(t, name+": Buyer/"+id+".Who", got)
 
 			require.NoError(t, refs.Tell(id).Note(testContext(t)))
-			g.await(name + ": Guest/" + id + ".Note told")
+			g.await(name + ": Buyer/" + id + ".Note told")
 			require.NoError(t, refs.Tell(id).Note(header(t, "tenant", "acme")))
-			g.await(name + ": Guest/" + id + ".Note told tenant=acme")
-			require.NoError(t, keepers.Tell(keeper).Note(header(t, "tenant", "acme")))
-			g.await(name + ": Keeper/" + keeper + ".Note told tenant=acme")
+			g.await(name + ": Buyer/" + id + ".Note told tenant=acme")
+			require.NoError(t, sellers.Tell(seller).Note(header(t, "tenant", "acme")))
+			g.await(name + ": Seller/" + seller + ".Note told tenant=acme")
 		}
 	}
 }
@@ -177,35 +177,35 @@ func TestCallInfo(t *testing.T) {
 // TestCallInfoOfNestedCalls: the caller of a nested call is the entity that makes it. Headers are
 // passed on by hand, and by nothing else.
 func TestCallInfoOfNestedCalls(t *testing.T) {
-	g := newGuests(t, nil, nil, "a", "b")
+	g := newBuyers(t, nil, nil, "a", "b")
 	conn := g.dial("web")
 	for _, home := range []string{"a", "b"} {
-		first := g.at("Guest", home)
+		first := g.at("Buyer", home)
 		for _, target := range []string{"a", "b"} {
-			to, keeper := g.at("Guest", target)+"", g.at("Keeper", target)
+			to, seller := g.at("Buyer", target)+"", g.at("Seller", target)
 			if to == first {
 				continue // it would be called in a circle
 			}
-			refs := guest.NewGuestClient(conn)
-			by := "member " + home + " for Guest/" + first + ": "
+			refs := shop.NewBuyerClient(conn)
+			by := "member " + home + " for Buyer/" + first + ": "
 			got, err := refs.Ref(first).Pass(header(t, "tenant", "acme"), to, "", "")
 			require.NoError(t, err)
-			require.Equal(t, by+"Guest/"+to+".Who", got)
+			require.Equal(t, by+"Buyer/"+to+".Who", got)
 			got, err = refs.Ref(first).Pass(header(t, "tenant", "acme"), to, "tenant", "other")
 			require.NoError(t, err)
-			require.Equal(t, by+"Guest/"+to+".Who tenant=other", got)
-			got, err = refs.Ref(first).PassKeeper(header(t, "tenant", "acme"), keeper, "tenant", "other")
+			require.Equal(t, by+"Buyer/"+to+".Who tenant=other", got)
+			got, err = refs.Ref(first).PassSeller(header(t, "tenant", "acme"), seller, "tenant", "other")
 			require.NoError(t, err)
-			require.Equal(t, by+"Keeper/"+keeper+".Who tenant=other", got)
-			require.NoError(t, refs.Ref(first).TellKeeper(header(t, "tenant", "acme"), keeper, "trace", "1"))
-			g.await("member " + home + ": Keeper/" + keeper + ".Note told trace=1")
+			require.Equal(t, by+"Seller/"+seller+".Who tenant=other", got)
+			require.NoError(t, refs.Ref(first).TellSeller(header(t, "tenant", "acme"), seller, "trace", "1"))
+			g.await("member " + home + ": Seller/" + seller + ".Note told trace=1")
 		}
 		// Tells of a durable turn wait in its log, with their headers.
-		keeper, to := g.at("Keeper", home), g.at("Guest", home)
-		require.NoError(t, guest.NewKeeperClient(conn).Ref(keeper).Tell(header(t, "tenant", "acme"), "else", "trace", "2"))
-		g.await("member "+home+": Guest/else.Note told trace=2", "member "+home+": Keeper/else.Note told trace=2")
-		require.NoError(t, guest.NewKeeperClient(conn).Ref(keeper).Tell(header(t, "tenant", "acme"), to, "", ""))
-		g.await("member "+home+": Guest/"+to+".Note told", "member "+home+": Keeper/"+to+".Note told")
+		seller, to := g.at("Seller", home), g.at("Buyer", home)
+		require.NoError(t, shop.NewSellerClient(conn).Ref(seller).Tell(header(t, "tenant", "acme"), "else", "trace", "2"))
+		g.await("member "+home+": Buyer/else.Note told trace=2", "member "+home+": Seller/else.Note told trace=2")
+		require.NoError(t, shop.NewSellerClient(conn).Ref(seller).Tell(header(t, "tenant", "acme"), to, "", ""))
+		g.await("member "+home+": Buyer/"+to+".Note told", "member "+home+": Seller/"+to+".Note told")
 	}
 }
 
@@ -237,13 +237,13 @@ func TestCallInfoOfGateway(t *testing.T) {
 	server, err := embedded.Start(embedded.Options{})
 	require.NoError(t, err)
 	t.Cleanup(server.Shutdown)
-	g := newGuests(t, func(c *shard.Config) {
+	g := newBuyers(t, func(c *shard.Config) {
 		c.Transport, c.Gateway = natstransport.New(server.ClientURL()), true
 	}, nil, "a", "b")
 	nc, err := nats.Connect(server.ClientURL(), nats.CustomInboxPrefix("_INBOX.php"))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
-	for _, subject := range []string{"Guest." + "Who." + g.at("Guest", "a"), "Guest.Who." + g.at("Guest", "b"), "Keeper.Who." + g.at("Keeper", "a"), "Keeper.Who." + g.at("Keeper", "b")} {
+	for _, subject := range []string{"Buyer." + "Who." + g.at("Buyer", "a"), "Buyer.Who." + g.at("Buyer", "b"), "Seller.Who." + g.at("Seller", "a"), "Seller.Who." + g.at("Seller", "b")} {
 		for range 8 { // either node takes it
 			m := nats.NewMsg("sh.test.g.php." + subject)
 			m.Data = []byte("{}")
@@ -255,7 +255,7 @@ func TestCallInfoOfGateway(t *testing.T) {
 		}
 	}
 	for key, want := range map[string]string{"many": "at most 32", "long": "at most 4096", "bad key": "key", "twice": "twice"} {
-		m := nats.NewMsg("sh.test.g.php.Guest.Who.x")
+		m := nats.NewMsg("sh.test.g.php.Buyer.Who.x")
 		switch key {
 		case "many":
 			for i := range 33 {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/test/fixture/giro"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
+	"github.com/shardgen/shardgen/internal/test/fixture/savings"
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
@@ -18,7 +18,7 @@ func TestReadsAreHeldToIt(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string][]shard.HostOption{"on the caller's goroutine": nil, "queued": {shard.Inline(false)}} {
 		t.Run(name, func(t *testing.T) {
-			v := newVaults(t)
+			v := newWallets(t)
 			v.opts = opts
 			v.start("a")
 			v.start("b")
@@ -27,7 +27,7 @@ func TestReadsAreHeldToIt(t *testing.T) {
 				require.NoError(t, err)
 				total(t, node, "x", 5) // it is active, and its state is committed
 				_, err = ref(node, "x").Peek(testContext(t), 1)
-				require.ErrorContains(t, err, "Vault/x: Peek, a method marked //shard:read, has changed the state")
+				require.ErrorContains(t, err, "Wallet/x: Peek, a method marked //shard:read, has changed the state")
 				require.Equal(t, shard.NotExecuted, shard.OutcomeOf(err))
 				total(t, node, "x", 5)
 				_, err = ref(node, "x").Add(testContext(t), -5)
@@ -41,8 +41,8 @@ func TestReadsAreHeldToIt(t *testing.T) {
 
 // TestReadsRecordNothing: an event of a method that is marked //shard:read is dropped likewise.
 func TestReadsRecordNothing(t *testing.T) {
-	v := newVaults(t)
-	_, c := startGiro(v, "a")
+	v := newWallets(t)
+	_, c := startSavings(v, "a")
 	for range 2 { // the account is passivated, then it is active
 		_, err := c.Ref("x").Enter(testContext(t), 5, "")
 		require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestReadsRecordNothing(t *testing.T) {
 		require.NoError(t, err)
 		require.ErrorContains(t, c.Ref("x").Peek(testContext(t)), "a method marked //shard:read")
 	}
-	balance, entries, err := giro.NewAccountClient(v.nodes["a"]).Ref("x").Statement(testContext(t))
+	balance, entries, err := savings.NewAccountClient(v.nodes["a"]).Ref("x").Statement(testContext(t))
 	require.NoError(t, err)
 	require.Equal(t, []int64{10, 2}, []int64{balance, entries})
 }
@@ -70,16 +70,16 @@ func strays(book logBook) (all []string) {
 // are then those of that state, and nothing more is logged.
 func TestLostChangesAreLogged(t *testing.T) {
 	t.Parallel()
-	v, book := newVaults(t), newLogBook()
-	start := func(name string) *giro.AccountClient {
+	v, book := newWallets(t), newLogBook()
+	start := func(name string) *savings.AccountClient {
 		cfg := v.config(name)
 		cfg.Store, cfg.Logger = v.store.Client(), slog.New(book)
 		n := shard.New(cfg)
 		n.UncheckTurns()
-		require.NoError(t, giro.HostAccount(n, func() *giro.Account { return &giro.Account{} }))
+		require.NoError(t, savings.HostAccount(n, func() *savings.Account { return &savings.Account{} }))
 		require.NoError(t, n.Start(testContext(t)))
 		v.nodes[name] = n
-		return giro.NewAccountClient(n)
+		return savings.NewAccountClient(n)
 	}
 	c := start("a")
 	for _, id := range []string{"honest", "sly"} {
@@ -119,20 +119,20 @@ func TestLostChangesAreLogged(t *testing.T) {
 // TestStrayChangesAreLogged: a change by a method that is marked //shard:read is logged when the entity, without
 // a journal, is passivated or moves, and nothing is logged of changes by turns and hooks.
 func TestStrayChangesAreLogged(t *testing.T) {
-	v, book := newVaults(t), newLogBook()
+	v, book := newWallets(t), newLogBook()
 	v.tune = func(cfg *shard.Config) { cfg.Logger = slog.New(book) }
 	v.made = func(n *shard.Node) {
 		n.UncheckTurns()
-		require.NoError(t, vault.HostGuest(n, func() *vault.Guest { return &vault.Guest{} }))
+		require.NoError(t, bank.HostSaver(n, func() *bank.Saver { return &bank.Saver{} }))
 	}
 	a := v.start("a")
 	for _, id := range []string{"honest", "sly"} {
 		_, err := ref(a, id).Add(testContext(t), 5)
 		require.NoError(t, err)
-		_, err = guestOf(a, id).Add(testContext(t), 5) // its hooks change it
+		_, err = saverOf(a, id).Add(testContext(t), 5) // its hooks change it
 		require.NoError(t, err)
 	}
-	_, _, _, err := guestOf(a, "only seen").Get(testContext(t))
+	_, _, _, err := saverOf(a, "only seen").Get(testContext(t))
 	require.NoError(t, err)
 	_, err = ref(a, "sly").Peek(testContext(t), 1)
 	require.NoError(t, err)
@@ -140,6 +140,6 @@ func TestStrayChangesAreLogged(t *testing.T) {
 	delete(v.nodes, "a")
 	lines := strays(book)
 	require.Len(t, lines, 1)
-	require.Contains(t, lines[0], "kind=Vault")
+	require.Contains(t, lines[0], "kind=Wallet")
 	require.Contains(t, lines[0], "entity=sly")
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	shard "github.com/shardgen/shardgen/runtime"
 	memorystore "github.com/shardgen/shardgen/store/memory"
 	"github.com/shardgen/shardgen/stream"
@@ -20,9 +20,9 @@ import (
 
 // consumePaid is called at each node before Start.
 func consumePaid(node *shard.Node, source stream.Source) error {
-	vaults := vault.NewVaultClient(node)
+	wallets := bank.NewWalletClient(node)
 	return shard.Consume(node, "paid", source, func(ctx context.Context, m shard.Message) error {
-		return vaults.Tell(strings.TrimPrefix(m.Subject, "paid.")).Put(ctx, int64(len(m.Data)))
+		return wallets.Tell(strings.TrimPrefix(m.Subject, "paid.")).Put(ctx, int64(len(m.Data)))
 	})
 }
 
@@ -46,7 +46,7 @@ func ExampleConsume() {
 		Transport: memory.NewBroker(memory.Options{}).Transport(), Store: memorystore.New().Client(),
 	})
 	err := errors.Join(
-		vault.HostVault(node, func() *vault.Vault { return &vault.Vault{} }),
+		bank.HostWallet(node, func() *bank.Wallet { return &bank.Wallet{} }),
 		consumePaid(node, source),
 	)
 	if err == nil {
@@ -59,7 +59,7 @@ func ExampleConsume() {
 	source.Publish(0, "paid.ann", []byte("12345"))
 	source.Publish(0, "paid.ann", []byte("67"))
 	for {
-		total, err := vault.NewVaultClient(node).Ref("ann").Get(ctx)
+		total, err := bank.NewWalletClient(node).Ref("ann").Get(ctx)
 		if total == 7 || err != nil {
 			fmt.Println(total, err)
 			return

@@ -14,12 +14,12 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// damage gives a vault that has not been called a record that is unreadable. No node runs.
-func (v *vaults) damage(id string) {
+// damage gives a wallet that has not been called a record that is unreadable. No node runs.
+func (v *wallets) damage(id string) {
 	v.t.Helper()
 	s, written := v.store.Client().Shards(), 0
 	for n := 64; n < 128; n++ { // it is in one of them
-		at := store.Shard{Type: "Vault", Number: n}
+		at := store.Shard{Type: "Wallet", Number: n}
 		head, err := s.Head(testContext(v.t), at)
 		require.NoError(v.t, err)
 		if head.Revision != store.None {
@@ -36,7 +36,7 @@ func (v *vaults) damage(id string) {
 func TestDeadLetter(t *testing.T) {
 	t.Parallel()
 	book := newLogBook()
-	v := newVaults(t)
+	v := newWallets(t)
 	v.tune = func(cfg *shard.Config) { cfg.Logger = slog.New(book) }
 	v.made = func(n *shard.Node) { n.GiveTellsUp(200 * time.Millisecond) }
 	n := v.start("a")
@@ -64,7 +64,7 @@ func TestDeadLetter(t *testing.T) {
 		}
 	}
 	require.Len(t, letters, 1)
-	for _, want := range []slog.Attr{slog.String("kind", "Vault"), slog.String("entity", "broken"), slog.String("method", "Note")} {
+	for _, want := range []slog.Attr{slog.String("kind", "Wallet"), slog.String("entity", "broken"), slog.String("method", "Note")} {
 		require.True(t, slices.ContainsFunc(letters[0].attrs, want.Equal), "%v in %v", want, letters[0].attrs)
 	}
 	require.False(t, slices.ContainsFunc(letters[0].attrs, func(a slog.Attr) bool { return a.Key == "err" }), "an error of nil: %v", letters[0].attrs)

@@ -13,22 +13,22 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// desks starts a node that hosts desks, and returns how they are called from
+// cashiers starts a node that hosts cashiers, and returns how they are called from
 // there, with and without the caller's own goroutine, and from outside.
-func desks(t *testing.T) map[string]*fixture.DeskClient {
+func cashiers(t *testing.T) map[string]*fixture.CashierClient {
 	t.Helper()
 	broker := memory.NewBroker(memory.Options{})
 	config := func(name string) shard.Config {
 		return shard.Config{Cluster: "test", Name: name, Transport: broker.Transport(), Logger: logger(name)}
 	}
 	node := shard.New(config("a"))
-	require.NoError(t, fixture.HostDesk(node, func() *fixture.Desk { return &fixture.Desk{} }))
+	require.NoError(t, fixture.HostCashier(node, func() *fixture.Cashier { return &fixture.Cashier{} }))
 	require.NoError(t, node.Start(testContext(t)))
 	t.Cleanup(func() { _ = node.Close() })
 	conn, err := shard.Dial(testContext(t), config("outside"))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	return map[string]*fixture.DeskClient{"near": fixture.NewDeskClient(node), "far": fixture.NewDeskClient(conn)}
+	return map[string]*fixture.CashierClient{"near": fixture.NewCashierClient(node), "far": fixture.NewCashierClient(conn)}
 }
 
 // TestDeclaredErrors: what a caller finds in a method's error is the same near
@@ -43,7 +43,7 @@ func TestDeclaredErrors(t *testing.T) {
 		ptr   bool         // by pointer
 	}{
 		{what: "sentinel", text: "shut", is: []error{fixture.ErrShut}},
-		{what: "wrapped", text: "desk: shut", is: []error{fixture.ErrShut}},
+		{what: "wrapped", text: "cashier: shut", is: []error{fixture.ErrShut}},
 		{what: "foreign", text: "find: sql: no rows in result set", is: []error{sql.ErrNoRows}},
 		{what: "pointer", text: "take: 2 short", short: &fixture.Short{Missing: 2, Of: map[string]int{"tea": 3}}},
 		{what: "value", text: "code 7", is: []error{fixture.Code(7)}, code: 7},
@@ -53,10 +53,10 @@ func TestDeclaredErrors(t *testing.T) {
 		{what: "nil", text: "*fixture.Short, whose own methods panicked: runtime error: invalid memory address or nil pointer dereference"},
 	}
 	all := []error{fixture.ErrShut, sql.ErrNoRows, fixture.ErrSecret, fixture.Code(7), fixture.Code(9)}
-	for name, client := range desks(t) {
+	for name, client := range cashiers(t) {
 		for _, tt := range tests {
 			t.Run(name+"/"+tt.what, func(t *testing.T) {
-				err := client.Ref("desk").Refuse(testContext(t), tt.what)
+				err := client.Ref("cashier").Refuse(testContext(t), tt.what)
 				var entity *shard.EntityError
 				require.ErrorAs(t, err, &entity)
 				require.Equal(t, tt.text, entity.Text)
@@ -81,19 +81,19 @@ func TestDeclaredErrors(t *testing.T) {
 				require.Equal(t, tt.code, code)
 			})
 		}
-		require.NoError(t, client.Ref("desk").Refuse(testContext(t), "none"))
+		require.NoError(t, client.Ref("cashier").Refuse(testContext(t), "none"))
 	}
 }
 
 // TestTellDirective: a reference to a method that is told returns before it ran,
 // and calls after it find it done.
 func TestTellDirective(t *testing.T) {
-	for name, client := range desks(t) {
-		var api fixture.DeskAPI = client.Ref("desk-" + name)
+	for name, client := range cashiers(t) {
+		var api fixture.CashierAPI = client.Ref("cashier-" + name)
 		ctx, cancel := context.WithCancel(testContext(t))
 		require.NoError(t, api.Remark(ctx, "one"))
 		cancel() // nobody's cancellation reaches what was told
-		require.NoError(t, client.Tell("desk-"+name).Remark(testContext(t), "two"))
+		require.NoError(t, client.Tell("cashier-"+name).Remark(testContext(t), "two"))
 		remarks, err := api.Read(testContext(t))
 		require.NoError(t, err)
 		require.Equal(t, []string{"one", "two"}, remarks)

@@ -8,13 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/test/fixture"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// otherwise is a vault whose Add is that function.
+// otherwise is a wallet whose Add is that function.
 type otherwise struct {
-	vault.VaultAPI
+	bank.WalletAPI
 	add func(ctx context.Context, n int64) error
 }
 
@@ -42,10 +42,10 @@ func TestDurableTurnsCallWhenWhatTheySawIsCommitted(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			v := newVaults(t)
+			v := newWallets(t)
 			v.made = func(n *shard.Node) {
 				require.NoError(t, fixture.HostAccount(n, func() *fixture.Account { return &fixture.Account{} }))
-				v.others = func(client *vault.VaultClient, id string) vault.VaultAPI {
+				v.others = func(client *bank.WalletClient, id string) bank.WalletAPI {
 					return otherwise{client.API(id), func(ctx context.Context, by int64) error { return c.add(ctx, n, by) }}
 				}
 			}

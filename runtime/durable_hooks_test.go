@@ -10,26 +10,26 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/store"
 	memorystore "github.com/shardgen/shardgen/store/memory"
 )
 
-// A lodgers is a cluster of nodes that host guests and vaults, over one store.
+// A lodgers is a cluster of nodes that host savers and wallets, over one store.
 type lodgers struct {
-	*vaults
-	wakes atomic.Pointer[func(context.Context, *vault.Guest) error]
+	*wallets
+	wakes atomic.Pointer[func(context.Context, *bank.Saver) error]
 }
 
 func newLodgers(t *testing.T) *lodgers {
-	g := &lodgers{vaults: newVaults(t)}
+	g := &lodgers{wallets: newWallets(t)}
 	g.made = func(n *shard.Node) {
-		client := vault.NewVaultClient(n)
-		require.NoError(t, vault.HostGuest(n, func() *vault.Guest {
-			return &vault.Guest{Others: client.API, Wakes: func(ctx context.Context, guest *vault.Guest) error {
+		client := bank.NewWalletClient(n)
+		require.NoError(t, bank.HostSaver(n, func() *bank.Saver {
+			return &bank.Saver{Others: client.API, Wakes: func(ctx context.Context, saver *bank.Saver) error {
 				if wakes := g.wakes.Load(); wakes != nil {
-					return (*wakes)(ctx, guest)
+					return (*wakes)(ctx, saver)
 				}
 				return nil
 			}}
@@ -38,16 +38,16 @@ func newLodgers(t *testing.T) *lodgers {
 	return g
 }
 
-// onActivate has OnActivate of every guest do something.
-func (g *lodgers) onActivate(f func(context.Context, *vault.Guest) error) { g.wakes.Store(&f) }
+// onActivate has OnActivate of every saver do something.
+func (g *lodgers) onActivate(f func(context.Context, *bank.Saver) error) { g.wakes.Store(&f) }
 
-func guestOf(n shard.Caller, id string, opts ...shard.CallOption) vault.GuestRef {
-	return vault.NewGuestClient(n).Ref(id, opts...)
+func saverOf(n shard.Caller, id string, opts ...shard.CallOption) bank.SaverRef {
+	return bank.NewSaverClient(n).Ref(id, opts...)
 }
 
 func (g *lodgers) counts(n shard.Caller, id string) [3]int64 {
 	g.t.Helper()
-	total, stays, rests, err := guestOf(n, id).Get(testContext(g.t))
+	total, stays, rests, err := saverOf(n, id).Get(testContext(g.t))
 	require.NoError(g.t, err)
 	return [3]int64{total, stays, rests}
 }
@@ -62,7 +62,7 @@ func TestPassivationIsStoredBeforeTheEnd(t *testing.T) {
 	g := newLodgers(t)
 	a := g.start("a")
 	for _, id := range []string{"x", "y"} {
-		_, err := guestOf(a, id).Add(testContext(t), 1)
+		_, err := saverOf(a, id).Add(testContext(t), 1)
 		require.NoError(t, err)
 	}
 	g.own["a"].Fault(func(op memorystore.Op) memorystore.Fault {
@@ -83,7 +83,7 @@ func TestSecondShutdownWaitsForTheFirst(t *testing.T) {
 	t.Parallel()
 	g := newLodgers(t)
 	a := g.start("a")
-	_, err := guestOf(a, "x").Add(testContext(t), 1)
+	_, err := saverOf(a, "x").Add(testContext(t), 1)
 	require.NoError(t, err)
 	g.own["a"].Fault(func(op memorystore.Op) memorystore.Fault {
 		if isAppend(op) {
@@ -104,11 +104,11 @@ func TestPassivationThatIsNotStoredIsLogged(t *testing.T) {
 	g := newLodgers(t)
 	g.tune = func(cfg *shard.Config) { cfg.Logger = slog.New(book) }
 	a := g.start("a")
-	_, err := guestOf(a, "x").Add(testContext(t), 1)
+	_, err := saverOf(a, "x").Add(testContext(t), 1)
 	require.NoError(t, err)
-	at, err := a.Locate(testContext(t), "Guest", "x")
+	at, err := a.Locate(testContext(t), "Saver", "x")
 	require.NoError(t, err)
-	log := store.Shard{Type: "Guest", Number: int(at.Shard)}.String()
+	log := store.Shard{Type: "Saver", Number: int(at.Shard)}.String()
 	ctx, cancel := context.WithCancel(testContext(t))
 	defer cancel()
 	g.own["a"].Fault(func(op memorystore.Op) memorystore.Fault {
@@ -146,21 +146,21 @@ func TestChangesOfOnActivateAreCommitted(t *testing.T) {
 func TestCallsOfOnActivateAreNotTheCommands(t *testing.T) {
 	g := newLodgers(t)
 	a := g.start("a")
-	g.onActivate(func(ctx context.Context, guest *vault.Guest) error {
-		_, err := guest.Others("v").Add(ctx, 1)
+	g.onActivate(func(ctx context.Context, saver *bank.Saver) error {
+		_, err := saver.Others("v").Add(ctx, 1)
 		return err
 	})
 	var breaks atomic.Bool
 	breaks.Store(true)
-	vault.Broken.Store(&breaks)
-	defer vault.Broken.Store(nil)
+	bank.Broken.Store(&breaks)
+	defer bank.Broken.Store(nil)
 	give := func() (int64, error) {
-		return guestOf(a, "x", shard.CommandID("k")).Give(testContext(t), "v", 5)
+		return saverOf(a, "x", shard.CommandID("k")).Give(testContext(t), "v", 5)
 	}
 	_, err := give()
 	require.ErrorContains(t, err, "broken")
 	breaks.Store(false)
-	_, err = guestOf(a, "x").Add(testContext(t), 1) // activates it
+	_, err = saverOf(a, "x").Add(testContext(t), 1) // activates it
 	require.NoError(t, err)
 	_, err = give()
 	require.NoError(t, err)
@@ -176,12 +176,12 @@ func TestOnActivateSeesWhatIsStored(t *testing.T) {
 	g.tune = func(cfg *shard.Config) { cfg.Logger = slog.New(book) }
 	a := g.start("a")
 	ctx := testContext(t)
-	_, err := guestOf(a, "x").Add(ctx, 1)
+	_, err := saverOf(a, "x").Add(ctx, 1)
 	require.NoError(t, err)
 	var held, early atomic.Bool
 	var lost atomic.Int64
-	g.onActivate(func(_ context.Context, guest *vault.Guest) error {
-		if held.Load() && guest.Total > 1 {
+	g.onActivate(func(_ context.Context, saver *bank.Saver) error {
+		if held.Load() && saver.Total > 1 {
 			early.Store(true)
 		}
 		return nil
@@ -196,10 +196,10 @@ func TestOnActivateSeesWhatIsStored(t *testing.T) {
 	})
 	answers := make(chan error, 3)
 	begin := func(call func() error) { go func() { answers <- call() }() }
-	begin(func() error { _, err := guestOf(a, "x").Add(ctx, 1); return err })
+	begin(func() error { _, err := saverOf(a, "x").Add(ctx, 1); return err })
 	waitFor(t, func() bool { return lost.Load() > 0 })
 	begin(func() error {
-		if err := guestOf(a, "x").Break(ctx); err == nil {
+		if err := saverOf(a, "x").Break(ctx); err == nil {
 			return context.Canceled
 		}
 		return nil
@@ -207,7 +207,7 @@ func TestOnActivateSeesWhatIsStored(t *testing.T) {
 	waitFor(t, func() bool {
 		return slices.ContainsFunc(book.take(), func(l logLine) bool { return l.text == "panic in an entity's turn" })
 	})
-	begin(func() error { _, err := guestOf(a, "x").Add(ctx, 1); return err })
+	begin(func() error { _, err := saverOf(a, "x").Add(ctx, 1); return err })
 	many := lost.Load() + 6
 	waitFor(t, func() bool { return lost.Load() >= many })
 	held.Store(false)

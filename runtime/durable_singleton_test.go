@@ -11,25 +11,25 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/store"
 	memorystore "github.com/shardgen/shardgen/store/memory"
 )
 
-// stewards are a cluster whose nodes host a durable singleton, over one store.
-type stewards struct {
-	*vaults
-	watch *vault.StewardWatch
+// treasuries are a cluster whose nodes host a durable singleton, over one store.
+type treasuries struct {
+	*wallets
+	watch *bank.TreasuryWatch
 	opts  []shard.HostOption
 }
 
-func newStewards(t *testing.T, task func(context.Context, *vault.Steward) error, names ...string) *stewards {
-	s := &stewards{vaults: newVaults(t), watch: &vault.StewardWatch{Task: task}}
+func newTreasuries(t *testing.T, task func(context.Context, *bank.Treasury) error, names ...string) *treasuries {
+	s := &treasuries{wallets: newWallets(t), watch: &bank.TreasuryWatch{Task: task}}
 	s.made = func(n *shard.Node) {
-		self := vault.NewStewardClient(n).API()
-		require.NoError(t, vault.HostSteward(n, func() *vault.Steward {
-			return &vault.Steward{Node: n.Name(), Watch: s.watch, Self: self}
+		self := bank.NewTreasuryClient(n).API()
+		require.NoError(t, bank.HostTreasury(n, func() *bank.Treasury {
+			return &bank.Treasury{Node: n.Name(), Watch: s.watch, Self: self}
 		}, s.opts...))
 	}
 	for _, name := range names {
@@ -38,11 +38,11 @@ func newStewards(t *testing.T, task func(context.Context, *vault.Steward) error,
 	return s
 }
 
-func (s *stewards) ref(node string, opts ...shard.CallOption) vault.StewardRef {
-	return vault.NewStewardClient(s.nodes[node]).Ref(opts...)
+func (s *treasuries) ref(node string, opts ...shard.CallOption) bank.TreasuryRef {
+	return bank.NewTreasuryClient(s.nodes[node]).Ref(opts...)
 }
 
-func (s *stewards) add(node string, n, want int64, opts ...shard.CallOption) (at string) {
+func (s *treasuries) add(node string, n, want int64, opts ...shard.CallOption) (at string) {
 	s.t.Helper()
 	total, at, err := s.ref(node, opts...).Add(testContext(s.t), n)
 	require.NoError(s.t, err)
@@ -50,7 +50,7 @@ func (s *stewards) add(node string, n, want int64, opts ...shard.CallOption) (at
 	return at
 }
 
-func (s *stewards) leave(name string) {
+func (s *treasuries) leave(name string) {
 	s.t.Helper()
 	require.NoError(s.t, s.nodes[name].Shutdown(testContext(s.t)))
 	delete(s.nodes, name)
@@ -60,7 +60,7 @@ func (s *stewards) leave(name string) {
 // has what was acknowledged, is told so, and has a higher epoch than all before it.
 func TestDurableSingletonSurvives(t *testing.T) {
 	t.Parallel()
-	s := newStewards(t, nil, "a", "b")
+	s := newTreasuries(t, nil, "a", "b")
 	ctx := testContext(t)
 	var last uint64
 	higher := func(node string) {
@@ -106,7 +106,7 @@ func TestDurableSingletonSurvives(t *testing.T) {
 // TestDurableSingletonIsHandedOver: the oldest leaves while everybody calls. No call fails, and each is
 // applied once.
 func TestDurableSingletonIsHandedOver(t *testing.T) {
-	s := newStewards(t, nil, "a", "b", "c")
+	s := newTreasuries(t, nil, "a", "b", "c")
 	sum, stop := s.calls("b", "c")
 	s.waitCalls(sum, 50)
 	s.leave("a")
@@ -124,7 +124,7 @@ func TestDurableSingletonIsHandedOver(t *testing.T) {
 // TestDurableSingletonLosesNothing: its node dies again and again under calls.
 func TestDurableSingletonLosesNothing(t *testing.T) {
 	t.Parallel()
-	s := newStewards(t, func(ctx context.Context, _ *vault.Steward) error { <-ctx.Done(); return ctx.Err() }, "a", "b", "c", "client")
+	s := newTreasuries(t, func(ctx context.Context, _ *bank.Treasury) error { <-ctx.Done(); return ctx.Err() }, "a", "b", "c", "client")
 	sum, stop := s.calls("client")
 	for _, name := range []string{"a", "b", "c"} {
 		s.waitCalls(sum, 50)
@@ -140,16 +140,16 @@ func TestDurableSingletonLosesNothing(t *testing.T) {
 }
 
 // calls has the nodes call until stop, which returns how much was added. No call fails.
-func (s *stewards) calls(nodes ...string) (sum *atomic.Int64, stop func() int64) {
+func (s *treasuries) calls(nodes ...string) (sum *atomic.Int64, stop func() int64) {
 	sum = new(atomic.Int64)
 	ctx, end := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	for _, node := range nodes {
-		steward := s.ref(node)
+		treasury := s.ref(node)
 		for range 4 {
 			wg.Go(func() {
 				for ctx.Err() == nil {
-					if _, _, err := steward.Add(context.Background(), 1); err != nil {
+					if _, _, err := treasury.Add(context.Background(), 1); err != nil {
 						s.t.Error(err)
 						return
 					}
@@ -166,7 +166,7 @@ func (s *stewards) calls(nodes ...string) (sum *atomic.Int64, stop func() int64)
 }
 
 // waitCalls waits until so many more calls were answered.
-func (s *stewards) waitCalls(sum *atomic.Int64, n int64) {
+func (s *treasuries) waitCalls(sum *atomic.Int64, n int64) {
 	s.t.Helper()
 	from := sum.Load()
 	waitFor(s.t, func() bool { return sum.Load() >= from+n })
@@ -176,7 +176,7 @@ func (s *stewards) waitCalls(sum *atomic.Int64, n int64) {
 // They end the instance, with its tasks, and the next one begins with what was committed.
 func TestDurableSingletonUndoes(t *testing.T) {
 	t.Parallel()
-	s := newStewards(t, func(ctx context.Context, _ *vault.Steward) error { <-ctx.Done(); return ctx.Err() }, "a")
+	s := newTreasuries(t, func(ctx context.Context, _ *bank.Treasury) error { <-ctx.Done(); return ctx.Err() }, "a")
 	ctx := testContext(t)
 	s.add("a", 5, 5)
 	broken := (*shard.EntityError)(nil)
@@ -194,7 +194,7 @@ func TestDurableSingletonUndoes(t *testing.T) {
 // TestDurableSingletonsTaskBeginsWithTheCommit: a task may tell others what the turn that starts it has
 // changed, so it does not begin before that is in the store.
 func TestDurableSingletonsTaskBeginsWithTheCommit(t *testing.T) {
-	s := newStewards(t, nil, "a")
+	s := newTreasuries(t, nil, "a")
 	ctx := testContext(t)
 	s.add("a", 1, 1)
 	held := make(chan struct{})
@@ -224,7 +224,7 @@ func TestDurableSingletonsTaskBeginsWithTheCommit(t *testing.T) {
 // nothing else is wrong. The node's health names the shard, its epoch and the remedy.
 func TestStuckSingletonIsInTheHealth(t *testing.T) {
 	t.Parallel()
-	s := newStewards(t, nil, "a")
+	s := newTreasuries(t, nil, "a")
 	s.add("a", 1, 1)
 	s.kill("a")
 	held := make(chan struct{})
@@ -243,7 +243,7 @@ func TestStuckSingletonIsInTheHealth(t *testing.T) {
 	reasons := func() string {
 		return strings.Join(s.nodes["b"].HealthAt(time.Now().Add(10*time.Second)).Reasons, "\n")
 	}
-	require.Regexp(t, `durable shard Steward/1 has not opened for 1\d.*s: its claim under epoch 0\.0\.1 is not confirmed.*shardctl doctor`, reasons())
+	require.Regexp(t, `durable shard Treasury/1 has not opened for 1\d.*s: its claim under epoch 0\.0\.1 is not confirmed.*shardctl doctor`, reasons())
 	close(held)
 	s.add("b", 2, 3)
 	require.NotContains(t, reasons(), "has not opened")
@@ -255,7 +255,7 @@ func TestDurableSingletonsTaskChangesByCalls(t *testing.T) {
 	t.Parallel()
 	var strayed atomic.Bool
 	changed := make(chan struct{}, 1)
-	s := newStewards(t, func(ctx context.Context, self *vault.Steward) error {
+	s := newTreasuries(t, func(ctx context.Context, self *bank.Treasury) error {
 		if strayed.CompareAndSwap(false, true) {
 			self.Total += 100
 			changed <- struct{}{}
@@ -286,7 +286,7 @@ func TestDurableSingletonsTaskChangesByCalls(t *testing.T) {
 func TestDurableSingletonLeavesWithoutStrayChanges(t *testing.T) {
 	t.Parallel()
 	changed := make(chan struct{}, 2)
-	s := newStewards(t, func(ctx context.Context, self *vault.Steward) error {
+	s := newTreasuries(t, func(ctx context.Context, self *bank.Treasury) error {
 		self.Total += 100
 		changed <- struct{}{}
 		<-ctx.Done()
@@ -305,7 +305,7 @@ func TestDurableSingletonLeavesWithoutStrayChanges(t *testing.T) {
 // succeed when it does.
 func TestDurableSingletonWaitsForItsStore(t *testing.T) {
 	t.Parallel()
-	s := newStewards(t, nil, "a")
+	s := newTreasuries(t, nil, "a")
 	client := s.own["a"]
 	s.add("a", 1, 1)
 	client.Cut(true)
@@ -325,11 +325,11 @@ func TestDurableSingletonWaitsForItsStore(t *testing.T) {
 // and a call that was under way is applied once.
 func TestDurableSingletonWhoseShardIsTaken(t *testing.T) {
 	t.Parallel()
-	s := newStewards(t, func(ctx context.Context, _ *vault.Steward) error { <-ctx.Done(); return ctx.Err() }, "a")
+	s := newTreasuries(t, func(ctx context.Context, _ *bank.Treasury) error { <-ctx.Done(); return ctx.Err() }, "a")
 	ctx := testContext(t)
 	s.add("a", 1, 1)
 	waitFor(t, func() bool { return s.watch.Running() == 1 })
-	place, client := store.Shard{Type: "Steward", Number: 1}, s.store.Client()
+	place, client := store.Shard{Type: "Treasury", Number: 1}, s.store.Client()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	other := durablehost.New(durablehost.Config{
@@ -362,6 +362,6 @@ func TestDurableSingletonWhoseShardIsTaken(t *testing.T) {
 
 // TestDurableSingletonNeedsAStore: a node without one does not host it.
 func TestDurableSingletonNeedsAStore(t *testing.T) {
-	err := vault.HostSteward(shard.New(emptyCluster(t).config("a")), func() *vault.Steward { return &vault.Steward{} })
-	require.EqualError(t, err, "host Steward: the type is durable, but Config.Store is nil (set it to the result of natsstore.Open)")
+	err := bank.HostTreasury(shard.New(emptyCluster(t).config("a")), func() *bank.Treasury { return &bank.Treasury{} })
+	require.EqualError(t, err, "host Treasury: the type is durable, but Config.Store is nil (set it to the result of natsstore.Open)")
 }

@@ -10,20 +10,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// homeOf is the node that has a vault, as another sees it.
-func (v *vaults) homeOf(n *shard.Node, id string) string {
+// homeOf is the node that has a wallet, as another sees it.
+func (v *wallets) homeOf(n *shard.Node, id string) string {
 	v.t.Helper()
-	at, err := n.Locate(testContext(v.t), "Vault", id)
+	at, err := n.Locate(testContext(v.t), "Wallet", id)
 	require.NoError(v.t, err)
 	return at.Node
 }
 
-// vaultsAt returns ids of vaults that a node has.
-func (v *vaults) vaultsAt(name string, count int) (ids []string) {
+// walletsAt returns ids of wallets that a node has.
+func (v *wallets) walletsAt(name string, count int) (ids []string) {
 	v.t.Helper()
 	for i := 0; len(ids) < count; i++ {
 		id := fmt.Sprint(name, i)
@@ -41,7 +41,7 @@ func countUpTo(n int64) (all []int64) {
 	return all
 }
 
-func (v *vaults) noted(n shard.Caller, id string, want []int64) {
+func (v *wallets) noted(n shard.Caller, id string, want []int64) {
 	v.t.Helper()
 	var got []int64
 	var err error
@@ -59,7 +59,7 @@ func (v *vaults) noted(n shard.Caller, id string, want []int64) {
 // it, once and in order.
 func TestDurableTellsOutliveTheirSender(t *testing.T) {
 	t.Parallel()
-	v := newVaults(t, "a", "b")
+	v := newWallets(t, "a", "b")
 	ctx := testContext(t)
 	for _, n := range v.nodes { // each knows the homes of all
 		_, err := ref(n, "any").Get(ctx)
@@ -78,7 +78,7 @@ func TestDurableTellsOutliveTheirSender(t *testing.T) {
 		}
 		return homes["a"] && homes["b"] && same >= 100
 	}, testPatience, 10*time.Millisecond)
-	from, to := v.vaultsAt("a", 5), v.vaultsAt("b", 5)
+	from, to := v.walletsAt("a", 5), v.walletsAt("b", 5)
 	for i := range from { // both are active
 		total(t, v.nodes["a"], from[i], 0)
 		total(t, v.nodes["a"], to[i], 0)
@@ -101,7 +101,7 @@ func TestDurableTellsOutliveTheirSender(t *testing.T) {
 // and in order, while homes end, in order or not.
 func TestDurableTellsArriveOnceOverDeaths(t *testing.T) {
 	t.Parallel()
-	v := newVaults(t, "a", "b", "c")
+	v := newWallets(t, "a", "b", "c")
 	conn, err := shard.Dial(testContext(t), v.config("client"))
 	require.NoError(t, err)
 	defer conn.Close()
@@ -144,9 +144,9 @@ func TestDurableTellsArriveOnceOverDeaths(t *testing.T) {
 	}
 }
 
-// A lateTeller is a vault that is told, instead of called, when the context of its caller's turn has ended.
+// A lateTeller is a wallet that is told, instead of called, when the context of its caller's turn has ended.
 type lateTeller struct {
-	vault.VaultAPI
+	bank.WalletAPI
 	end func(context.Context) context.Context
 }
 
@@ -161,8 +161,8 @@ func (l lateTeller) Add(ctx context.Context, n int64) (total int64, err error) {
 func TestTellsOfALateTurn(t *testing.T) {
 	t.Parallel()
 	var end atomic.Pointer[func(context.Context) context.Context]
-	v := newVaults(t)
-	v.others = func(c *vault.VaultClient, id string) vault.VaultAPI { return lateTeller{c.Ref(id), *end.Load()} }
+	v := newWallets(t)
+	v.others = func(c *bank.WalletClient, id string) bank.WalletAPI { return lateTeller{c.Ref(id), *end.Load()} }
 	v.start("a")
 	v.start("b")
 	conn, err := shard.Dial(testContext(t), v.config("client"))
@@ -200,7 +200,7 @@ func TestTellsOfALateTurn(t *testing.T) {
 					require.NoError(t, err)
 				}
 				total(t, caller, from, -5)
-				(&vaults{t: t}).noted(caller, to, []int64{5})
+				(&wallets{t: t}).noted(caller, to, []int64{5})
 			})
 		}
 	}

@@ -10,15 +10,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/store"
 	memorystore "github.com/shardgen/shardgen/store/memory"
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// A vaults is a cluster of nodes that host vaults, over one store.
-type vaults struct {
+// A wallets is a cluster of nodes that host wallets, over one store.
+type wallets struct {
 	t      *testing.T
 	broker *memory.Broker
 	store  *memorystore.Server
@@ -27,11 +27,11 @@ type vaults struct {
 	tune   func(*shard.Config)
 	opts   []shard.HostOption
 	made   func(*shard.Node)
-	others func(*vault.VaultClient, string) vault.VaultAPI // of each vault; nil: without options
+	others func(*bank.WalletClient, string) bank.WalletAPI // of each wallet; nil: without options
 }
 
-func newVaults(t *testing.T, names ...string) *vaults {
-	v := &vaults{
+func newWallets(t *testing.T, names ...string) *wallets {
+	v := &wallets{
 		t: t, broker: memory.NewBroker(memory.Options{}), store: memorystore.New(),
 		nodes: map[string]*shard.Node{}, own: map[string]*memorystore.Client{},
 	}
@@ -46,11 +46,11 @@ func newVaults(t *testing.T, names ...string) *vaults {
 	return v
 }
 
-func (v *vaults) config(name string) shard.Config {
+func (v *wallets) config(name string) shard.Config {
 	return shard.Config{Cluster: "test", Name: name, Transport: v.broker.Transport(), Logger: logger(name), CallTimeout: testPatience / 4}
 }
 
-func (v *vaults) start(name string) *shard.Node {
+func (v *wallets) start(name string) *shard.Node {
 	v.t.Helper()
 	n := v.node(name)
 	require.NoError(v.t, n.Start(testContext(v.t)))
@@ -59,7 +59,7 @@ func (v *vaults) start(name string) *shard.Node {
 }
 
 // node makes a node without starting it.
-func (v *vaults) node(name string) *shard.Node {
+func (v *wallets) node(name string) *shard.Node {
 	v.t.Helper()
 	cfg := v.config(name)
 	v.own[name] = v.store.Client()
@@ -71,23 +71,23 @@ func (v *vaults) node(name string) *shard.Node {
 	if v.made != nil {
 		v.made(n)
 	}
-	client := vault.NewVaultClient(n)
+	client := bank.NewWalletClient(n)
 	others := client.API
 	if v.others != nil {
-		others = func(id string) vault.VaultAPI { return v.others(client, id) }
+		others = func(id string) bank.WalletAPI { return v.others(client, id) }
 	}
-	require.NoError(v.t, vault.HostVault(n, func() *vault.Vault { return &vault.Vault{Others: others} }, v.opts...))
+	require.NoError(v.t, bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{Others: others} }, v.opts...))
 	return n
 }
 
-func (v *vaults) kill(name string) {
+func (v *wallets) kill(name string) {
 	v.t.Helper()
 	_ = v.nodes[name].Close()
 	delete(v.nodes, name)
 }
 
-func ref(n shard.Caller, id string, opts ...shard.CallOption) vault.VaultRef {
-	return vault.NewVaultClient(n).Ref(id, opts...)
+func ref(n shard.Caller, id string, opts ...shard.CallOption) bank.WalletRef {
+	return bank.NewWalletClient(n).Ref(id, opts...)
 }
 
 func total(t *testing.T, n shard.Caller, id string, want int64) {
@@ -100,7 +100,7 @@ func total(t *testing.T, n shard.Caller, id string, want int64) {
 // TestDurableStateSurvives: a restart of all nodes, with whatever one of them was doing.
 func TestDurableStateSurvives(t *testing.T) {
 	t.Parallel()
-	v := newVaults(t, "a")
+	v := newWallets(t, "a")
 	ctx := testContext(t)
 	for i := range int64(50) {
 		_, err := ref(v.nodes["a"], fmt.Sprint("v", i)).Add(ctx, i)
@@ -128,7 +128,7 @@ func TestDurableStateSurvives(t *testing.T) {
 // end, in order or not.
 func TestDurableCallsAreAppliedOnceOverDeaths(t *testing.T) {
 	t.Parallel()
-	v := newVaults(t, "a", "b", "c")
+	v := newWallets(t, "a", "b", "c")
 	conn, err := shard.Dial(testContext(t), v.config("client"))
 	require.NoError(t, err)
 	defer conn.Close()
@@ -184,7 +184,7 @@ func TestDurableCallsAreAppliedOnceOverDeaths(t *testing.T) {
 // on.
 func TestDurableNothingIsAnsweredBeforeTheStoreHasIt(t *testing.T) {
 	t.Parallel()
-	v := newVaults(t, "a")
+	v := newWallets(t, "a")
 	n := v.nodes["a"]
 	_, err := ref(n, "v").Add(testContext(t), 1)
 	require.NoError(t, err)
@@ -202,11 +202,11 @@ func TestDurableNothingIsAnsweredBeforeTheStoreHasIt(t *testing.T) {
 // entity that ends begins anew.
 func TestDurableErrorsPanicsAndEnds(t *testing.T) {
 	t.Parallel()
-	v := newVaults(t, "a")
+	v := newWallets(t, "a")
 	r, ctx := ref(v.nodes["a"], "v"), testContext(t)
 	_, err := r.Add(ctx, 1)
 	require.NoError(t, err)
-	require.ErrorIs(t, r.Refuse(ctx, 10), vault.ErrRefused)
+	require.ErrorIs(t, r.Refuse(ctx, 10), bank.ErrRefused)
 	require.ErrorIs(t, r.Break(ctx, 100), shard.ErrPanic)
 	total(t, v.nodes["a"], "v", 11)
 	err = r.Fill(ctx, 600<<10)
@@ -223,7 +223,7 @@ func TestDurableErrorsPanicsAndEnds(t *testing.T) {
 // TestDurableNestedCallsAndTells: what a turn asks of others is part of its command, and what
 // it tells leaves when it is committed.
 func TestDurableNestedCallsAndTells(t *testing.T) {
-	v := newVaults(t, "a", "b")
+	v := newWallets(t, "a", "b")
 	ctx := testContext(t)
 	for i := range int64(20) {
 		from, to := fmt.Sprint("from", i), fmt.Sprint("to", i)
@@ -231,7 +231,7 @@ func TestDurableNestedCallsAndTells(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, -i, got)
 		total(t, v.nodes["b"], to, i)
-		require.NoError(t, vault.NewVaultClient(v.nodes["a"]).Tell(to).Put(ctx, 1))
+		require.NoError(t, bank.NewWalletClient(v.nodes["a"]).Tell(to).Put(ctx, 1))
 	}
 	for i := range int64(20) {
 		require.Eventually(t, func() bool {
@@ -246,7 +246,7 @@ func TestDurableNestedCallsAndTells(t *testing.T) {
 // end.
 func TestDurableCommandIDOutlivesTheTable(t *testing.T) {
 	t.Parallel()
-	v := newVaults(t)
+	v := newWallets(t)
 	v.made = func(n *shard.Node) { n.ForgetCommands(time.Millisecond) }
 	v.start("a")
 	ctx := testContext(t)
@@ -288,7 +288,7 @@ func TestDurableCommandIDOutlivesTheTable(t *testing.T) {
 func TestDurableCommandIDAtABusyEntity(t *testing.T) {
 	t.Parallel()
 	const keys = 300
-	v := newVaults(t)
+	v := newWallets(t)
 	v.made = func(n *shard.Node) { n.KeepCommands(20, keys) }
 	v.start("a")
 	ctx := testContext(t)
@@ -328,7 +328,7 @@ func TestDurableCommandIDAtABusyEntity(t *testing.T) {
 // TestDurableResultTooLarge: a call whose results do not fit changes nothing, near and far, however often it is
 // sent.
 func TestDurableResultTooLarge(t *testing.T) {
-	v := newVaults(t, "a")
+	v := newWallets(t, "a")
 	ctx := testContext(t)
 	conn, err := shard.Dial(ctx, v.config("client"))
 	require.NoError(t, err)
@@ -349,7 +349,7 @@ func TestDurableResultTooLarge(t *testing.T) {
 // restart; with other arguments they fail.
 func TestDurableCommandID(t *testing.T) {
 	t.Parallel()
-	v := newVaults(t, "a")
+	v := newWallets(t, "a")
 	ctx := testContext(t)
 	for range 2 {
 		got, err := ref(v.nodes["a"], "v", shard.CommandID("payment-1")).Add(ctx, 5)
@@ -381,7 +381,7 @@ func TestDurableCommandID(t *testing.T) {
 // TestEmptyCommandID: an empty key, as of a request without the header that it is read from, fails all
 // calls of its reference, instead of making each a command of its own.
 func TestEmptyCommandID(t *testing.T) {
-	v := newVaults(t, "a")
+	v := newWallets(t, "a")
 	ctx := testContext(t)
 	conn, err := shard.Dial(ctx, v.config("client"))
 	require.NoError(t, err)
@@ -389,11 +389,11 @@ func TestEmptyCommandID(t *testing.T) {
 	for name, caller := range map[string]shard.Caller{"near": v.nodes["a"], "far": conn} {
 		r := ref(caller, "v", shard.CommandID(""))
 		_, err := r.Add(ctx, 5)
-		require.ErrorContains(t, err, "call Vault/v.Add: the command id is empty (give shard.CommandID a key", name)
+		require.ErrorContains(t, err, "call Wallet/v.Add: the command id is empty (give shard.CommandID a key", name)
 		require.Equal(t, shard.NotExecuted, shard.OutcomeOf(err), name)
 		_, err = r.Get(ctx)
 		require.ErrorContains(t, err, "command id is empty", name)
-		err = vault.NewVaultClient(caller).Tell("v", shard.CommandID("")).Fill(ctx, 5)
+		err = bank.NewWalletClient(caller).Tell("v", shard.CommandID("")).Fill(ctx, 5)
 		require.ErrorContains(t, err, "command id is empty", name)
 	}
 	total(t, conn, "v", 0)
@@ -402,7 +402,7 @@ func TestEmptyCommandID(t *testing.T) {
 // TestDurableEmptyAnswersAreReplayed: an answer without results that is given again leaves
 // later answers whole.
 func TestDurableEmptyAnswersAreReplayed(t *testing.T) {
-	v := newVaults(t, "a")
+	v := newWallets(t, "a")
 	ctx := testContext(t)
 	conn, err := shard.Dial(ctx, v.config("client"))
 	require.NoError(t, err)
@@ -417,7 +417,7 @@ func TestDurableEmptyAnswersAreReplayed(t *testing.T) {
 
 // TestDurableEntitiesArePassivated: an entity that was passivated comes back with its state.
 func TestDurableEntitiesArePassivated(t *testing.T) {
-	v := newVaults(t)
+	v := newWallets(t)
 	v.opts = []shard.HostOption{shard.MaxActive(2)}
 	v.start("a")
 	ctx := testContext(t)
@@ -432,16 +432,16 @@ func TestDurableEntitiesArePassivated(t *testing.T) {
 
 // TestDurableTypeNeedsItsStore: what is missing or has changed is said before the node joins.
 func TestDurableTypeNeedsItsStore(t *testing.T) {
-	v := newVaults(t)
+	v := newWallets(t)
 	cfg := v.config("a")
-	err := vault.HostVault(shard.New(cfg), func() *vault.Vault { return &vault.Vault{} })
+	err := bank.HostWallet(shard.New(cfg), func() *bank.Wallet { return &bank.Wallet{} })
 	require.ErrorContains(t, err, "Config.Store")
 
 	v.start("b")
 	cfg = v.config("c")
 	cfg.Cluster, cfg.Store = "other", v.store.Client()
 	n := shard.New(cfg)
-	require.NoError(t, vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }))
+	require.NoError(t, bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{} }))
 	require.ErrorContains(t, n.Start(testContext(t)), "belongs to cluster test")
 	_ = n.Close()
 }
@@ -450,7 +450,7 @@ func TestDurableTypeNeedsItsStore(t *testing.T) {
 // name and what to do, and others serve.
 func TestDurableShardSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
-	v := newVaults(t, "a")
+	v := newWallets(t, "a")
 	ctx := testContext(t)
 	_, err := ref(v.nodes["a"], "v").Add(ctx, 1)
 	require.NoError(t, err)
@@ -458,7 +458,7 @@ func TestDurableShardSaysWhatIsWrong(t *testing.T) {
 	raw := v.store.Client().Shards()
 	damaged := 0
 	for i := 64; i < 128; i++ {
-		s := store.Shard{Type: "Vault", Number: i}
+		s := store.Shard{Type: "Wallet", Number: i}
 		head, err := raw.Head(ctx, s)
 		require.NoError(t, err)
 		if head.Revision == store.None {
@@ -472,13 +472,13 @@ func TestDurableShardSaysWhatIsWrong(t *testing.T) {
 	require.Positive(t, damaged)
 	v.start("b")
 	_, err = ref(v.nodes["b"], "v").Add(ctx, 1)
-	require.ErrorContains(t, err, "Vault/")
+	require.ErrorContains(t, err, "Wallet/")
 	require.ErrorContains(t, err, "corrupt")
 	require.False(t, errors.Is(err, context.DeadlineExceeded), err)
 }
 
 // waitTurn calls Wait with ever more time, until it is enough for its turn to begin.
-func waitTurn(ctx context.Context, v vault.VaultAPI) (err error) {
+func waitTurn(ctx context.Context, v bank.WalletAPI) (err error) {
 	for d := 50 * time.Millisecond; ctx.Err() == nil; d *= 2 {
 		short, cancel := context.WithTimeout(ctx, d)
 		err = v.Wait(short, 1)
@@ -496,7 +496,7 @@ func TestDurableLocalCalls(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string][]shard.HostOption{"inline": nil, "queued": {shard.Inline(false)}} {
 		t.Run(name, func(t *testing.T) {
-			v := newVaults(t)
+			v := newWallets(t)
 			v.opts = opts
 			n := v.start("n1")
 			total(t, n, "a", 0) // its shard is open: the call ends within its turn
@@ -522,7 +522,7 @@ func TestDurableLocalCalls(t *testing.T) {
 // it saw; it knows its epoch, and cannot end its entity.
 func TestDurableReads(t *testing.T) {
 	t.Parallel()
-	v := newVaults(t, "a")
+	v := newWallets(t, "a")
 	r := ref(v.nodes["a"], "v")
 	_, err := r.Add(testContext(t), 1)
 	require.NoError(t, err)
@@ -563,7 +563,7 @@ func TestDurableShardsOpenAboveALostTerm(t *testing.T) {
 
 // testLostTerm has processes live one after the other; the second ones begin without the record.
 func testLostTerm(t *testing.T, lives [2][]string) {
-	v := newVaults(t)
+	v := newWallets(t)
 	want := int64(0)
 	for _, name := range lives[0] {
 		v.start(name)

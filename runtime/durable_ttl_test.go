@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/store"
 	memorystore "github.com/shardgen/shardgen/store/memory"
@@ -16,13 +16,13 @@ import (
 // rest, for calls and reads, here and after a restart. Reads do not prolong, changes do.
 func TestDurableEntityExpires(t *testing.T) {
 	t.Parallel()
-	v := newVaults(t)
+	v := newWallets(t)
 	const ttl = 2 * time.Second
 	begin := func(name string, backend store.Backend) *shard.Node {
 		cfg := v.config(name)
 		cfg.Store = backend
 		n := shard.New(cfg)
-		require.NoError(t, vault.HostVisit(n, func() *vault.Visit { return &vault.Visit{} }))
+		require.NoError(t, bank.HostVisit(n, func() *bank.Visit { return &bank.Visit{} }))
 		n.Expire("Visit", ttl)
 		require.NoError(t, n.Start(testContext(t)))
 		v.nodes[name] = n
@@ -35,16 +35,16 @@ func TestDurableEntityExpires(t *testing.T) {
 	enter := func(n shard.Caller, id string, want int64) time.Time {
 		t.Helper()
 		began := time.Now() // the answer may come long after the commit
-		got, err := vault.NewVisitClient(n).Ref(id).Enter(ctx)
+		got, err := bank.NewVisitClient(n).Ref(id).Enter(ctx)
 		require.NoError(t, err)
 		require.Equal(t, want, got, id)
 		return began
 	}
 	counts := func(n shard.Caller, id string) [2]int64 {
 		t.Helper()
-		read, err := vault.NewVisitClient(n).Ref(id).Get(ctx)
+		read, err := bank.NewVisitClient(n).Ref(id).Get(ctx)
 		require.NoError(t, err)
-		looked, err := vault.NewVisitClient(n).Ref(id).Look(ctx)
+		looked, err := bank.NewVisitClient(n).Ref(id).Look(ctx)
 		require.NoError(t, err)
 		return [2]int64{read, looked}
 	}

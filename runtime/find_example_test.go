@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	"github.com/shardgen/shardgen/shardtest"
 )
 
 // Stage is how far a ticket is.
 type Stage string
 
-// A Ticket is that of package vault, where it is a durable entity.
+// A Ticket is that of package wallet, where it is a durable entity.
 type Ticket struct {
 	ID    string    `shard:"id"`
 	Stage Stage     `shard:"state,index"`
@@ -24,14 +24,14 @@ type Ticket struct {
 func Example_find() {
 	caller := shardtest.NewCaller()
 	for i, id := range []string{"c", "a", "b"} {
-		caller.Put("Ticket", id, &vault.Ticket{Stage: vault.Open, Due: time.Unix(int64(100-i), 0)})
+		caller.Put("Ticket", id, &bank.Ticket{Stage: bank.Open, Due: time.Unix(int64(100-i), 0)})
 	}
-	late, err := lateTickets(context.Background(), vault.NewTicketClient(caller))
+	late, err := lateTickets(context.Background(), bank.NewTicketClient(caller))
 	fmt.Println(late, err)
 	// Output: [b a c] <nil>
 }
 
-func lateTickets(ctx context.Context, tickets *vault.TicketClient) (late []string, err error) {
+func lateTickets(ctx context.Context, tickets *bank.TicketClient) (late []string, err error) {
 	for id, err := range tickets.FindByDueBetween(ctx, time.Time{}, time.Now()) {
 		if err != nil {
 			return nil, err

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/test/fixture/giro"
+	"github.com/shardgen/shardgen/internal/test/fixture/savings"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardtest"
 	"github.com/shardgen/shardgen/store"
@@ -72,7 +72,7 @@ func TestFollowerWithoutRights(t *testing.T) {
 			shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				accounts := giro.NewAccountClient(c.Node("n1"))
+				accounts := savings.NewAccountClient(c.Node("n1"))
 				enter := func() {
 					for range 5 {
 						_, err := accounts.Ref("a").Enter(t.Context(), 1, "")
@@ -101,7 +101,7 @@ func TestFollowerWithoutRights(t *testing.T) {
 				require.Positive(t, granted.read.Load())
 				cancel()
 				c.Until("it ends", granted.ended.Load)
-			}, shardtest.Nodes(2), shardtest.Host(hostGiro), shardtest.Config(func(c *shard.Config) {
+			}, shardtest.Nodes(2), shardtest.Host(hostSavings), shardtest.Config(func(c *shard.Config) {
 				if c.Name == "n2" {
 					own = &refusing{Backend: c.Store}
 					c.Store = own

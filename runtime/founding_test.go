@@ -17,7 +17,7 @@ import (
 // names the founder and both brokers. When the first one is gone it forms one.
 func TestSecondBrokerWithTheSameStoreIsRefused(t *testing.T) {
 	t.Parallel()
-	v := newVaults(t, "a")
+	v := newWallets(t, "a")
 	_, err := ref(v.nodes["a"], "v").Add(testContext(t), 1)
 	require.NoError(t, err)
 
@@ -40,7 +40,7 @@ func TestSecondBrokerWithTheSameStoreIsRefused(t *testing.T) {
 // does not hold up the next one that uses the same broker.
 func TestRestartAtTheSameBrokerTakesNoLonger(t *testing.T) {
 	t.Parallel()
-	v := newVaults(t, "a")
+	v := newWallets(t, "a")
 	v.kill("a")
 	began := time.Now()
 	v.start("b")
@@ -54,7 +54,7 @@ func TestRestartAtTheSameBrokerTakesNoLonger(t *testing.T) {
 // When that has ended, the first one serves all its entities again without being started anew.
 func TestClusterServesAgainAfterAnother(t *testing.T) {
 	t.Parallel()
-	v := newVaults(t)
+	v := newWallets(t)
 	log := make(lines, 10_000)
 	v.tune = func(cfg *shard.Config) { cfg.Logger = log.logger() }
 	v.start("a")

@@ -18,7 +18,7 @@ func TestGatewayLeaves(t *testing.T) {
 	c := emptyCluster(t)
 	host := func(name string) *shard.Node {
 		n := c.add(name)
-		require.NoError(t, fixture.HostDesk(n, func() *fixture.Desk { return &fixture.Desk{} }))
+		require.NoError(t, fixture.HostCashier(n, func() *fixture.Cashier { return &fixture.Cashier{} }))
 		require.NoError(t, n.Start(testContext(t)))
 		return n
 	}
@@ -31,8 +31,8 @@ func TestGatewayLeaves(t *testing.T) {
 	require.Eventually(t, func() bool { return a.Cluster().Status == membership.Leaving }, testPatience, testTick)
 
 	// Longer than a gateway takes to answer, and shorter than a silent one is trusted.
-	desk := fixture.NewDeskClient(conn).Ref("front", shard.Timeout(9*time.Second))
-	err := desk.Refuse(testContext(t), "none")
+	cashier := fixture.NewCashierClient(conn).Ref("front", shard.Timeout(9*time.Second))
+	err := cashier.Refuse(testContext(t), "none")
 	require.NoError(t, err)
 	close(c.probe.Release)
 	require.NoError(t, receive(t, held, "Hold returns"))

@@ -173,7 +173,7 @@ func TestHealthOfCallsThatWait(t *testing.T) {
 // no writes. One that hosts none says so, and is ready.
 func TestHealthWithoutStore(t *testing.T) {
 	t.Parallel()
-	v := newVaults(t, "a")
+	v := newWallets(t, "a")
 	a := v.nodes["a"]
 	cfg := v.config("b")
 	client := v.store.Client()

@@ -17,7 +17,7 @@ import (
 // TestDurableContextOfOtherTurns: a context that a method of a durable type has kept belongs to no turn
 // any more while later calls, whose memory is that of earlier ones, run.
 func TestDurableContextOfOtherTurns(t *testing.T) {
-	v := newVaults(t)
+	v := newWallets(t)
 	var kept []context.Context
 	call := startDurableLooker(t, v, func(ctx context.Context) {
 		for _, old := range kept {
@@ -39,7 +39,7 @@ func TestDurableContextOfOtherTurns(t *testing.T) {
 // TestDurableContextThatIsNotNamed: as for a volatile type, a method that uses its context although the
 // generated code says that it does not name it gets one that has ended, with the remedy.
 func TestDurableContextThatIsNotNamed(t *testing.T) {
-	v := newVaults(t)
+	v := newWallets(t)
 	var seen context.Context
 	call := startDurableLooker(t, v, func(ctx context.Context) { seen = ctx })
 	require.NoError(t, call("Look"), "it activates")
@@ -51,7 +51,7 @@ func TestDurableContextThatIsNotNamed(t *testing.T) {
 }
 
 // startDurableLooker starts a node with lookers that are durable, and returns a way to call one.
-func startDurableLooker(t *testing.T, v *vaults, look func(context.Context)) (call func(method string) error) {
+func startDurableLooker(t *testing.T, v *wallets, look func(context.Context)) (call func(method string) error) {
 	t.Helper()
 	h := lookers(look)
 	h.Durable = true
@@ -64,7 +64,7 @@ func startDurableLooker(t *testing.T, v *vaults, look func(context.Context)) (ca
 // wait for the store, get their own results, although later calls use their memory.
 func TestDurableCallsKeepTheirMemory(t *testing.T) {
 	t.Parallel()
-	v := newVaults(t, "a")
+	v := newWallets(t, "a")
 	var callers sync.WaitGroup
 	for i := range 32 {
 		callers.Go(func() {
@@ -98,7 +98,7 @@ func TestDurableCallsKeepTheirMemory(t *testing.T) {
 // TestOlderClientOfDurable: a method that the host does not know as a read is not run as one, whatever the
 // client's generated code says.
 func TestOlderClientOfDurable(t *testing.T) {
-	v := newVaults(t)
+	v := newWallets(t)
 	h := lookers(func(context.Context) {})
 	h.Durable = true // Reads is empty
 	v.made = func(n *shard.Node) { require.NoError(t, n.Host(h)) }

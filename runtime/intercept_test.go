@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/test/fixture/guest"
+	"github.com/shardgen/shardgen/internal/test/fixture/shop"
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
@@ -37,7 +37,7 @@ func (j *witness) take() []string {
 // around takes note of what comes by, and how it ends.
 func (j *witness) around(name string) shard.Interceptor {
 	return func(ctx context.Context, call shard.Info, next func(context.Context) error) error {
-		j.add("%s> %s", name, guest.Describe(call))
+		j.add("%s> %s", name, shop.Describe(call))
 		err := next(ctx)
 		j.add("%s< %v", name, err)
 		return err
@@ -46,24 +46,24 @@ func (j *witness) around(name string) shard.Interceptor {
 
 // guarded refuses what has no tenant, by an error that callers tell apart.
 func guarded(_ context.Context, call shard.Info, next func(context.Context) error) error {
-	return fmt.Errorf("%s/%s: %w", call.Kind, call.ID, guest.ErrUnwanted)
+	return fmt.Errorf("%s/%s: %w", call.Kind, call.ID, shop.ErrUnwanted)
 }
 
 // TestHostInterceptors: they are around each turn, near and far, in order, and see its end.
 func TestHostInterceptors(t *testing.T) {
 	t.Parallel()
 	var j witness
-	g := newGuests(t, nil, []shard.HostOption{shard.Intercept(j.around("1")), shard.Intercept(j.around("2"))}, "a", "b")
+	g := newBuyers(t, nil, []shard.HostOption{shard.Intercept(j.around("1")), shard.Intercept(j.around("2"))}, "a", "b")
 	conn := g.dial("web")
 	for _, home := range []string{"a", "b"} {
-		id, keeper := g.at("Guest", home), g.at("Keeper", home)
+		id, seller := g.at("Buyer", home), g.at("Seller", home)
 		for name, caller := range map[string]shard.Caller{"member a": g.nodes["a"], "member b": g.nodes["b"], "client web": conn} {
 			j.take()
-			refs, keepers := guest.NewGuestClient(caller), guest.NewKeeperClient(caller)
+			refs, sellers := shop.NewBuyerClient(caller), shop.NewSellerClient(caller)
 			calls := map[string]func(ctx context.Context) (string, error){
-				"Guest/" + id + ".Who":       refs.Ref(id).Who,
-				"Keeper/" + keeper + ".Who":  keepers.Ref(keeper).Who,
-				"Keeper/" + keeper + ".Look": keepers.Ref(keeper).Look,
+				"Buyer/" + id + ".Who":       refs.Ref(id).Who,
+				"Seller/" + seller + ".Who":  sellers.Ref(seller).Who,
+				"Seller/" + seller + ".Look": sellers.Ref(seller).Look,
 			}
 			for method, call := range calls {
 				want := name + ": " + method + " tenant=acme"
@@ -73,20 +73,20 @@ func TestHostInterceptors(t *testing.T) {
 				require.Equal(t, []string{"1> " + want, "2> " + want, "2< <nil>", "1< <nil>"}, j.take())
 			}
 			err := refs.Ref(id).Fail(testContext(t))
-			require.ErrorIs(t, err, guest.ErrUnwanted)
-			require.Equal(t, []string{"2< guest: unwanted", "1< guest: unwanted"}, j.take()[2:])
+			require.ErrorIs(t, err, shop.ErrUnwanted)
+			require.Equal(t, []string{"2< buyer: unwanted", "1< buyer: unwanted"}, j.take()[2:])
 			err = refs.Ref(id).Panic(testContext(t))
 			require.ErrorIs(t, err, shard.ErrPanic)
-			require.Contains(t, j.take()[3], "panic: guest")
+			require.Contains(t, j.take()[3], "panic: buyer")
 
 			require.NoError(t, refs.Tell(id).Note(testContext(t)))
-			g.await(name + ": Guest/" + id + ".Note told")
+			g.await(name + ": Buyer/" + id + ".Note told")
 			require.Eventually(t, func() bool {
 				j.mu.Lock()
 				defer j.mu.Unlock()
 				return len(j.lines) == 4
 			}, testPatience, testTick, "the interceptors of a tell return behind its method")
-			require.Equal(t, "1> "+name+": Guest/"+id+".Note told", j.take()[0])
+			require.Equal(t, "1> "+name+": Buyer/"+id+".Note told", j.take()[0])
 		}
 	}
 }
@@ -95,22 +95,22 @@ func TestHostInterceptors(t *testing.T) {
 // an outcome and an error that it can tell apart, near and far.
 func TestHostInterceptorRefuses(t *testing.T) {
 	t.Parallel()
-	g := newGuests(t, nil, []shard.HostOption{shard.Intercept(guarded)}, "a", "b")
+	g := newBuyers(t, nil, []shard.HostOption{shard.Intercept(guarded)}, "a", "b")
 	conn := g.dial("web")
 	for _, home := range []string{"a", "b"} {
-		id, keeper := g.at("Guest", home), g.at("Keeper", home)
+		id, seller := g.at("Buyer", home), g.at("Seller", home)
 		for _, caller := range []shard.Caller{g.nodes["a"], g.nodes["b"], conn} {
-			_, near := guest.NewGuestClient(caller).Ref(id).Who(testContext(t))
-			_, committed := guest.NewKeeperClient(caller).Ref(keeper).Who(testContext(t))
-			_, read := guest.NewKeeperClient(caller).Ref(keeper).Look(testContext(t))
+			_, near := shop.NewBuyerClient(caller).Ref(id).Who(testContext(t))
+			_, committed := shop.NewSellerClient(caller).Ref(seller).Who(testContext(t))
+			_, read := shop.NewSellerClient(caller).Ref(seller).Look(testContext(t))
 			for _, err := range []error{near, committed, read} {
 				require.ErrorIs(t, err, shard.ErrRefused)
-				require.ErrorIs(t, err, guest.ErrUnwanted)
+				require.ErrorIs(t, err, shop.ErrUnwanted)
 				require.Equal(t, shard.NotExecuted, shard.OutcomeOf(err))
 				require.ErrorContains(t, err, "refused by an interceptor: ")
 			}
 			before := g.nodes[home].Counters()["refused"]
-			require.NoError(t, guest.NewGuestClient(caller).Tell(id).Note(testContext(t)))
+			require.NoError(t, shop.NewBuyerClient(caller).Tell(id).Note(testContext(t)))
 			require.Eventually(t, func() bool { return g.nodes[home].Counters()["refused"] == before+1 }, testPatience, testTick)
 		}
 		for _, state := range g.nodes[home].LocalShards("") {
@@ -140,24 +140,24 @@ func TestInterceptorsGiveContext(t *testing.T) {
 		}
 		return next(ctx)
 	}
-	g := newGuests(t, func(c *shard.Config) { c.Interceptors = []shard.Interceptor{pass, j.around("out")} },
+	g := newBuyers(t, func(c *shard.Config) { c.Interceptors = []shard.Interceptor{pass, j.around("out")} },
 		[]shard.HostOption{shard.Intercept(give)}, "a", "b")
 	conn := g.dial("web")
 	for _, first := range []string{"a", "b"} {
 		for _, second := range []string{"a", "b"} {
-			id, to := g.at("Guest", first), "second-"+g.at("Guest", second)
+			id, to := g.at("Buyer", first), "second-"+g.at("Buyer", second)
 			for name, caller := range map[string]shard.Caller{"member a": g.nodes["a"], "client web": conn} {
 				j.take()
-				got, err := guest.NewGuestClient(caller).Ref(id).Pass(testContext(t), to, "", "")
+				got, err := shop.NewBuyerClient(caller).Ref(id).Pass(testContext(t), to, "", "")
 				require.NoError(t, err)
-				require.Equal(t, "member "+first+" for Guest/"+id+": Guest/"+to+".Who trace=root/Pass/Who", got)
+				require.Equal(t, "member "+first+" for Buyer/"+id+": Buyer/"+to+".Who trace=root/Pass/Who", got)
 				require.Equal(t, []string{
-					"out> " + name + ": Guest/" + id + ".Pass trace=root/Pass",
-					"out> member " + first + " for Guest/" + id + ": Guest/" + to + ".Who trace=root/Pass/Who",
+					"out> " + name + ": Buyer/" + id + ".Pass trace=root/Pass",
+					"out> member " + first + " for Buyer/" + id + ": Buyer/" + to + ".Who trace=root/Pass/Who",
 					"out< <nil>", "out< <nil>",
 				}, j.take())
-				require.NoError(t, guest.NewGuestClient(caller).Ref(id).TellKeeper(testContext(t), "k", "", ""))
-				g.await("member " + first + ": Keeper/k.Note told trace=root/TellKeeper/Note")
+				require.NoError(t, shop.NewBuyerClient(caller).Ref(id).TellSeller(testContext(t), "k", "", ""))
+				g.await("member " + first + ": Seller/k.Note told trace=root/TellSeller/Note")
 			}
 		}
 	}
@@ -167,7 +167,7 @@ func TestInterceptorsGiveContext(t *testing.T) {
 func TestCallerInterceptorRefuses(t *testing.T) {
 	var refusing sync.Map
 	cause := errors.New("not now")
-	g := newGuests(t, func(c *shard.Config) {
+	g := newBuyers(t, func(c *shard.Config) {
 		c.Interceptors = []shard.Interceptor{func(ctx context.Context, call shard.Info, next func(context.Context) error) error {
 			switch how, _ := refusing.Load(call.ID); how {
 			case "error":
@@ -188,24 +188,24 @@ func TestCallerInterceptorRefuses(t *testing.T) {
 		refusing.Store(how, how)
 	}
 	for _, caller := range []shard.Caller{g.nodes["a"], g.dial("web")} {
-		keepers := guest.NewKeeperClient(caller)
+		sellers := shop.NewSellerClient(caller)
 		for how, want := range map[string]string{"error": "not now", "nothing": "returned nil without calling next"} {
-			_, err := keepers.Ref(how).Who(testContext(t))
+			_, err := sellers.Ref(how).Who(testContext(t))
 			require.ErrorIs(t, err, shard.ErrRefused)
 			require.ErrorContains(t, err, want)
 			require.Equal(t, shard.NotExecuted, shard.OutcomeOf(err))
 			require.Equal(t, how == "error", errors.Is(err, cause))
-			err = keepers.Tell(how).Note(testContext(t))
+			err = sellers.Tell(how).Note(testContext(t))
 			require.ErrorIs(t, err, shard.ErrRefused)
 		}
 		for _, how := range []string{"twice", "other result"} {
-			_, err := keepers.Ref(how).Who(testContext(t))
+			_, err := sellers.Ref(how).Who(testContext(t))
 			require.NoError(t, err, "what it returns behind next has no effect")
 		}
 	}
 	refusing.Clear()
 	for how, want := range map[string]int64{"error": 0, "nothing": 0, "twice": 2, "other result": 2} {
-		got, err := guest.NewKeeperClient(g.nodes["a"]).Ref(how).Count(testContext(t))
+		got, err := shop.NewSellerClient(g.nodes["a"]).Ref(how).Count(testContext(t))
 		require.NoError(t, err)
 		require.Equal(t, want, got, how)
 	}
@@ -215,7 +215,7 @@ func TestCallerInterceptorRefuses(t *testing.T) {
 // TestHostInterceptorFaults: what an interceptor does wrong is its caller's error, and harms no
 // turn.
 func TestHostInterceptorFaults(t *testing.T) {
-	g := newGuests(t, nil, []shard.HostOption{shard.Intercept(func(ctx context.Context, call shard.Info, next func(context.Context) error) error {
+	g := newBuyers(t, nil, []shard.HostOption{shard.Intercept(func(ctx context.Context, call shard.Info, next func(context.Context) error) error {
 		switch call.ID {
 		case "nothing":
 			return nil
@@ -243,8 +243,8 @@ func TestHostInterceptorFaults(t *testing.T) {
 		for id, want := range map[string]string{
 			"nothing": "returned nil without calling next", "panics": "panic in an interceptor: oh", "foreign": "not derived",
 		} {
-			_, volatile := guest.NewGuestClient(caller).Ref(id).Who(testContext(t))
-			_, durable := guest.NewKeeperClient(caller).Ref(id).Who(testContext(t))
+			_, volatile := shop.NewBuyerClient(caller).Ref(id).Who(testContext(t))
+			_, durable := shop.NewSellerClient(caller).Ref(id).Who(testContext(t))
 			for _, err := range []error{volatile, durable} {
 				require.ErrorIs(t, err, shard.ErrRefused)
 				require.ErrorContains(t, err, want)
@@ -252,13 +252,13 @@ func TestHostInterceptorFaults(t *testing.T) {
 			}
 		}
 		for _, id := range []string{"twice", "late panic", "asks"} {
-			_, err := guest.NewGuestClient(caller).Ref(id).Who(testContext(t))
+			_, err := shop.NewBuyerClient(caller).Ref(id).Who(testContext(t))
 			require.NoError(t, err)
-			_, err = guest.NewKeeperClient(caller).Ref(id).Who(testContext(t))
+			_, err = shop.NewSellerClient(caller).Ref(id).Who(testContext(t))
 			require.NoError(t, err)
 		}
 	}
-	n, err := guest.NewKeeperClient(g.nodes["a"]).Ref("twice").Count(testContext(t))
+	n, err := shop.NewSellerClient(g.nodes["a"]).Ref("twice").Count(testContext(t))
 	require.NoError(t, err)
 	require.EqualValues(t, 2, n, "once for each caller")
 }

@@ -13,26 +13,26 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/test/fixture/giro"
+	"github.com/shardgen/shardgen/internal/test/fixture/savings"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardtest"
 	"github.com/shardgen/shardgen/store"
 	memorystore "github.com/shardgen/shardgen/store/memory"
 )
 
-// hostGiro hosts the types of package giro.
-func hostGiro(n *shard.Node) error {
-	if err := giro.HostAccount(n, func() *giro.Account { return &giro.Account{} }); err != nil {
+// hostSavings hosts the types of package savings.
+func hostSavings(n *shard.Node) error {
+	if err := savings.HostAccount(n, func() *savings.Account { return &savings.Account{} }); err != nil {
 		return err
 	}
-	return giro.HostRoll(n, func() *giro.Roll { return &giro.Roll{} })
+	return savings.HostRoll(n, func() *savings.Roll { return &savings.Roll{} })
 }
 
 // TestEventsGone: a journal that keeps its last three events by keep=3 deletes the others, and a
 // follower that has not read them is told so instead of passing over them.
 func TestEventsGone(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
-		roll := giro.NewRollClient(c.Node("n1"))
+		roll := savings.NewRollClient(c.Node("n1"))
 		note := string(make([]byte, 20<<10)) // a chunk of its own
 		enter := func(n int) {
 			for range n {
@@ -71,13 +71,13 @@ func TestEventsGone(t *testing.T) {
 		numbers, _, err = read("", 3)
 		require.NoError(t, err)
 		require.Equal(t, []uint64{8, 9, 10}, numbers)
-	}, shardtest.Nodes(1), shardtest.Host(hostGiro))
+	}, shardtest.Nodes(1), shardtest.Host(hostSavings))
 }
 
 // TestFollowedByAnother: of two loops that follow under one name, the one that began first ends.
 func TestFollowedByAnother(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
-		accounts := giro.NewAccountClient(c.Node("n1"))
+		accounts := savings.NewAccountClient(c.Node("n1"))
 		for i := range 5 {
 			_, err := accounts.Ref("a").Enter(t.Context(), 1, fmt.Sprint(i))
 			require.NoError(t, err)
@@ -106,7 +106,7 @@ func TestFollowedByAnother(t *testing.T) {
 		require.ErrorIs(t, err, shard.ErrFollowed)
 		require.ErrorContains(t, err, "billing")
 		require.NoError(t, follow(func(int) bool { return false }), "the event at which the second one ended comes again")
-	}, shardtest.Nodes(1), shardtest.Host(hostGiro))
+	}, shardtest.Nodes(1), shardtest.Host(hostSavings))
 }
 
 // A named is a loop that follows under a name until its context ends.
@@ -120,7 +120,7 @@ type named struct {
 func followNamed(ctx context.Context, n *shard.Node) *named {
 	f := &named{}
 	go func() {
-		for _, err := range giro.NewAccountClient(n).Events(ctx, "", shard.FollowerName("billing")) {
+		for _, err := range savings.NewAccountClient(n).Events(ctx, "", shard.FollowerName("billing")) {
 			if f.err = err; err == nil {
 				f.read.Add(1)
 			}
@@ -158,7 +158,7 @@ func TestFollowerNameIsTakenOver(t *testing.T) {
 					all = append(all, f)
 					before := f.read.Load()
 					for range entries {
-						_, err := giro.NewAccountClient(c.Client()).Ref("a").Enter(ctx, 1, "")
+						_, err := savings.NewAccountClient(c.Client()).Ref("a").Enter(ctx, 1, "")
 						require.NoError(t, err)
 						c.Advance(20 * time.Millisecond)
 					}
@@ -175,7 +175,7 @@ func TestFollowerNameIsTakenOver(t *testing.T) {
 				cancel()
 				c.Until("the last one ends", all[2].ended.Load)
 				require.ErrorIs(t, all[2].err, context.Canceled)
-			}, shardtest.Nodes(3), shardtest.Host(hostGiro))
+			}, shardtest.Nodes(3), shardtest.Host(hostSavings))
 		})
 	}
 }
@@ -203,7 +203,7 @@ func TestFollowerKeepsItsName(t *testing.T) {
 					}
 					return f
 				})
-				accounts := giro.NewAccountClient(c.Client())
+				accounts := savings.NewAccountClient(c.Client())
 				for range 100 {
 					_, err := accounts.Ref("a").Enter(ctx, 1, "")
 					require.NoError(t, err)
@@ -224,7 +224,7 @@ func TestFollowerKeepsItsName(t *testing.T) {
 				require.Zero(t, later.read.Load(), "the position was stored")
 				cancel()
 				c.Until("it ends, too", later.ended.Load)
-			}, shardtest.Nodes(3), shardtest.Host(hostGiro), shardtest.Config(func(c *shard.Config) {
+			}, shardtest.Nodes(3), shardtest.Host(hostSavings), shardtest.Config(func(c *shard.Config) {
 				if c.Name == "n2" {
 					own = c.Store.(*memorystore.Client)
 				}
@@ -252,7 +252,7 @@ func TestFollowerTakesItsNameLater(t *testing.T) {
 		require.False(t, f.ended.Load(), "%v", f.err)
 		cancel()
 		c.Until("it ends", f.ended.Load)
-	}, shardtest.Nodes(2), shardtest.Host(hostGiro), shardtest.Config(func(c *shard.Config) {
+	}, shardtest.Nodes(2), shardtest.Host(hostSavings), shardtest.Config(func(c *shard.Config) {
 		if c.Name == "n2" {
 			own = c.Store.(*memorystore.Client)
 		}
@@ -297,7 +297,7 @@ func TestFollowerReadsWhatIsOutOfDate(t *testing.T) {
 		require.ErrorIs(t, f.err, shard.ErrFollowed)
 		cancel()
 		c.Until("the last one ends", latter.ended.Load)
-	}, shardtest.Nodes(2), shardtest.Host(hostGiro), shardtest.Config(func(c *shard.Config) {
+	}, shardtest.Nodes(2), shardtest.Host(hostSavings), shardtest.Config(func(c *shard.Config) {
 		if c.Name == "n2" {
 			c.Store = &lagging{Backend: c.Store}
 		}
@@ -308,7 +308,7 @@ func TestFollowerReadsWhatIsOutOfDate(t *testing.T) {
 // first ones were deleted. It does not begin at the oldest that is kept, like a new one.
 func TestNamedFollowerBeforeTheFirstEvent(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
-		roll := giro.NewRollClient(c.Node("n1"))
+		roll := savings.NewRollClient(c.Node("n1"))
 		read := func(name string) (number uint64, err error) {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
@@ -333,7 +333,7 @@ func TestNamedFollowerBeforeTheFirstEvent(t *testing.T) {
 		_, err = read("early")
 		require.ErrorIs(t, err, shard.ErrEventsGone)
 		require.ErrorContains(t, err, "events 1 to 7 of the journal were deleted")
-	}, shardtest.Nodes(1), shardtest.Host(hostGiro))
+	}, shardtest.Nodes(1), shardtest.Host(hostSavings))
 }
 
 // TestEventAtWhichTheBodyPanics: an event at which the body of a loop panics, or ends its goroutine, does not count as read.
@@ -341,7 +341,7 @@ func TestEventAtWhichTheBodyPanics(t *testing.T) {
 	for name, fail := range map[string]func(){"panic": func() { panic("no room") }, "Goexit": runtime.Goexit} {
 		t.Run(name, func(t *testing.T) {
 			shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
-				accounts := giro.NewAccountClient(c.Node("n1"))
+				accounts := savings.NewAccountClient(c.Node("n1"))
 				for range 3 {
 					_, err := accounts.Ref("a").Enter(t.Context(), 1, "")
 					require.NoError(t, err)
@@ -366,7 +366,7 @@ func TestEventAtWhichTheBodyPanics(t *testing.T) {
 				}
 				require.Equal(t, []uint64{1, 2}, follow(fail))
 				require.Equal(t, []uint64{2, 3}, follow(func() {}), "the event comes again")
-			}, shardtest.Nodes(1), shardtest.Host(hostGiro))
+			}, shardtest.Nodes(1), shardtest.Host(hostSavings))
 		})
 	}
 }
@@ -395,7 +395,7 @@ func TestNamedFollowerBeginsWithoutTheStore(t *testing.T) {
 	var own *memorystore.Client // of the loop's process
 	var log syncBuffer
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
-		_, err := giro.NewAccountClient(c.Client()).Ref("a").Enter(t.Context(), 1, "")
+		_, err := savings.NewAccountClient(c.Client()).Ref("a").Enter(t.Context(), 1, "")
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -414,7 +414,7 @@ func TestNamedFollowerBeginsWithoutTheStore(t *testing.T) {
 		own.Cut(false)
 		cancel()
 		c.Until("it ends", f.ended.Load)
-	}, shardtest.Nodes(2), shardtest.Host(hostGiro), shardtest.Config(func(c *shard.Config) {
+	}, shardtest.Nodes(2), shardtest.Host(hostSavings), shardtest.Config(func(c *shard.Config) {
 		if c.Name == "n2" {
 			own = c.Store.(*memorystore.Client)
 			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
@@ -426,7 +426,7 @@ func TestNamedFollowerBeginsWithoutTheStore(t *testing.T) {
 func TestFollowerOfASlowStore(t *testing.T) {
 	var own *memorystore.Client // of the loop's process
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
-		_, err := giro.NewAccountClient(c.Client()).Ref("a").Enter(t.Context(), 1, "")
+		_, err := savings.NewAccountClient(c.Client()).Ref("a").Enter(t.Context(), 1, "")
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -442,7 +442,7 @@ func TestFollowerOfASlowStore(t *testing.T) {
 		own.Fault(nil)
 		cancel()
 		c.Until("it ends", f.ended.Load)
-	}, shardtest.Nodes(2), shardtest.Host(hostGiro), shardtest.Config(func(c *shard.Config) {
+	}, shardtest.Nodes(2), shardtest.Host(hostSavings), shardtest.Config(func(c *shard.Config) {
 		if c.Name == "n2" {
 			own = c.Store.(*memorystore.Client)
 		}

@@ -16,13 +16,13 @@ import (
 func TestEventsOfARestoredStore(t *testing.T) {
 	t.Parallel()
 	p := newProjection()
-	_, c := startGiro(newVaults(t), "a")
+	_, c := startSavings(newWallets(t), "a")
 	for range 5 {
 		_, err := c.Ref("a").Enter(testContext(t), 1, "before")
 		require.NoError(t, err)
 	}
 	p.follow(t, c, 5)
-	_, c = startGiro(newVaults(t), "b") // another store
+	_, c = startSavings(newWallets(t), "b") // another store
 	read := func(from shard.Position, opts ...shard.EventsOption) error {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

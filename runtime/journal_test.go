@@ -11,21 +11,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/test/fixture/giro"
+	"github.com/shardgen/shardgen/internal/test/fixture/savings"
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// startGiro starts a node that hosts accounts, over the store of v.
-func startGiro(v *vaults, name string) (*shard.Node, *giro.AccountClient) {
+// startSavings starts a node that hosts accounts, over the store of v.
+func startSavings(v *wallets, name string) (*shard.Node, *savings.AccountClient) {
 	v.t.Helper()
 	cfg := v.config(name)
 	cfg.Store = v.store.Client()
 	n := shard.New(cfg)
-	require.NoError(v.t, giro.HostAccount(n, func() *giro.Account { return &giro.Account{} }))
-	require.NoError(v.t, giro.HostBasket(n, func() *giro.Basket { return &giro.Basket{} }))
+	require.NoError(v.t, savings.HostAccount(n, func() *savings.Account { return &savings.Account{} }))
+	require.NoError(v.t, savings.HostBasket(n, func() *savings.Basket { return &savings.Basket{} }))
 	require.NoError(v.t, n.Start(testContext(v.t)))
 	v.nodes[name] = n
-	return n, giro.NewAccountClient(n)
+	return n, savings.NewAccountClient(n)
 }
 
 // A projection follows events alone.
@@ -41,7 +41,7 @@ func newProjection() *projection {
 }
 
 // follow reads events until the projection has n.
-func (p *projection) follow(t *testing.T, c *giro.AccountClient, n int, opts ...shard.EventsOption) {
+func (p *projection) follow(t *testing.T, c *savings.AccountClient, n int, opts ...shard.EventsOption) {
 	t.Helper()
 	for e, err := range c.Events(testContext(t), p.at, opts...) {
 		require.NoError(t, err)
@@ -60,11 +60,11 @@ func (p *projection) follow(t *testing.T, c *giro.AccountClient, n int, opts ...
 // homes and pauses of its own, and comes to the state of the entities.
 func TestEventsAreFollowed(t *testing.T) {
 	t.Parallel()
-	v := newVaults(t)
-	_, c := startGiro(v, "a")
+	v := newWallets(t)
+	_, c := startSavings(v, "a")
 	ctx := testContext(t)
 	want := map[string]int64{}
-	enter := func(c *giro.AccountClient, i int) {
+	enter := func(c *savings.AccountClient, i int) {
 		id := fmt.Sprint("account-", i%7)
 		_, err := c.Ref(id).Enter(ctx, int64(i), "x")
 		require.NoError(t, err)
@@ -74,11 +74,11 @@ func TestEventsAreFollowed(t *testing.T) {
 		enter(c, i)
 	}
 	_, err := c.Ref("account-0").Enter(ctx, -1_000_000, "too much")
-	require.ErrorIs(t, err, giro.ErrNotCovered)
+	require.ErrorIs(t, err, savings.ErrNotCovered)
 	p := newProjection()
 	p.follow(t, c, 60)
 	v.kill("a")
-	_, c = startGiro(v, "b")
+	_, c = startSavings(v, "b")
 	for i := range 100 {
 		enter(c, i)
 	}
@@ -95,8 +95,8 @@ func TestEventsAreFollowed(t *testing.T) {
 // TestNamedFollowerGoesOn: the position of a named follower is in the store.
 func TestNamedFollowerGoesOn(t *testing.T) {
 	t.Parallel()
-	v := newVaults(t)
-	_, c := startGiro(v, "a")
+	v := newWallets(t)
+	_, c := startSavings(v, "a")
 	ctx := testContext(t)
 	enter := func(n int) {
 		for range n {
@@ -129,8 +129,8 @@ func TestNamedFollowerGoesOn(t *testing.T) {
 // TestBadFollowerNames: a loop under a name that is none fails at once, also under an empty one: without a name,
 // no position would be kept.
 func TestBadFollowerNames(t *testing.T) {
-	v := newVaults(t)
-	_, c := startGiro(v, "a")
+	v := newWallets(t)
+	_, c := startSavings(v, "a")
 	for name, want := range map[string]string{
 		"":                      "events of Account: follower name is empty: want 1 to 64 of",
 		"a.b":                   `events of Account: follower name "a.b" holds '.': want only`,
@@ -150,8 +150,8 @@ func TestBadFollowerNames(t *testing.T) {
 // not asked.
 func TestEventsWithInterceptors(t *testing.T) {
 	t.Parallel()
-	v := newVaults(t)
-	_, c := startGiro(v, "a")
+	v := newWallets(t)
+	_, c := startSavings(v, "a")
 	for i := range 5 {
 		_, err := c.Ref("a").Enter(testContext(t), int64(i), "")
 		require.NoError(t, err)
@@ -167,7 +167,7 @@ func TestEventsWithInterceptors(t *testing.T) {
 	require.NoError(t, err)
 	defer conn.Close()
 	for name, caller := range map[string]shard.Caller{"node": n, "client": conn} {
-		accounts := giro.NewAccountClient(caller)
+		accounts := savings.NewAccountClient(caller)
 		_, err := accounts.Ref("a").Enter(testContext(t), 1, "")
 		require.ErrorIs(t, err, shard.ErrRefused)
 		newProjection().follow(t, accounts, 5)
@@ -179,8 +179,8 @@ func TestEventsWithInterceptors(t *testing.T) {
 
 // TestStateWithoutAnEventIsRefused: such a change does not stand.
 func TestStateWithoutAnEventIsRefused(t *testing.T) {
-	v := newVaults(t)
-	_, c := startGiro(v, "a")
+	v := newWallets(t)
+	_, c := startSavings(v, "a")
 	ctx := testContext(t)
 	_, err := c.Ref("a").Enter(ctx, 7, "")
 	require.NoError(t, err)
@@ -197,34 +197,34 @@ func TestStateWithoutAnEventIsRefused(t *testing.T) {
 // recorded. The next home and followers have it so.
 func TestEventsAreKeptAsRecorded(t *testing.T) {
 	t.Parallel()
-	v := newVaults(t)
-	n, _ := startGiro(v, "a")
+	v := newWallets(t)
+	n, _ := startSavings(v, "a")
 	ctx := testContext(t)
 	for _, item := range []string{"pear", "fig"} { // the first commit has the state, the second its events alone
-		got, err := giro.NewBasketClient(n).Ref("x").Fill(ctx, item, "!")
+		got, err := savings.NewBasketClient(n).Ref("x").Fill(ctx, item, "!")
 		require.NoError(t, err)
 		require.Equal(t, []string{item + "!"}, got)
 	}
 	v.kill("a")
-	n, _ = startGiro(v, "b")
-	got, err := giro.NewBasketClient(n).Ref("x").Show(ctx)
+	n, _ = startSavings(v, "b")
+	got, err := savings.NewBasketClient(n).Ref("x").Show(ctx)
 	require.NoError(t, err)
 	require.Equal(t, []string{"fig!"}, got)
-	var events []giro.BasketEvent
-	for e, err := range giro.NewBasketClient(n).Events(ctx, "") {
+	var events []savings.BasketEvent
+	for e, err := range savings.NewBasketClient(n).Events(ctx, "") {
 		require.NoError(t, err)
 		if events = append(events, e.Event); len(events) == 4 {
 			break
 		}
 	}
-	require.Equal(t, []giro.BasketEvent{giro.Filled{Items: []string{"pear"}}, giro.Marked{Mark: "!"}, giro.Filled{Items: []string{"fig"}}, giro.Marked{Mark: "!"}}, events)
+	require.Equal(t, []savings.BasketEvent{savings.Filled{Items: []string{"pear"}}, savings.Marked{Mark: "!"}, savings.Filled{Items: []string{"fig"}}, savings.Marked{Mark: "!"}}, events)
 }
 
 // TestNilEventIsRefused: a turn that records one fails, and nothing of it stands.
 func TestNilEventIsRefused(t *testing.T) {
-	v := newVaults(t)
-	n, _ := startGiro(v, "a")
-	c := giro.NewBasketClient(n).Ref("x")
+	v := newWallets(t)
+	n, _ := startSavings(v, "a")
+	c := savings.NewBasketClient(n).Ref("x")
 	_, err := c.Fill(testContext(t), "pear", "")
 	require.NoError(t, err)
 	err = c.Nothing(testContext(t))
@@ -238,8 +238,8 @@ func TestNilEventIsRefused(t *testing.T) {
 // TestFollowerEndsWithItsContext: Events waits, and ends with ctx.
 func TestFollowerEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	v := newVaults(t)
-	_, c := startGiro(v, "a")
+	v := newWallets(t)
+	_, c := startSavings(v, "a")
 	ctx, cancel := context.WithTimeout(testContext(t), 50*time.Millisecond)
 	defer cancel()
 	n := 0
@@ -252,21 +252,21 @@ func TestFollowerEndsWithItsContext(t *testing.T) {
 
 // TestAnEntityWithAJournalIsAPlainStruct: it works without a node.
 func TestAnEntityWithAJournalIsAPlainStruct(t *testing.T) {
-	a := &giro.Account{ID: "a"}
+	a := &savings.Account{ID: "a"}
 	balance, err := a.Enter(context.Background(), 5, "rent")
 	require.NoError(t, err)
 	require.EqualValues(t, 5, balance)
-	require.Equal(t, []giro.Entry{{Amount: 5, Note: "rent"}}, a.Journal.Recorded())
+	require.Equal(t, []savings.Entry{{Amount: 5, Note: "rent"}}, a.Journal.Recorded())
 }
 
 // TestFollowerFromNow: a loop that begins at the end gets no older event and each later one once,
 // also over the death of the homes, and goes on from its positions like any other.
 func TestFollowerFromNow(t *testing.T) {
 	t.Parallel()
-	v := newVaults(t)
-	_, c := startGiro(v, "a")
+	v := newWallets(t)
+	_, c := startSavings(v, "a")
 	ctx := testContext(t)
-	enter := func(c *giro.AccountClient, amount int64) {
+	enter := func(c *savings.AccountClient, amount int64) {
 		_, err := c.Ref("a").Enter(ctx, amount, "")
 		require.NoError(t, err)
 	}
@@ -279,7 +279,7 @@ func TestFollowerFromNow(t *testing.T) {
 		amounts []int64
 	}
 	done := make(chan read)
-	reader := func(c *giro.AccountClient, from shard.Position, n int) {
+	reader := func(c *savings.AccountClient, from shard.Position, n int) {
 		var r read
 		for e, err := range c.Events(ctx, from, shard.FromNow()) {
 			if r.amounts = append(r.amounts, e.Event.Amount); err != nil || len(r.amounts) == n {
@@ -301,7 +301,7 @@ func TestFollowerFromNow(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, first.amounts[0], int64(100))
 	v.kill("a")
-	_, c = startGiro(v, "b")
+	_, c = startSavings(v, "b")
 	for range 5 {
 		enter(c, next)
 		next++
@@ -317,8 +317,8 @@ func TestFollowerFromNow(t *testing.T) {
 // TestFollowerOfEntity: a loop that follows one entity gets its events, and only these.
 func TestFollowerOfEntity(t *testing.T) {
 	t.Parallel()
-	v := newVaults(t)
-	_, c := startGiro(v, "a")
+	v := newWallets(t)
+	_, c := startSavings(v, "a")
 	ctx := testContext(t)
 	for i := range 200 {
 		_, err := c.Ref(fmt.Sprint("account-", i%50)).Enter(ctx, int64(i), "")
@@ -348,8 +348,8 @@ func TestFollowerOfEntity(t *testing.T) {
 // A loop that ends in its body gets the batch again.
 func TestEventBatches(t *testing.T) {
 	t.Parallel()
-	v := newVaults(t)
-	_, c := startGiro(v, "a")
+	v := newWallets(t)
+	_, c := startSavings(v, "a")
 	ctx := testContext(t)
 	for i := range 300 {
 		_, err := c.Ref(fmt.Sprint("account-", i%3)).Enter(ctx, 1, "")

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/test/fixture"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	"github.com/shardgen/shardgen/internal/wire"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -83,53 +83,53 @@ func TestListVolatile(t *testing.T) {
 
 func TestListDurable(t *testing.T) {
 	t.Parallel()
-	v := newVaults(t, "a", "b")
+	v := newWallets(t, "a", "b")
 	ctx := testContext(t)
 	conn, err := shard.Dial(ctx, v.config("client"))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	vaults := vault.NewVaultClient(conn)
-	require.Empty(t, listed(t, vaults.List(ctx)))
+	wallets := bank.NewWalletClient(conn)
+	require.Empty(t, listed(t, wallets.List(ctx)))
 	want := slices.Clone(manyBytes)
 	for i := range 300 {
 		want = append(want, fmt.Sprint("v", i))
 	}
 	for _, id := range want {
-		_, err := vaults.Ref(id).Add(ctx, 1)
+		_, err := wallets.Ref(id).Add(ctx, 1)
 		require.NoError(t, err)
 	}
-	_, err = vaults.Ref("only read").Get(ctx)
+	_, err = wallets.Ref("only read").Get(ctx)
 	require.NoError(t, err)
 	slices.Sort(want)
 	for name, at := range map[string]shard.Caller{"a": v.nodes["a"], "client": conn} {
-		require.Equal(t, want, listed(t, vault.NewVaultClient(at).List(ctx)), "at %s", name)
+		require.Equal(t, want, listed(t, bank.NewWalletClient(at).List(ctx)), "at %s", name)
 	}
-	require.Contains(t, listed(t, vaults.List(ctx, shard.Active())), "only read")
+	require.Contains(t, listed(t, wallets.List(ctx, shard.Active())), "only read")
 	v.kill("a")
 	v.kill("b")
 	v.start("c")
-	require.Equal(t, want, listed(t, vaults.List(ctx)), "after a restart")
-	require.Empty(t, listed(t, vaults.List(ctx, shard.Active())), "nothing was called since")
-	_, err = vaults.Ref("v7").Get(ctx)
+	require.Equal(t, want, listed(t, wallets.List(ctx)), "after a restart")
+	require.Empty(t, listed(t, wallets.List(ctx, shard.Active())), "nothing was called since")
+	_, err = wallets.Ref("v7").Get(ctx)
 	require.NoError(t, err)
-	require.Equal(t, []string{"v7"}, listed(t, vaults.List(ctx, shard.Active())))
-	require.Equal(t, []string{"v98", "v99"}, listed(t, vaults.List(ctx, shard.Prefix("v9"), shard.After("v97"))))
+	require.Equal(t, []string{"v7"}, listed(t, wallets.List(ctx, shard.Active())))
+	require.Equal(t, []string{"v98", "v99"}, listed(t, wallets.List(ctx, shard.Prefix("v9"), shard.After("v97"))))
 }
 
 // TestListWhileShardsMove: what is there throughout comes once and in order while members join,
 // leave and are killed.
 func TestListWhileShardsMove(t *testing.T) {
 	t.Parallel()
-	v := newVaults(t, "a", "b")
+	v := newWallets(t, "a", "b")
 	ctx := testContext(t)
 	conn, err := shard.Dial(ctx, v.config("client"))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	vaults := vault.NewVaultClient(conn)
+	wallets := bank.NewWalletClient(conn)
 	var want []string
 	for i := range 300 {
 		want = append(want, fmt.Sprint("v", i))
-		_, err := vaults.Ref(want[i]).Add(ctx, 1)
+		_, err := wallets.Ref(want[i]).Add(ctx, 1)
 		require.NoError(t, err)
 	}
 	slices.Sort(want)
@@ -138,7 +138,7 @@ func TestListWhileShardsMove(t *testing.T) {
 	go func() {
 		for n := 0; ; n++ {
 			got := []string{}
-			for id, err := range vaults.List(ctx) {
+			for id, err := range wallets.List(ctx) {
 				if err != nil {
 					lists <- err
 					return
@@ -234,11 +234,11 @@ func TestListOfNoHost(t *testing.T) {
 	c.tune = func(cfg *shard.Config) { cfg.CallTimeout = testPatience / 200 }
 	conn := c.dial("client")
 	seen := 0
-	for id, err := range fixture.NewDeskClient(conn).List(t.Context()) {
+	for id, err := range fixture.NewCashierClient(conn).List(t.Context()) {
 		seen++
 		require.Empty(t, id)
 		require.ErrorIs(t, err, shard.ErrNoHost)
-		require.ErrorContains(t, err, "list Desk: shard ")
+		require.ErrorContains(t, err, "list Cashier: shard ")
 		require.ErrorContains(t, err, "list again with shard.After")
 	}
 	require.Equal(t, 1, seen)

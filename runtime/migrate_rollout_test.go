@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
@@ -21,12 +21,12 @@ func TestRolloutOfAVersion(t *testing.T) {
 	t.Parallel()
 	for name, startFirst := range map[string]bool{"start first": true, "stop first": false} {
 		t.Run(name, func(t *testing.T) {
-			v := newVaults(t)
+			v := newWallets(t)
 			start := func(name string, version int) *shard.Node {
 				cfg := v.config(name)
 				cfg.Store = v.store.Client()
 				n := shard.New(cfg)
-				require.NoError(t, vault.HostTab(n, func() *vault.Tab { return &vault.Tab{} }))
+				require.NoError(t, bank.HostTab(n, func() *bank.Tab { return &bank.Tab{} }))
 				n.WriteStates("Tab", version)
 				require.NoError(t, n.Start(testContext(t)))
 				v.nodes[name] = n
@@ -39,7 +39,7 @@ func TestRolloutOfAVersion(t *testing.T) {
 			conn, err := shard.Dial(ctx, v.config("client"))
 			require.NoError(t, err)
 			defer conn.Close()
-			tabs := vault.NewTabClient(conn)
+			tabs := bank.NewTabClient(conn)
 			const all = 64
 			id := func(i int) string { return fmt.Sprint("tab", i) }
 			for i := range all {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/admin"
@@ -32,8 +32,8 @@ func TestStateIsMigrated(t *testing.T) {
 }
 
 func testMigration(t *testing.T, s store.Backend) {
-	v := newVaults(t)
-	begin := func(name string, version int) vault.TabClient {
+	v := newWallets(t)
+	begin := func(name string, version int) bank.TabClient {
 		for other, n := range v.nodes {
 			_ = n.Close()
 			delete(v.nodes, other)
@@ -41,11 +41,11 @@ func testMigration(t *testing.T, s store.Backend) {
 		cfg := v.config(name)
 		cfg.Store = s
 		n := shard.New(cfg)
-		require.NoError(t, vault.HostTab(n, func() *vault.Tab { return &vault.Tab{} }))
+		require.NoError(t, bank.HostTab(n, func() *bank.Tab { return &bank.Tab{} }))
 		n.WriteStates("Tab", version)
 		require.NoError(t, n.Start(testContext(t)))
 		v.nodes[name] = n
-		return *vault.NewTabClient(n)
+		return *bank.NewTabClient(n)
 	}
 	ctx := testContext(t)
 	old := begin("old", 1)

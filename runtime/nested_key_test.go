@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
@@ -16,8 +16,8 @@ import (
 // that of other turns, of other entities and of clients. The turn's own key changes nothing about it.
 func TestCommandIDInATurn(t *testing.T) {
 	var key atomic.Value
-	v := newVaults(t)
-	v.others = func(c *vault.VaultClient, id string) vault.VaultAPI {
+	v := newWallets(t)
+	v.others = func(c *bank.WalletClient, id string) bank.WalletAPI {
 		return c.Ref(id, shard.CommandID(key.Load().(string)))
 	}
 	v.start("a")
@@ -47,15 +47,15 @@ func TestCommandIDInATurn(t *testing.T) {
 	total(t, conn, "y", -20)
 }
 
-// A cutOff is a vault whose first answer does not come back before its caller's context ends.
+// A cutOff is a wallet whose first answer does not come back before its caller's context ends.
 type cutOff struct {
-	vault.VaultAPI
+	bank.WalletAPI
 	first   *sync.Once
 	applied chan struct{}
 }
 
 func (c cutOff) Add(ctx context.Context, n int64) (total int64, err error) {
-	total, err = c.VaultAPI.Add(ctx, n)
+	total, err = c.WalletAPI.Add(ctx, n)
 	c.first.Do(func() {
 		close(c.applied)
 		<-ctx.Done()
@@ -69,8 +69,8 @@ func (c cutOff) Add(ctx context.Context, n int64) (total int64, err error) {
 func TestCommandIDInATurnThatRunsAgain(t *testing.T) {
 	t.Parallel()
 	first, applied := new(sync.Once), make(chan struct{})
-	v := newVaults(t)
-	v.others = func(c *vault.VaultClient, id string) vault.VaultAPI {
+	v := newWallets(t)
+	v.others = func(c *bank.WalletClient, id string) bank.WalletAPI {
 		return cutOff{c.Ref(id, shard.CommandID("payment-1")), first, applied}
 	}
 	v.start("a")
@@ -90,10 +90,10 @@ func TestCommandIDInATurnThatRunsAgain(t *testing.T) {
 	total(t, conn, "from", -5)
 }
 
-// A hurried is a vault of which the first call cannot be made, if the turn runs the first time, because fail
+// A hurried is a wallet of which the first call cannot be made, if the turn runs the first time, because fail
 // ends its context or has it refused. A second call follows.
 type hurried struct {
-	vault.VaultAPI
+	bank.WalletAPI
 	fail    func(cancel func())
 	first   *sync.Once
 	applied chan struct{}
@@ -107,10 +107,10 @@ func (h hurried) Add(ctx context.Context, n int64) (total int64, err error) {
 		first = true
 		h.fail(cancel)
 	})
-	if _, err := h.VaultAPI.Add(ended, 1); (err != nil) != first {
+	if _, err := h.WalletAPI.Add(ended, 1); (err != nil) != first {
 		return 0, err
 	}
-	total, err = h.VaultAPI.Add(ctx, n)
+	total, err = h.WalletAPI.Add(ctx, n)
 	if first {
 		close(h.applied)
 		<-ctx.Done()
@@ -131,16 +131,16 @@ func TestLateCallsOfATurnThatRunsAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			first, applied := new(sync.Once), make(chan struct{})
-			v := newVaults(t)
+			v := newWallets(t)
 			v.tune = func(cfg *shard.Config) {
 				cfg.Interceptors = []shard.Interceptor{func(ctx context.Context, _ shard.Info, next func(context.Context) error) error {
 					if refuse.CompareAndSwap(true, false) {
-						return vault.ErrRefused
+						return bank.ErrRefused
 					}
 					return next(ctx)
 				}}
 			}
-			v.others = func(c *vault.VaultClient, id string) vault.VaultAPI { return hurried{c.Ref(id), fail, first, applied} }
+			v.others = func(c *bank.WalletClient, id string) bank.WalletAPI { return hurried{c.Ref(id), fail, first, applied} }
 			v.start("a")
 			conn, err := shard.Dial(testContext(t), v.config("client"))
 			require.NoError(t, err)

@@ -86,7 +86,7 @@ func TestNewTypeRollsOut(t *testing.T) {
 	c := emptyCluster(t)
 	without := func(name string) *shard.Node {
 		n := shard.New(c.config(name))
-		require.NoError(t, fixture.HostDesk(n, func() *fixture.Desk { return &fixture.Desk{} }))
+		require.NoError(t, fixture.HostCashier(n, func() *fixture.Cashier { return &fixture.Cashier{} }))
 		require.NoError(t, n.Start(testContext(t)))
 		c.nodes[name] = n
 		return n
@@ -98,7 +98,7 @@ func TestNewTypeRollsOut(t *testing.T) {
 		early <- err
 	}()
 	require.Eventually(t, func() bool { return b.Counters()["buffered"] > 0 }, testPatience, testTick)
-	require.Equal(t, []string{"Desk"}, b.TypeNames())
+	require.Equal(t, []string{"Cashier"}, b.TypeNames())
 	c.start("c") // the first that hosts it
 	require.NoError(t, receive(t, early, "the early call is answered"))
 	for i, old := range []*shard.Node{a, b} {

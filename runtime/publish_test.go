@@ -49,7 +49,7 @@ func TestPublishedOnceOnJetStream(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(backend.Close)
 
-	v := newVaults(t)
+	v := newWallets(t)
 	lost := &mute{Store: backend}
 	var used store.Backend = lost
 	v.tune = func(cfg *shard.Config) { cfg.Store = used }

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/test/fixture"
-	"github.com/shardgen/shardgen/internal/test/fixture/guest"
+	"github.com/shardgen/shardgen/internal/test/fixture/shop"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	memstore "github.com/shardgen/shardgen/store/memory"
@@ -41,7 +41,7 @@ func gatewayCluster(t *testing.T) (*nats.Conn, *shard.Node) {
 		})
 		client := fixture.NewAccountClient(node)
 		require.NoError(t, fixture.HostAccount(node, func() *fixture.Account { return &fixture.Account{Peers: client.API} }))
-		require.NoError(t, fixture.HostDesk(node, func() *fixture.Desk { return &fixture.Desk{} }))
+		require.NoError(t, fixture.HostCashier(node, func() *fixture.Cashier { return &fixture.Cashier{} }))
 		require.NoError(t, node.Start(context.Background()), "without a deadline, as Run starts")
 		t.Cleanup(func() { _ = node.Close() })
 		last = node
@@ -69,8 +69,8 @@ func TestGateway(t *testing.T) {
 		{name: "no results", subject: "Account.Note.a=20b=2Ec", body: `{"line":"hello"}`, outcome: "executed", want: `{}`},
 		{name: "escaped id", subject: "Account.Lines.a=20b=2Ec", body: `{}`, outcome: "executed", want: `{"result1":["hello"]}`},
 		{name: "bytes", subject: "Account.Echo.alice", body: `{"payload":"aGk="}`, outcome: "executed", want: `{"result1":"aGk="}`},
-		{name: "told", subject: "Desk.Remark.d", body: `{"text":"x"}`, outcome: "executed", want: `{}`},
-		{name: "method's error", subject: "Desk.Refuse.d", body: `{"what":"wrapped"}`, outcome: "executed", failure: "Desk/d.Refuse: desk: shut", want: `"error":"Desk/d.Refuse: desk: shut"`},
+		{name: "told", subject: "Cashier.Remark.d", body: `{"text":"x"}`, outcome: "executed", want: `{}`},
+		{name: "method's error", subject: "Cashier.Refuse.d", body: `{"what":"wrapped"}`, outcome: "executed", failure: "Cashier/d.Refuse: cashier: shut", want: `"error":"Cashier/d.Refuse: cashier: shut"`},
 		{name: "panic", subject: "Account.Panic.p", body: `{"text":"oh\nno"}`, outcome: "executed", failure: "panic: oh no", want: `oh\nno`},
 
 		{name: "unknown name", subject: "Account.Add.alice", body: `{"m":1}`, outcome: "not executed", failure: `unknown name "m" (there are: n)`, want: `"outcome":"not executed"`},
@@ -156,7 +156,7 @@ func TestGateway(t *testing.T) {
 	body, err := accounts.CallRaw(testContext(t), shard.Raw{Method: "Add", ID: "carol", ContentType: shard.ContentJSON, Body: []byte(`{"n":1}`)})
 	require.NoError(t, err)
 	require.JSONEq(t, `{"balance":2}`, string(body))
-	_, err = fixture.NewDeskClient(node).CallRaw(testContext(t), shard.Raw{Method: "Refuse", ID: "d", Body: []byte(`{"what":"wrapped"}`)})
+	_, err = fixture.NewCashierClient(node).CallRaw(testContext(t), shard.Raw{Method: "Refuse", ID: "d", Body: []byte(`{"what":"wrapped"}`)})
 	require.True(t, errors.Is(err, fixture.ErrShut))
 }
 
@@ -272,8 +272,8 @@ func TestGatewayKey(t *testing.T) {
 		node := shard.New(shard.Config{
 			Cluster: "test", Name: name, Transport: natstransport.New(server.ClientURL()), Logger: logger(name), Gateway: true, Store: stored.Client(),
 		})
-		require.NoError(t, guest.HostKeeper(node, func() *guest.Keeper { return &guest.Keeper{} }))
-		require.NoError(t, guest.HostGuest(node, func() *guest.Guest { return &guest.Guest{} }))
+		require.NoError(t, shop.HostSeller(node, func() *shop.Seller { return &shop.Seller{} }))
+		require.NoError(t, shop.HostBuyer(node, func() *shop.Buyer { return &shop.Buyer{} }))
 		require.NoError(t, node.Start(testContext(t)))
 		t.Cleanup(func() { _ = node.Close() })
 		return node
@@ -291,31 +291,31 @@ func TestGatewayKey(t *testing.T) {
 		return got.Header.Get("Shard-Outcome"), string(got.Data)
 	}
 	node := start("a")
-	_, first := ask("Keeper.Who.k", "pay-7")
+	_, first := ask("Seller.Who.k", "pay-7")
 	start("b")
 	require.NoError(t, node.Close())
 	for range 3 {
-		outcome, again := ask("Keeper.Who.k", "pay-7")
+		outcome, again := ask("Seller.Who.k", "pay-7")
 		require.Equal(t, "executed", outcome)
 		require.Equal(t, first, again)
 	}
-	_, count := ask("Keeper.Count.k")
+	_, count := ask("Seller.Count.k")
 	require.JSONEq(t, `{"result1":1}`, count)
-	ask("Keeper.Who.k", "pay-8")
-	_, count = ask("Keeper.Count.k")
+	ask("Seller.Who.k", "pay-8")
+	_, count = ask("Seller.Count.k")
 	require.JSONEq(t, `{"result1":2}`, count)
 	for want, keys := range map[string][]string{
 		"another method":                           {"pay-8"},
 		"Idempotency-Key: the key is empty":        {""},
 		"Idempotency-Key: got 2 values (want one)": {"x", "y"},
 	} {
-		outcome, text := ask("Keeper.Note.k", keys...)
+		outcome, text := ask("Seller.Note.k", keys...)
 		require.Equal(t, "not executed", outcome)
 		require.Contains(t, text, want)
 	}
-	outcome, text := ask("Guest.Who.g", "pay-7")
+	outcome, text := ask("Buyer.Who.g", "pay-7")
 	require.Equal(t, "not executed", outcome)
-	require.Contains(t, text, "Guest is not durable, so a repeated request would run again")
+	require.Contains(t, text, "Buyer is not durable, so a repeated request would run again")
 }
 
 // TestGatewayReminder: a request with a time is a reminder, and one with a wrong header is refused.
@@ -326,8 +326,8 @@ func TestGatewayReminder(t *testing.T) {
 	node := shard.New(shard.Config{
 		Cluster: "test", Name: "a", Transport: natstransport.New(server.ClientURL()), Logger: logger("a"), Gateway: true, Store: memstore.New().Client(),
 	})
-	require.NoError(t, guest.HostKeeper(node, func() *guest.Keeper { return &guest.Keeper{} }))
-	require.NoError(t, guest.HostGuest(node, func() *guest.Guest { return &guest.Guest{} }))
+	require.NoError(t, shop.HostSeller(node, func() *shop.Seller { return &shop.Seller{} }))
+	require.NoError(t, shop.HostBuyer(node, func() *shop.Buyer { return &shop.Buyer{} }))
 	require.NoError(t, node.Start(testContext(t)))
 	t.Cleanup(func() { _ = node.Close() })
 	nc, err := nats.Connect(server.ClientURL())
@@ -342,18 +342,18 @@ func TestGatewayReminder(t *testing.T) {
 		require.NoError(t, err)
 		return got.Header.Get("Shard-Outcome"), string(got.Data)
 	}
-	outcome, answer := ask("Keeper.Who.k", "Shard-In", "1ms", "shard-reminder", "soon")
+	outcome, answer := ask("Seller.Who.k", "Shard-In", "1ms", "shard-reminder", "soon")
 	require.Equal(t, "executed", outcome, answer)
 	require.Equal(t, "{}", answer)
 	require.Eventually(t, func() bool {
-		_, count := ask("Keeper.Count.k")
+		_, count := ask("Seller.Count.k")
 		return count == `{"result1":1}`
 	}, testPatience, testTick, "the reminder runs")
 	for range 2 { // with a key it is set once
-		_, answer = ask("Keeper.Who.k", "Shard-Cron", "0 9 * * *", "Shard-Zone", "Europe/Berlin", "Idempotency-Key", "x")
+		_, answer = ask("Seller.Who.k", "Shard-Cron", "0 9 * * *", "Shard-Zone", "Europe/Berlin", "Idempotency-Key", "x")
 		require.Equal(t, "{}", answer)
 	}
-	all, err := guest.NewKeeperClient(node).Scheduled(testContext(t), "k")
+	all, err := shop.NewSellerClient(node).Scheduled(testContext(t), "k")
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	require.Equal(t, "Europe/Berlin", all[0].Zone)
@@ -365,10 +365,10 @@ func TestGatewayReminder(t *testing.T) {
 		"period: 10ms: want at least ": {"Shard-Every", "10ms"},
 		"cron":                         {"Shard-Cron", "0 25 * * *"},
 	} {
-		outcome, text := ask("Keeper.Who.k", headers...)
+		outcome, text := ask("Seller.Who.k", headers...)
 		require.Equal(t, "not executed", outcome, want)
 		require.Contains(t, text, want)
 	}
-	outcome, answer = ask("Guest.Who.g", "Shard-In", "1s") // of a type that is not durable
+	outcome, answer = ask("Buyer.Who.g", "Shard-In", "1s") // of a type that is not durable
 	require.Equal(t, "executed", outcome, answer)
 }

@@ -87,8 +87,8 @@ func TestSingletonWaitsForItsLease(t *testing.T) {
 	held, err := other.Acquire(testContext(t), claim)
 	require.NoError(t, err)
 	l.start("a")
-	guest := l.cluster.start("guest")
-	for _, caller := range []shard.Caller{guest, l.dial("client")} {
+	saver := l.cluster.start("saver")
+	for _, caller := range []shard.Caller{saver, l.dial("client")} {
 		_, _, err = fixture.NewChiefClient(caller).Ref(shard.Timeout(400 * time.Millisecond)).Next(context.Background())
 		require.ErrorIs(t, err, shard.ErrNoInstance)
 		require.ErrorContains(t, err, "somebody")
@@ -97,7 +97,7 @@ func TestSingletonWaitsForItsLease(t *testing.T) {
 	l.clients["a"].Cut(true)
 	require.NoError(t, other.Release(testContext(t), held))
 	waitFor(t, func() bool {
-		_, _, err = fixture.NewChiefClient(guest).Ref(shard.Timeout(100 * time.Millisecond)).Next(context.Background())
+		_, _, err = fixture.NewChiefClient(saver).Ref(shard.Timeout(100 * time.Millisecond)).Next(context.Background())
 		require.ErrorIs(t, err, shard.ErrNoInstance)
 		return shard.OutcomeOf(err) == shard.NotExecuted && strings.Contains(err.Error(), "store unavailable")
 	})

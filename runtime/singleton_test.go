@@ -60,9 +60,9 @@ func (c *chiefs) leave(name string) {
 
 func TestSingletonLivesOnTheOldest(t *testing.T) {
 	c := newChiefs(t, "a", "b", "c")
-	guest := c.cluster.start("guest") // does not host it
+	saver := c.cluster.start("saver") // does not host it
 	conn := c.dial("client")
-	for i, caller := range []shard.Caller{c.nodes["a"], c.nodes["b"], c.nodes["c"], guest, conn} {
+	for i, caller := range []shard.Caller{c.nodes["a"], c.nodes["b"], c.nodes["c"], saver, conn} {
 		n, node := c.next(fixture.NewChiefClient(caller).Ref())
 		require.Equal(t, "a", node)
 		require.EqualValues(t, i+1, n)
@@ -216,8 +216,8 @@ func TestSingletonCallsItself(t *testing.T) {
 func TestSingletonBuffer(t *testing.T) {
 	c := &chiefs{cluster: emptyCluster(t), watch: fixture.NewWatch()}
 	c.tune = func(cfg *shard.Config) { cfg.Limits.SingletonBuffer = new(2) }
-	guest := c.cluster.start("guest") // nobody hosts it yet
-	chief := fixture.NewChiefClient(guest).Ref()
+	saver := c.cluster.start("saver") // nobody hosts it yet
+	chief := fixture.NewChiefClient(saver).Ref()
 	type answer struct {
 		i   int
 		err error
@@ -228,7 +228,7 @@ func TestSingletonBuffer(t *testing.T) {
 			_, _, err := chief.Next(testContext(t))
 			answers <- answer{i, err}
 		}()
-		waitFor(t, func() bool { return guest.Counters()["buffered"] == uint64(i+1) })
+		waitFor(t, func() bool { return saver.Counters()["buffered"] == uint64(i+1) })
 	}
 	for i := range 2 { // the oldest are dropped, in order
 		a := <-answers
@@ -236,7 +236,7 @@ func TestSingletonBuffer(t *testing.T) {
 		require.ErrorIs(t, a.err, shard.ErrBufferFull)
 		require.Equal(t, shard.NotExecuted, shard.OutcomeOf(a.err))
 	}
-	require.EqualValues(t, 2, guest.Counters()["shed"])
+	require.EqualValues(t, 2, saver.Counters()["shed"])
 	c.start("a")
 	for range 2 {
 		require.NoError(t, (<-answers).err)
@@ -246,16 +246,16 @@ func TestSingletonBuffer(t *testing.T) {
 func TestSingletonWithoutABuffer(t *testing.T) {
 	c := emptyCluster(t)
 	c.tune = func(cfg *shard.Config) { cfg.Limits.SingletonBuffer = new(0) }
-	guest := c.start("guest")
-	_, _, err := fixture.NewChiefClient(guest).Ref().Next(testContext(t))
+	saver := c.start("saver")
+	_, _, err := fixture.NewChiefClient(saver).Ref().Next(testContext(t))
 	require.ErrorIs(t, err, shard.ErrBufferFull)
-	require.ErrorIs(t, fixture.NewChiefClient(guest).Tell().Note(testContext(t)), shard.ErrBufferFull)
+	require.ErrorIs(t, fixture.NewChiefClient(saver).Tell().Note(testContext(t)), shard.ErrBufferFull)
 }
 
 func TestSingletonNobodyHosts(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, "guest")
-	for _, caller := range []shard.Caller{c.nodes["guest"], c.dial("client")} {
+	c := newCluster(t, "saver")
+	for _, caller := range []shard.Caller{c.nodes["saver"], c.dial("client")} {
 		_, _, err := fixture.NewChiefClient(caller).Ref(shard.Timeout(300 * time.Millisecond)).Next(context.Background())
 		require.ErrorContains(t, err, "Host")
 		require.Equal(t, shard.NotExecuted, shard.OutcomeOf(err))

@@ -253,7 +253,7 @@ func TestTellsBeforeShutdown(t *testing.T) {
 	c := emptyCluster(t)
 	start := func(name string) *shard.Node {
 		n := shard.New(c.config(name))
-		require.NoError(t, fixture.HostDesk(n, func() *fixture.Desk { return &fixture.Desk{} }))
+		require.NoError(t, fixture.HostCashier(n, func() *fixture.Cashier { return &fixture.Cashier{} }))
 		require.NoError(t, n.Start(testContext(t)))
 		c.nodes[name] = n
 		return n

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/examples/auction/auction"
-	"github.com/shardgen/shardgen/internal/test/fixture/giro"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
+	"github.com/shardgen/shardgen/internal/test/fixture/savings"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardtest"
 )
@@ -17,14 +17,14 @@ import (
 // TestClientFollowsEvents: the client has a store, in which it follows events, and from which faults cut it off.
 func TestClientFollowsEvents(t *testing.T) {
 	host := func(n *shard.Node) error {
-		return giro.HostAccount(n, func() *giro.Account { return &giro.Account{} })
+		return savings.HostAccount(n, func() *savings.Account { return &savings.Account{} })
 	}
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		at := shard.Position("")
 		next := func() (int64, error) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			for e, err := range giro.NewAccountClient(c.Client()).Events(ctx, at) {
+			for e, err := range savings.NewAccountClient(c.Client()).Events(ctx, at) {
 				at = e.Position
 				return e.Event.Amount, err
 			}
@@ -32,7 +32,7 @@ func TestClientFollowsEvents(t *testing.T) {
 		}
 		enter := func(amount int64) {
 			t.Helper()
-			if _, err := giro.NewAccountClient(c.Node("n1")).Ref("a").Enter(t.Context(), amount, ""); err != nil {
+			if _, err := savings.NewAccountClient(c.Node("n1")).Ref("a").Enter(t.Context(), amount, ""); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -80,8 +80,8 @@ func TestIdleClientBlamesNobody(t *testing.T) {
 // TestCallerOfDurable: asks of a durable type run on the struct too, whether they are reads or not.
 func TestCallerOfDurable(t *testing.T) {
 	c := shardtest.NewCaller()
-	c.Put("Vault", "v", &vault.Vault{ID: "v"})
-	r := vault.NewVaultClient(c).Ref("v")
+	c.Put("Wallet", "v", &bank.Wallet{ID: "v"})
+	r := bank.NewWalletClient(c).Ref("v")
 	if sum, err := r.Add(t.Context(), 5); err != nil || sum != 5 {
 		t.Errorf("Add: %d, %v, want 5", sum, err)
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/driver/feeds"
 	"github.com/shardgen/shardgen/internal/test/fixture"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardtest"
 	"github.com/shardgen/shardgen/store"
@@ -21,22 +21,22 @@ import (
 	memorystream "github.com/shardgen/shardgen/stream/memory"
 )
 
-// noteAll tells the vault that is the message's subject to note the number in its data, and counts
+// noteAll tells the wallet that is the message's subject to note the number in its data, and counts
 // the calls.
 func noteAll(source stream.Source, calls *atomic.Int64) shardtest.Option {
 	return shardtest.Host(func(n *shard.Node) error {
-		vaults := vault.NewVaultClient(n)
+		wallets := bank.NewWalletClient(n)
 		return errors.Join(
-			vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }),
+			bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{} }),
 			shard.Consume(n, "notes", source, func(ctx context.Context, m shard.Message) error {
 				calls.Add(1)
 				number, _ := binary.Varint(m.Data)
-				return vaults.Tell(m.Subject).Note(ctx, number)
+				return wallets.Tell(m.Subject).Note(ctx, number)
 			}))
 	})
 }
 
-// A publisher numbers the messages to each vault.
+// A publisher numbers the messages to each wallet.
 type publisher struct {
 	source *memorystream.Source
 	last   map[string]int64
@@ -50,17 +50,17 @@ func (p *publisher) publish(id string) {
 	p.source.Publish(len(id)*7%p.source.Partitions(), id, binary.AppendVarint(nil, p.last[id]))
 }
 
-// check waits until each vault has all its numbers, once and in order.
+// check waits until each wallet has all its numbers, once and in order.
 func (p *publisher) check(t *testing.T, c *shardtest.Cluster) {
 	t.Helper()
-	vaults := vault.NewVaultClient(c.Client())
+	wallets := bank.NewWalletClient(c.Client())
 	for id, last := range p.last {
 		var got []int64
 		var err error
 		c.Until(id+" has noted all", func() bool {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			got, err = vaults.Ref(id).Noted(ctx)
+			got, err = wallets.Ref(id).Noted(ctx)
 			return err == nil && len(got) >= int(last)
 		})
 		want := make([]int64, last)
@@ -152,7 +152,7 @@ func TestConsumeDead(t *testing.T) {
 	var poison atomic.Bool
 	poison.Store(true)
 	host := shardtest.Host(func(n *shard.Node) error {
-		vaults := vault.NewVaultClient(n)
+		wallets := bank.NewWalletClient(n)
 		refuse := func(ctx context.Context, call shard.Info, next func(context.Context) error) error {
 			if !strings.HasPrefix(call.Method, "Not") && call.Method != "Get" && call.ID == "bad" && poison.Load() {
 				return errors.New("poison")
@@ -160,25 +160,25 @@ func TestConsumeDead(t *testing.T) {
 			return next(ctx)
 		}
 		return errors.Join(
-			vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }, shard.Intercept(refuse)),
+			bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{} }, shard.Intercept(refuse)),
 			shard.Consume(n, "notes", source, func(ctx context.Context, m shard.Message) error {
 				calls.Add(1)
 				switch string(m.Data) {
 				case "put":
-					return errors.Join(vaults.Tell("good").Note(ctx, 1), vaults.Tell(m.Subject).Put(ctx, 5))
+					return errors.Join(wallets.Tell("good").Note(ctx, 1), wallets.Tell(m.Subject).Put(ctx, 5))
 				case "panic":
 					panic("broken message")
 				}
-				return vaults.Tell(m.Subject).Note(ctx, 1)
+				return wallets.Tell(m.Subject).Note(ctx, 1)
 			}))
 	})
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
-		vaults := vault.NewVaultClient(c.Client())
+		wallets := bank.NewWalletClient(c.Client())
 		s := c.Store().Client()
 		noted := func(id string, n int) {
 			t.Helper()
 			c.Until(fmt.Sprintf("%s has noted %d", id, n), func() bool {
-				got, err := vaults.Ref(id).Noted(t.Context())
+				got, err := wallets.Ref(id).Noted(t.Context())
 				return err == nil && len(got) == n
 			})
 		}
@@ -221,7 +221,7 @@ func TestConsumeDead(t *testing.T) {
 		poison.Store(false)
 		requeue()
 		c.Until("the requeued letter is applied", func() bool { return len(letters()) == 1 })
-		total, err := vaults.Ref("bad").Get(t.Context())
+		total, err := wallets.Ref("bad").Get(t.Context())
 		if err != nil || total != 5 {
 			t.Fatalf("got %d, %v, want 5", total, err)
 		}
@@ -234,7 +234,7 @@ func TestConsumeDead(t *testing.T) {
 		c.Advance(time.Minute)
 		noted("good", 2)
 		noted("bad", 1)
-		if total, err := vaults.Ref("bad").Get(t.Context()); err != nil || total != 5 {
+		if total, err := wallets.Ref("bad").Get(t.Context()); err != nil || total != 5 {
 			t.Fatalf("got %d, %v after the stream was read again, want 5", total, err)
 		}
 		l := c.Node(c.Running()[0]).Load().Feeds
@@ -255,24 +255,24 @@ func TestConsumeDead(t *testing.T) {
 func TestConsumeCalls(t *testing.T) {
 	source := memorystream.New(1)
 	host := shardtest.Host(func(n *shard.Node) error {
-		vaults, accounts := vault.NewVaultClient(n), fixture.NewAccountClient(n)
+		wallets, accounts := bank.NewWalletClient(n), fixture.NewAccountClient(n)
 		return errors.Join(
-			vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }),
+			bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{} }),
 			fixture.HostAccount(n, func() *fixture.Account { return &fixture.Account{} }),
 			shard.Consume(n, "notes", source, func(ctx context.Context, m shard.Message) error {
 				switch m.Subject {
 				case "ask":
-					_, _ = vaults.Ref("a").Add(ctx, 1)
+					_, _ = wallets.Ref("a").Add(ctx, 1)
 				case "volatile":
 					_, _ = accounts.Ref("a").Add(ctx, 1)
 				case "many":
 					for range 1025 {
-						_ = vaults.Tell("a").Note(ctx, 1)
+						_ = wallets.Tell("a").Note(ctx, 1)
 					}
 				case "id":
-					_ = vaults.Tell("").Note(ctx, 1)
+					_ = wallets.Tell("").Note(ctx, 1)
 				}
-				return vaults.Tell("a").Note(ctx, 1)
+				return wallets.Tell("a").Note(ctx, 1)
 			}))
 	})
 	want := map[string]string{
@@ -297,7 +297,7 @@ func TestConsumeCalls(t *testing.T) {
 			}
 		}
 		c.Until("the other is applied once", func() bool {
-			got, err := vault.NewVaultClient(c.Client()).Ref("a").Noted(t.Context())
+			got, err := bank.NewWalletClient(c.Client()).Ref("a").Noted(t.Context())
 			return err == nil && len(got) == 1
 		})
 	}, host, shardtest.Nodes(1))
@@ -315,7 +315,7 @@ func TestConsumeStreamChanges(t *testing.T) {
 			var got []int64
 			c.Until(fmt.Sprint("it has noted ", want), func() bool {
 				var err error
-				got, err = vault.NewVaultClient(c.Client()).Ref("a").Noted(t.Context())
+				got, err = bank.NewWalletClient(c.Client()).Ref("a").Noted(t.Context())
 				return err == nil && slices.Equal(got, want)
 			})
 		}
@@ -378,15 +378,15 @@ func TestConsumeLettersOfRemadeStreams(t *testing.T) {
 	source := memorystream.New(1)
 	var mended atomic.Bool
 	host := shardtest.Host(func(n *shard.Node) error {
-		vaults := vault.NewVaultClient(n)
+		wallets := bank.NewWalletClient(n)
 		return errors.Join(
-			vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }),
+			bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{} }),
 			shard.Consume(n, "notes", source, func(ctx context.Context, m shard.Message) error {
 				if !mended.Load() {
 					return errors.New("broken")
 				}
 				number, _ := binary.Varint(m.Data)
-				return vaults.Tell(m.Subject).Note(ctx, number)
+				return wallets.Tell(m.Subject).Note(ctx, number)
 			}))
 	})
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
@@ -418,7 +418,7 @@ func TestConsumeLettersOfRemadeStreams(t *testing.T) {
 			requeued = append(requeued, feeds.Requeued{Letter: l.Name, Number: uint64(i + 1)})
 		}
 		c.Until("no letter is left", func() bool { return len(letters()) == 0 })
-		got, err := vault.NewVaultClient(c.Client()).Ref("a").Noted(t.Context())
+		got, err := bank.NewWalletClient(c.Client()).Ref("a").Noted(t.Context())
 		slices.Sort(got)
 		if err != nil || !slices.Equal(got, []int64{1, 2, 3, 4}) {
 			t.Errorf("got %v, %v, want 1 to 4", got, err)
@@ -437,7 +437,7 @@ func TestConsumeLettersOfRemadeStreams(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Until("no letter is left", func() bool { return len(letters()) == 0 })
-		if got, err := vault.NewVaultClient(c.Client()).Ref("a").Noted(t.Context()); err != nil || len(got) != 4 {
+		if got, err := bank.NewWalletClient(c.Client()).Ref("a").Noted(t.Context()); err != nil || len(got) != 4 {
 			t.Errorf("got %v, %v, want as before", got, err)
 		}
 	}, host, shardtest.Nodes(1))
@@ -467,7 +467,7 @@ func TestConsumeStreamChangesAtOpen(t *testing.T) {
 		noted := func(id string, n int) {
 			t.Helper()
 			c.Until(fmt.Sprintf("%s has noted %d", id, n), func() bool {
-				got, err := vault.NewVaultClient(c.Client()).Ref(id).Noted(t.Context())
+				got, err := bank.NewWalletClient(c.Client()).Ref(id).Noted(t.Context())
 				return err == nil && len(got) == n
 			})
 		}
@@ -494,17 +494,17 @@ func TestConsumeStreamChangesAtOpen(t *testing.T) {
 func TestConsumeCommitsWhatChangesNothing(t *testing.T) {
 	source := memorystream.New(1)
 	host := shardtest.Host(func(n *shard.Node) error {
-		vaults := vault.NewVaultClient(n)
+		wallets := bank.NewWalletClient(n)
 		return errors.Join(
-			vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }),
+			bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{} }),
 			shard.Consume(n, "notes", source, func(ctx context.Context, m shard.Message) error {
-				return vaults.Tell(m.Subject).Put(ctx, 0)
+				return wallets.Tell(m.Subject).Put(ctx, 0)
 			}))
 	})
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		source.Publish(0, "a", nil)
-		c.Until("the vault has a commit", func() bool {
-			for id, err := range vault.NewVaultClient(c.Client()).List(t.Context()) {
+		c.Until("the wallet has a commit", func() bool {
+			for id, err := range bank.NewWalletClient(c.Client()).List(t.Context()) {
 				return err == nil && id == "a"
 			}
 			return false
@@ -552,11 +552,11 @@ func TestConsumeStopsAtManyLetters(t *testing.T) {
 func TestConsumeContextEnds(t *testing.T) {
 	source, late := memorystream.New(1), make(chan error, 1)
 	host := shardtest.Host(func(n *shard.Node) error {
-		vaults := vault.NewVaultClient(n)
+		wallets := bank.NewWalletClient(n)
 		return errors.Join(
-			vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }),
+			bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{} }),
 			shard.Consume(n, "notes", source, func(ctx context.Context, m shard.Message) error {
-				time.AfterFunc(time.Second, func() { late <- vaults.Tell("a").Note(ctx, 1) })
+				time.AfterFunc(time.Second, func() { late <- wallets.Tell("a").Note(ctx, 1) })
 				return nil
 			}))
 	})

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/test/fixture"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/measure"
 	"github.com/shardgen/shardgen/shardtest"
@@ -72,7 +72,7 @@ func TestCountsAreExact(t *testing.T) {
 			host := func(n *shard.Node) error {
 				return errors.Join(
 					fixture.HostAccount(n, func() *fixture.Account { return &fixture.Account{} }, opts...),
-					vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }, opts...),
+					bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{} }, opts...),
 				)
 			}
 			shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) { countExactly(t, c, name != narrow) }, shardtest.Nodes(3), shardtest.Host(host), shardtest.Latency(time.Millisecond, 3*time.Millisecond))
@@ -95,13 +95,13 @@ func countExactly(t *testing.T, c *shardtest.Cluster, tells bool) {
 	for name, caller := range callersOf {
 		l := &tally{made: map[series]uint64{}, turns: map[series]uint64{}}
 		tallies[name] = l
-		accounts, vaults := fixture.NewAccountClient(caller), vault.NewVaultClient(caller)
+		accounts, wallets := fixture.NewAccountClient(caller), bank.NewWalletClient(caller)
 		for i := range callers {
 			all.Go(func() {
 				ctx := t.Context()
 				for n := range calls {
 					id := fmt.Sprint((n + i) % 5)
-					a, v := accounts.Ref(id), vaults.Ref(id)
+					a, v := accounts.Ref(id), wallets.Ref(id)
 					kind, method, tell := "Account", "", false
 					var err error
 					switch n % 11 {
@@ -119,19 +119,19 @@ func countExactly(t *testing.T, c *shardtest.Cluster, tells bool) {
 						method, tell = "Add", true
 						err = accounts.Tell(id).Add(ctx, 1)
 					case 6:
-						kind, method = "Vault", "Add"
+						kind, method = "Wallet", "Add"
 						_, err = v.Add(ctx, 1)
 					case 7:
-						kind, method = "Vault", "Get"
+						kind, method = "Wallet", "Get"
 						_, err = v.Get(ctx)
 					case 8:
-						kind, method, err = "Vault", "Refuse", v.Refuse(ctx, 1)
+						kind, method, err = "Wallet", "Refuse", v.Refuse(ctx, 1)
 					case 9:
 						if !tells {
 							continue
 						}
-						kind, method, tell = "Vault", "Put", true
-						err = vaults.Tell(id).Put(ctx, 1)
+						kind, method, tell = "Wallet", "Put", true
+						err = wallets.Tell(id).Put(ctx, 1)
 					case 10:
 						over, cancel := context.WithCancel(ctx)
 						cancel()
@@ -148,7 +148,7 @@ func countExactly(t *testing.T, c *shardtest.Cluster, tells bool) {
 			})
 		}
 	}
-	for i, kind := range []string{"Account", "Vault"} {
+	for i, kind := range []string{"Account", "Wallet"} {
 		for id := range 5 {
 			c.Advance(3 * time.Millisecond)
 			c.Move(kind, fmt.Sprint(id), fmt.Sprint("n", 1+(id+i)%3))

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
-	"github.com/shardgen/shardgen/internal/test/fixture/giro"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
+	"github.com/shardgen/shardgen/internal/test/fixture/savings"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardtest"
 	"github.com/shardgen/shardgen/store"
@@ -188,7 +188,7 @@ type spreadProjection struct {
 	parts map[int]bool
 }
 
-func (p *spreadProjection) handle(part int, e shard.Event[giro.Entry]) {
+func (p *spreadProjection) handle(part int, e shard.Event[savings.Entry]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.count[fmt.Sprint(e.Shard, "/", e.Number)]++
@@ -210,9 +210,9 @@ func (p *spreadProjection) state() (events, repeated int) {
 func TestFollowersSpread(t *testing.T) {
 	p := &spreadProjection{count: map[string]int{}, last: map[uint32]uint64{}, parts: map[int]bool{}}
 	host := shardtest.Host(func(n *shard.Node) error {
-		accounts := giro.NewAccountClient(n)
+		accounts := savings.NewAccountClient(n)
 		return errors.Join(
-			giro.HostAccount(n, func() *giro.Account { return &giro.Account{} }),
+			savings.HostAccount(n, func() *savings.Account { return &savings.Account{} }),
 			shard.Daemons(n, "balances", 2, func(ctx context.Context, i int) error {
 				for e, err := range accounts.Events(ctx, "", shard.FollowerName("balances"), shard.OfPart(i, 2)) {
 					if err != nil {
@@ -228,7 +228,7 @@ func TestFollowersSpread(t *testing.T) {
 		entered := 0
 		enter := func(n int) {
 			for range n {
-				_, err := giro.NewAccountClient(c.Client()).Ref(fmt.Sprint(entered%40)).Enter(ctx, 1, "")
+				_, err := savings.NewAccountClient(c.Client()).Ref(fmt.Sprint(entered%40)).Enter(ctx, 1, "")
 				require.NoError(t, err)
 				entered++
 			}
@@ -263,7 +263,7 @@ func TestFollowersSpread(t *testing.T) {
 		// by hand, in other parts
 		for part := range 4 {
 			before, _ := p.state()
-			accounts := giro.NewAccountClient(c.Client())
+			accounts := savings.NewAccountClient(c.Client())
 			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 			for e, err := range accounts.Events(ctx, "", shard.FollowerName("balances"), shard.OfPart(part, 4)) {
 				if err == nil {
@@ -277,7 +277,7 @@ func TestFollowersSpread(t *testing.T) {
 		// and in the former parts again, whose positions are old now
 		enter(10)
 		read := func(part, of int) (n int) {
-			accounts := giro.NewAccountClient(c.Client())
+			accounts := savings.NewAccountClient(c.Client())
 			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 			defer cancel()
 			for _, err := range accounts.Events(ctx, "", shard.FollowerName("again"), shard.OfPart(part, of)) {
@@ -314,7 +314,7 @@ func TestFollowersSpread(t *testing.T) {
 			"part 2 of 2":                      {shard.OfPart(2, 2)},
 			"part 0 of 8":                      {shard.OfPart(0, 8)},
 		} {
-			for _, err := range giro.NewAccountClient(c.Client()).Events(ctx, "", opts...) {
+			for _, err := range savings.NewAccountClient(c.Client()).Events(ctx, "", opts...) {
 				require.ErrorContains(t, err, want)
 			}
 		}
@@ -326,8 +326,8 @@ func TestFollowersSpread(t *testing.T) {
 func TestDaemonsOfTheLastNode(t *testing.T) {
 	r := newRoster()
 	bells := shardtest.Host(func(n *shard.Node) error {
-		return vault.HostBell(n, func() *vault.Bell {
-			return &vault.Bell{Tried: func() int64 { time.Sleep(5 * time.Second); return 1 }}
+		return bank.HostBell(n, func() *bank.Bell {
+			return &bank.Bell{Tried: func() int64 { time.Sleep(5 * time.Second); return 1 }}
 		})
 	})
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
@@ -335,7 +335,7 @@ func TestDaemonsOfTheLastNode(t *testing.T) {
 			_, n := r.nodes()
 			return n == 1
 		})
-		go func() { _ = vault.NewBellClient(c.Client()).Ref("a").Snooze(t.Context(), 0) }()
+		go func() { _ = bank.NewBellClient(c.Client()).Ref("a").Snooze(t.Context(), 0) }()
 		c.Advance(100 * time.Millisecond)
 		c.Shutdown("n1")
 		require.Equal(t, 1, r.begun[0])

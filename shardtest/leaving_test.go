@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/test/fixture"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardtest"
 )
@@ -93,9 +93,9 @@ var leavers = map[string]struct {
 		return fixture.NewAccountClient(from).Ref("ann", shard.Timeout(time.Hour)).Add(ctx, 1)
 	}, false},
 	"durable": {func(n *shard.Node, opts ...shard.HostOption) error {
-		return vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }, opts...)
+		return bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{} }, opts...)
 	}, func(ctx context.Context, from shard.Caller) (int64, error) {
-		return vault.NewVaultClient(from).Ref("ann", shard.Timeout(time.Hour)).Add(ctx, 1)
+		return bank.NewWalletClient(from).Ref("ann", shard.Timeout(time.Hour)).Add(ctx, 1)
 	}, true},
 	"singleton": {func(n *shard.Node, opts ...shard.HostOption) error {
 		return fixture.HostChief(n, func() *fixture.Chief { return &fixture.Chief{} }, opts...)
@@ -104,9 +104,9 @@ var leavers = map[string]struct {
 		return sum, err
 	}, false},
 	"durable singleton": {func(n *shard.Node, opts ...shard.HostOption) error {
-		return vault.HostSteward(n, func() *vault.Steward { return &vault.Steward{} }, opts...)
+		return bank.HostTreasury(n, func() *bank.Treasury { return &bank.Treasury{} }, opts...)
 	}, func(ctx context.Context, from shard.Caller) (int64, error) {
-		sum, _, err := vault.NewStewardClient(from).Ref(shard.Timeout(time.Hour)).Add(ctx, 1)
+		sum, _, err := bank.NewTreasuryClient(from).Ref(shard.Timeout(time.Hour)).Add(ctx, 1)
 		return sum, err
 	}, true},
 }
@@ -220,7 +220,7 @@ func TestLeavingWithoutAMethod(t *testing.T) {
 		require.Greater(t, (<-opened).Sub(begin), leaveTimeout+2*time.Second, "the next home waits two seconds")
 		require.NotEqual(t, l.home, l.last())
 		for range 2 { // when it gives its shards up, and when it ends
-			require.Regexp(t, `^(Account/ann\.Add|Vault/ann\.Add|Chief/singleton\.Next|Steward/singleton\.Add)$`, <-leaving)
+			require.Regexp(t, `^(Account/ann\.Add|Wallet/ann\.Add|Chief/singleton\.Next|Treasury/singleton\.Add)$`, <-leaving)
 		}
 		l.Advance(deafFor)
 	}, func(cfg *shard.Config) { cfg.Logger = slog.New(leaving) })

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/test/fixture"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardtest"
 )
@@ -21,7 +21,7 @@ func TestCallerLists(t *testing.T) {
 	for _, id := range []string{"b", "a", "c", "a1"} {
 		c.Put("Account", id, &fixture.Account{})
 	}
-	c.Put("Desk", "other", &fixture.Desk{})
+	c.Put("Cashier", "other", &fixture.Cashier{})
 	accounts := fixture.NewAccountClient(c)
 	for _, test := range []struct {
 		opts []shard.ListOption
@@ -56,18 +56,18 @@ func TestCallerFinds(t *testing.T) {
 	c := shardtest.NewCaller()
 	at := time.Unix(1000, 0)
 	for i, id := range []string{"b", "a", "c", "a1"} {
-		c.Put("Ticket", id, &vault.Ticket{Stage: vault.Open, Points: int32(2 - i), Due: at.Add(time.Duration(i) * time.Hour)})
+		c.Put("Ticket", id, &bank.Ticket{Stage: bank.Open, Points: int32(2 - i), Due: at.Add(time.Duration(i) * time.Hour)})
 	}
-	c.Put("Ticket", "done", &vault.Ticket{Stage: vault.Closed, Points: -5})
+	c.Put("Ticket", "done", &bank.Ticket{Stage: bank.Closed, Points: -5})
 	c.Put("Ticket", "fake", &fakeTicket{})
-	tickets := vault.NewTicketClient(c)
+	tickets := bank.NewTicketClient(c)
 	for name, test := range map[string]struct {
 		got  iter.Seq2[string, error]
 		want []string
 	}{
-		"string":          {tickets.FindByStage(t.Context(), vault.Open), []string{"a", "a1", "b", "c"}},
-		"string, prefix":  {tickets.FindByStage(t.Context(), vault.Open, shard.Prefix("a")), []string{"a", "a1"}},
-		"string, after":   {tickets.FindByStage(t.Context(), vault.Open, shard.After("a")), []string{"a1", "b", "c"}},
+		"string":          {tickets.FindByStage(t.Context(), bank.Open), []string{"a", "a1", "b", "c"}},
+		"string, prefix":  {tickets.FindByStage(t.Context(), bank.Open, shard.Prefix("a")), []string{"a", "a1"}},
+		"string, after":   {tickets.FindByStage(t.Context(), bank.Open, shard.After("a")), []string{"a1", "b", "c"}},
 		"integer":         {tickets.FindByPoints(t.Context(), -1), []string{"a1"}},
 		"integers":        {tickets.FindByPointsBetween(t.Context(), -5, 2), []string{"done", "a1", "c", "a"}},
 		"time":            {tickets.FindByDue(t.Context(), at.UTC()), []string{"b"}},
@@ -88,25 +88,25 @@ func TestCallerFinds(t *testing.T) {
 	}
 }
 
-type fakeTicket struct{ vault.TicketAPI }
+type fakeTicket struct{ bank.TicketAPI }
 
 // TestListInAStorm: each entity that is there throughout is listed once, in order, while members are
 // killed, paused and cut off.
 func TestListInAStorm(t *testing.T) {
 	host := func(n *shard.Node) error {
-		return vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} })
+		return bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{} })
 	}
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
-		vaults := vault.NewVaultClient(c.Client())
+		wallets := bank.NewWalletClient(c.Client())
 		var want []string
 		for i := range 100 {
 			want = append(want, fmt.Sprintf("v%02d", i))
-			if _, err := vaults.Ref(want[i]).Add(t.Context(), 1); err != nil {
+			if _, err := wallets.Ref(want[i]).Add(t.Context(), 1); err != nil {
 				t.Fatal(err)
 			}
 		}
 		list := func(ctx context.Context) (got []string, err error) {
-			for id, err := range vaults.List(ctx) {
+			for id, err := range wallets.List(ctx) {
 				if err != nil {
 					return got, err
 				}

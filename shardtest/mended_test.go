@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/test/fixture"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardtest"
 	"github.com/shardgen/shardgen/transport/memory"
@@ -209,15 +209,15 @@ func TestClientFollowsANewCluster(t *testing.T) {
 	}, shardtest.Host(hostAccounts), shardtest.Latency(time.Millisecond, 20*time.Millisecond), shardtest.Seed(24))
 }
 
-// A timedVault notes how long its Add takes.
-type timedVault struct {
-	vault.VaultAPI
+// A timedWallet notes how long its Add takes.
+type timedWallet struct {
+	bank.WalletAPI
 	took *atomic.Int64 // in nanoseconds
 }
 
-func (v timedVault) Add(ctx context.Context, n int64) (int64, error) {
+func (v timedWallet) Add(ctx context.Context, n int64) (int64, error) {
 	began := time.Now()
-	total, err := v.VaultAPI.Add(ctx, n)
+	total, err := v.WalletAPI.Add(ctx, n)
 	v.took.Store(int64(time.Since(began)))
 	return total, err
 }
@@ -229,15 +229,15 @@ func TestNestedCallsKeepTheirTime(t *testing.T) {
 	const bound = 50 * time.Millisecond
 	var took atomic.Int64
 	host := func(n *shard.Node) error {
-		return vault.HostVault(n, func() *vault.Vault {
-			return &vault.Vault{Others: func(id string) vault.VaultAPI {
-				return timedVault{vault.NewVaultClient(n).Ref(id, shard.Timeout(bound)), &took}
+		return bank.HostWallet(n, func() *bank.Wallet {
+			return &bank.Wallet{Others: func(id string) bank.WalletAPI {
+				return timedWallet{bank.NewWalletClient(n).Ref(id, shard.Timeout(bound)), &took}
 			}}
 		})
 	}
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
-		a := vault.NewVaultClient(c.Client()).Ref("a", shard.Timeout(time.Hour))
-		for _, ref := range []vault.VaultRef{a, vault.NewVaultClient(c.Client()).Ref("b")} {
+		a := bank.NewWalletClient(c.Client()).Ref("a", shard.Timeout(time.Hour))
+		for _, ref := range []bank.WalletRef{a, bank.NewWalletClient(c.Client()).Ref("b")} {
 			if _, err := ref.Add(t.Context(), 1); err != nil {
 				t.Fatal(err)
 			}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/test/fixture/guest"
+	"github.com/shardgen/shardgen/internal/test/fixture/shop"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/admin"
 	"github.com/shardgen/shardgen/shardtest"
@@ -14,18 +14,18 @@ import (
 // TestPassivateWithoutState: an operator also passivates entities of types without state.
 func TestPassivateWithoutState(t *testing.T) {
 	host := shardtest.Host(func(n *shard.Node) error {
-		return guest.HostGuest(n, func() *guest.Guest { return &guest.Guest{} })
+		return shop.HostBuyer(n, func() *shop.Buyer { return &shop.Buyer{} })
 	})
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		ctx := t.Context()
 		o, err := admin.Dial(ctx, admin.Options{Cluster: "shardtest", Transport: c.Broker().Transport(), Name: "operator"})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, o.Close()) }()
-		_, err = guest.NewGuestClient(c.Client()).Ref("a").Who(ctx)
+		_, err = shop.NewBuyerClient(c.Client()).Ref("a").Who(ctx)
 		require.NoError(t, err)
-		_, err = o.Passivate(ctx, "Guest", "a")
+		_, err = o.Passivate(ctx, "Buyer", "a")
 		require.NoError(t, err)
-		_, err = o.Passivate(ctx, "Guest", "a")
+		_, err = o.Passivate(ctx, "Buyer", "a")
 		require.ErrorContains(t, err, "is not active")
 	}, host, shardtest.Nodes(1))
 }

@@ -477,7 +477,7 @@ func TestPoolIsRefused(t *testing.T) {
 			require.ErrorContains(t, crew(opts...), text)
 		}
 		n := shard.New(shard.Config{Cluster: "c", Name: "n", Transport: c.Broker().Transport()})
-		err := fixture.HostDesk(n, func() *fixture.Desk { return &fixture.Desk{} }, shard.PoolSize(1, 2))
+		err := fixture.HostCashier(n, func() *fixture.Cashier { return &fixture.Cashier{} }, shard.PoolSize(1, 2))
 		require.ErrorContains(t, err, "are for types with //shard:pool")
 	}, shardtest.Nodes(1))
 }
@@ -528,7 +528,7 @@ func TestSizePool(t *testing.T) {
 		awaitCrew(c, s, 2)
 		awaitCrew(c, s, 1)
 		require.Empty(t, c.Node("n2").Health().Reasons, "an instance that a pool no longer has misses no home")
-		require.ErrorContains(t, c.Node("n2").SizePool(ctx, "Desk", 3), "no member hosts Desk")
+		require.ErrorContains(t, c.Node("n2").SizePool(ctx, "Cashier", 3), "no member hosts Cashier")
 		require.ErrorContains(t, c.Node("n2").SizePool(ctx, "Crew", -1), "-1 instances")
 	}, hostCrew(s, shard.PoolSize(1, 4), shard.PerNode(2)), shardtest.Nodes(3))
 }

@@ -14,14 +14,14 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/shardgen/shardgen/internal/test/fixture"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardtest"
 	memorystore "github.com/shardgen/shardgen/store/memory"
 )
 
-func hostVault(n *shard.Node) error {
-	return vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} })
+func hostWallet(n *shard.Node) error {
+	return bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{} })
 }
 
 // published returns the numbers that were published on a subject.
@@ -62,7 +62,7 @@ func TestPublishedOnceInStorms(t *testing.T) {
 		const entities = 4
 		over := make(chan struct{})
 		var callers sync.WaitGroup
-		vaults := vault.NewVaultClient(c.Client())
+		wallets := bank.NewWalletClient(c.Client())
 		for i := range entities {
 			callers.Go(func() {
 				id := fmt.Sprint("v", i)
@@ -71,7 +71,7 @@ func TestPublishedOnceInStorms(t *testing.T) {
 					case <-over:
 						return
 					case <-time.After(300 * time.Millisecond):
-						_, _ = vaults.Ref(id).Announce(t.Context(), "total."+id, 1) // an unknown outcome is no harm
+						_, _ = wallets.Ref(id).Announce(t.Context(), "total."+id, 1) // an unknown outcome is no harm
 					}
 				}
 			})
@@ -82,7 +82,7 @@ func TestPublishedOnceInStorms(t *testing.T) {
 		c.Store().Start(0)
 		running := c.Running()
 		for i := range entities {
-			c.Move("Vault", fmt.Sprint("v", i), running[i%len(running)])
+			c.Move("Wallet", fmt.Sprint("v", i), running[i%len(running)])
 		}
 		c.Storm(time.Minute)
 		close(over)
@@ -90,7 +90,7 @@ func TestPublishedOnceInStorms(t *testing.T) {
 		c.Store().Fault(nil)
 		for i := range entities {
 			id := fmt.Sprint("v", i)
-			n, err := vaults.Ref(id).Get(t.Context())
+			n, err := wallets.Ref(id).Get(t.Context())
 			require.NoError(t, err)
 			require.Greater(t, n, int64(20))
 			c.Until(id+" has published all", func() bool {
@@ -98,7 +98,7 @@ func TestPublishedOnceInStorms(t *testing.T) {
 			})
 			require.Equal(t, upTo(n), published(c, "total."+id))
 		}
-	}, shardtest.Host(hostVault))
+	}, shardtest.Host(hostWallet))
 }
 
 // TestPublishedOnceAfterWindow: a home ends when the stream has its messages, but not yet the log that
@@ -113,15 +113,15 @@ func TestPublishedOnceAfterWindow(t *testing.T) {
 				return memorystore.Fault{}
 			})
 		}
-		vaults := vault.NewVaultClient(c.Client())
+		wallets := bank.NewWalletClient(c.Client())
 		publishing(memorystore.LoseAnswer)
 		for range 3 {
-			_, err := vaults.Ref("v").Announce(t.Context(), "total.v", 1)
+			_, err := wallets.Ref("v").Announce(t.Context(), "total.v", 1)
 			require.NoError(t, err)
 		}
 		c.Until("the stream has the first", func() bool { return published(c, "total.v") == "1" })
 		publishing(memorystore.LoseConnection)
-		c.Kill(c.Home("Vault", "v"))
+		c.Kill(c.Home("Wallet", "v"))
 		c.Advance(10 * time.Minute)
 		require.Equal(t, "1", published(c, "total.v"), "the second waits for the first")
 		publishing(memorystore.LoseNothing)
@@ -130,24 +130,24 @@ func TestPublishedOnceAfterWindow(t *testing.T) {
 		require.Equal(t, upTo(3), published(c, "total.v"))
 		ids := map[string]bool{}
 		for _, m := range c.Store().Published(">") {
-			require.Regexp(t, `^Vault/\d+/\d+$`, m.ID)
+			require.Regexp(t, `^Wallet/\d+/\d+$`, m.ID)
 			ids[m.ID] = true
 		}
 		require.Len(t, ids, 3)
-	}, shardtest.Host(hostVault))
+	}, shardtest.Host(hostWallet))
 }
 
 // TestPublishedWhenThereIsAStream: a message waits for the stream that has its subject.
 func TestPublishedWhenThereIsAStream(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		c.Store().SetStream(10 * time.Second)
-		_, err := vault.NewVaultClient(c.Client()).Ref("v").Announce(t.Context(), "total.v", 1)
+		_, err := bank.NewWalletClient(c.Client()).Ref("v").Announce(t.Context(), "total.v", 1)
 		require.NoError(t, err)
 		c.Advance(5 * time.Minute)
 		require.Empty(t, published(c, ">"))
 		c.Store().SetStream(10*time.Second, ">")
 		c.Until("the stream has it", func() bool { return published(c, "total.v") == "1" })
-	}, shardtest.Host(hostVault))
+	}, shardtest.Host(hostWallet))
 }
 
 // TestPublishWithoutStream: a message whose subject no stream has waits with those behind it, is counted
@@ -155,12 +155,12 @@ func TestPublishedWhenThereIsAStream(t *testing.T) {
 func TestPublishWithoutStream(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		c.Store().SetStream(0, "total.>")
-		vaults := vault.NewVaultClient(c.Client())
+		wallets := bank.NewWalletClient(c.Client())
 		for _, subject := range []string{"nobody.has.it", "total.v"} {
-			_, err := vaults.Ref("v").Announce(t.Context(), subject, 1)
+			_, err := wallets.Ref("v").Announce(t.Context(), subject, 1)
 			require.NoError(t, err)
 		}
-		_, err := vaults.Ref("w").Announce(t.Context(), "total.w", 1)
+		_, err := wallets.Ref("w").Announce(t.Context(), "total.w", 1)
 		require.NoError(t, err)
 		c.Until("another entity has published", func() bool { return published(c, "total.w") == "1" })
 		c.Advance(50 * time.Minute)
@@ -175,10 +175,10 @@ func TestPublishWithoutStream(t *testing.T) {
 		require.Zero(t, count("tell given up"))
 		c.Advance(15 * time.Minute)
 		require.EqualValues(t, 2, count("tell given up"), "with the one that has waited behind it for as long")
-		_, err = vaults.Ref("v").Announce(t.Context(), "total.v", 1)
+		_, err = wallets.Ref("v").Announce(t.Context(), "total.v", 1)
 		require.NoError(t, err)
 		c.Until("dead letters hold up nothing", func() bool { return published(c, "total.v") == "3" })
-	}, shardtest.Host(hostVault), shardtest.Nodes(1))
+	}, shardtest.Host(hostWallet), shardtest.Nodes(1))
 }
 
 // TestPublishInHooks: what OnActivate publishes is part of the commit of the turn that activates the entity,
@@ -187,21 +187,21 @@ func TestPublishInHooks(t *testing.T) {
 	var instance error
 	host := func(n *shard.Node) error {
 		return errors.Join(
-			vault.HostGuest(n, func() *vault.Guest {
-				return &vault.Guest{Wakes: func(ctx context.Context, g *vault.Guest) error { return shard.Publish(ctx, "woke", g.Stays) }}
+			bank.HostSaver(n, func() *bank.Saver {
+				return &bank.Saver{Wakes: func(ctx context.Context, g *bank.Saver) error { return shard.Publish(ctx, "woke", g.Stays) }}
 			}),
-			vault.HostSteward(n, func() *vault.Steward {
-				return &vault.Steward{Wakes: func(ctx context.Context) error {
+			bank.HostTreasury(n, func() *bank.Treasury {
+				return &bank.Treasury{Wakes: func(ctx context.Context) error {
 					instance = shard.Publish(ctx, "woke", 0)
 					return nil
 				}}
 			}))
 	}
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
-		_, stays, _, err := vault.NewGuestClient(c.Client()).Ref("g").Get(t.Context())
+		_, stays, _, err := bank.NewSaverClient(c.Client()).Ref("g").Get(t.Context())
 		require.NoError(t, err)
 		require.EqualValues(t, 1, stays)
-		_, _, err = vault.NewStewardClient(c.Client()).Ref().Get(t.Context())
+		_, _, err = bank.NewTreasuryClient(c.Client()).Ref().Get(t.Context())
 		require.NoError(t, err)
 		require.ErrorContains(t, instance, "not published: the turn has no commit")
 		c.Advance(time.Minute)
@@ -213,7 +213,7 @@ func TestPublishInHooks(t *testing.T) {
 func TestPublishBestEffort(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		ctx := t.Context()
-		v := vault.NewVaultClient(c.Client()).Ref("v")
+		v := bank.NewWalletClient(c.Client()).Ref("v")
 		require.NoError(t, v.Mumble(ctx, "live.v", 1))
 		require.Error(t, v.Mumble(ctx, "live.v", -1), "a panic drops it with the changes")
 		require.NoError(t, v.Show(ctx, "live.v", true), "a method that only reads has no commit")
@@ -232,7 +232,7 @@ func TestPublishBestEffort(t *testing.T) {
 		require.Equal(t, "1 1", texts(c.Store().Sent("live.*")))
 		c.Store().Fault(nil)
 		c.Until("it is sent after the commit", func() bool { return texts(c.Store().Sent("live.*")) == "1 1 2" })
-	}, shardtest.Host(hostVault))
+	}, shardtest.Host(hostWallet))
 }
 
 // TestPublishVolatile: a volatile type publishes with best effort only, at once: bytes as they are, a
@@ -268,14 +268,14 @@ func TestPublishErrors(t *testing.T) {
 	var early error
 	host := func(n *shard.Node) error {
 		return errors.Join(
-			vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }, shard.Intercept(func(ctx context.Context, _ shard.Info, next func(context.Context) error) error {
+			bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{} }, shard.Intercept(func(ctx context.Context, _ shard.Info, next func(context.Context) error) error {
 				early, late = shard.Publish(ctx, "a", 1), ctx
 				return next(ctx)
 			})))
 	}
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		ctx := t.Context()
-		v := vault.NewVaultClient(c.Client()).Ref("v")
+		v := bank.NewWalletClient(c.Client()).Ref("v")
 		require.ErrorContains(t, v.Show(ctx, "a", false), "not published: the turn has no commit, because its method is marked //shard:read")
 		for _, subject := range []string{"", "a.*", "a..b", "$JS.API.STREAM.PURGE.x", "a b"} {
 			_, err := v.Announce(ctx, subject, 1)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/test/fixture/guest"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
+	"github.com/shardgen/shardgen/internal/test/fixture/shop"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/shardtest"
@@ -22,19 +22,19 @@ import (
 func TestReminderTooLarge(t *testing.T) {
 	runs := &atomic.Int64{}
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
-		vaults := vault.NewVaultClient(c.Client())
-		require.NoError(t, vaults.Tell("a", shard.In(time.Second)).Fill(t.Context(), 600<<10))
+		wallets := bank.NewWalletClient(c.Client())
+		require.NoError(t, wallets.Tell("a", shard.In(time.Second)).Fill(t.Context(), 600<<10))
 		c.Advance(time.Minute)
 		c.SkipTime(time.Hour)
 		c.SkipTime(time.Hour)
 		require.Less(t, runs.Load(), int64(40))
 		require.Greater(t, runs.Load(), int64(4))
-		all, err := vaults.Scheduled(t.Context(), "a")
+		all, err := wallets.Scheduled(t.Context(), "a")
 		require.NoError(t, err)
 		require.Len(t, all, 1)
 		require.NotEmpty(t, all[0].GivenUp)
 	}, shardtest.Host(func(n *shard.Node) error {
-		return vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }, shard.Intercept(func(ctx context.Context, i shard.Info, next func(context.Context) error) error {
+		return bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{} }, shard.Intercept(func(ctx context.Context, i shard.Info, next func(context.Context) error) error {
 			if i.Method == "Fill" && i.Tell {
 				runs.Add(1)
 			}
@@ -49,22 +49,22 @@ func TestReminderInOnActivate(t *testing.T) {
 	for _, first := range []string{"call", "read"} {
 		t.Run(first, func(t *testing.T) {
 			shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
-				guests := vault.NewGuestClient(c.Client())
+				buyers := bank.NewSaverClient(c.Client())
 				var err error
 				if first == "read" {
-					_, _, _, err = guests.Ref("a").Get(t.Context())
+					_, _, _, err = buyers.Ref("a").Get(t.Context())
 				} else {
-					_, err = guests.Ref("a").Add(t.Context(), 0)
+					_, err = buyers.Ref("a").Add(t.Context(), 0)
 				}
 				require.NoError(t, err)
-				all, err := guests.Scheduled(t.Context(), "a")
+				all, err := buyers.Scheduled(t.Context(), "a")
 				require.NoError(t, err)
 				require.Len(t, all, 1)
 			}, shardtest.Host(func(n *shard.Node) error {
-				return vault.HostGuest(n, func() *vault.Guest {
-					return &vault.Guest{Wakes: func(ctx context.Context, g *vault.Guest) error {
+				return bank.HostSaver(n, func() *bank.Saver {
+					return &bank.Saver{Wakes: func(ctx context.Context, g *bank.Saver) error {
 						if g.Stays == 1 {
-							return vault.GuestSelf(ctx, shard.In(time.Hour)).Break(ctx)
+							return bank.SaverSelf(ctx, shard.In(time.Hour)).Break(ctx)
 						}
 						return nil
 					}}
@@ -78,25 +78,25 @@ func TestReminderInOnActivate(t *testing.T) {
 // the call that activated the entity was answered from memory.
 func TestReminderOfActivationWithoutTurn(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
-		guests := vault.NewGuestClient(c.Client())
+		buyers := bank.NewSaverClient(c.Client())
 		for range 2 {
-			_, err := guests.Ref("a", shard.CommandID("k")).Add(t.Context(), 1)
+			_, err := buyers.Ref("a", shard.CommandID("k")).Add(t.Context(), 1)
 			require.NoError(t, err)
 			c.Restart("n1")
 			c.Advance(30 * time.Minute) // so only the entity knows the key
 		}
-		_, err := guests.Ref("a", shard.CommandID("k")).Add(t.Context(), 1)
+		_, err := buyers.Ref("a", shard.CommandID("k")).Add(t.Context(), 1)
 		require.NoError(t, err)
-		_, err = guests.Ref("a").Add(t.Context(), 1)
+		_, err = buyers.Ref("a").Add(t.Context(), 1)
 		require.NoError(t, err)
-		all, err := guests.Scheduled(t.Context(), "a")
+		all, err := buyers.Scheduled(t.Context(), "a")
 		require.NoError(t, err)
 		require.Len(t, all, 1)
 	}, shardtest.Host(func(n *shard.Node) error {
-		return vault.HostGuest(n, func() *vault.Guest {
-			return &vault.Guest{Wakes: func(ctx context.Context, g *vault.Guest) error {
+		return bank.HostSaver(n, func() *bank.Saver {
+			return &bank.Saver{Wakes: func(ctx context.Context, g *bank.Saver) error {
 				if g.Stays > 1 {
-					return vault.GuestSelf(ctx, shard.In(time.Hour)).Break(ctx)
+					return bank.SaverSelf(ctx, shard.In(time.Hour)).Break(ctx)
 				}
 				return nil
 			}}
@@ -109,17 +109,17 @@ func TestReminderAfterTheTurn(t *testing.T) {
 	var kept context.Context
 	var once sync.Once
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
-		guests := vault.NewGuestClient(c.Client())
-		_, err := guests.Ref("a").Add(t.Context(), 1)
+		buyers := bank.NewSaverClient(c.Client())
+		_, err := buyers.Ref("a").Add(t.Context(), 1)
 		require.NoError(t, err)
-		require.Error(t, vault.GuestSelf(kept, shard.In(time.Second)).Break(kept))
+		require.Error(t, bank.SaverSelf(kept, shard.In(time.Second)).Break(kept))
 		_, err = shard.Unschedule(kept, "Break")
 		require.ErrorIs(t, err, shard.ErrNoReminders)
 		_, err = shard.Scheduled(kept)
 		require.ErrorIs(t, err, shard.ErrNoReminders)
 	}, shardtest.Host(func(n *shard.Node) error {
-		return vault.HostGuest(n, func() *vault.Guest {
-			return &vault.Guest{Wakes: func(ctx context.Context, _ *vault.Guest) error {
+		return bank.HostSaver(n, func() *bank.Saver {
+			return &bank.Saver{Wakes: func(ctx context.Context, _ *bank.Saver) error {
 				once.Do(func() { kept = ctx })
 				return nil
 			}}
@@ -134,15 +134,15 @@ func TestInterceptedReminder(t *testing.T) {
 	refuses := &atomic.Int64{}
 	refuses.Store(2)
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
-		vaults := vault.NewVaultClient(c.Client())
-		require.NoError(t, vaults.Tell("a", shard.In(time.Second)).Put(t.Context(), 5))
+		wallets := bank.NewWalletClient(c.Client())
+		require.NoError(t, wallets.Tell("a", shard.In(time.Second)).Put(t.Context(), 5))
 		c.Advance(30 * time.Second)
-		total, err := vaults.Ref("a").Get(t.Context())
+		total, err := wallets.Ref("a").Get(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, int64(5), total)
 		require.True(t, arrived.Load(), "interceptors see when it has arrived")
 	}, shardtest.Host(func(n *shard.Node) error {
-		return vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }, shard.Intercept(func(ctx context.Context, i shard.Info, next func(context.Context) error) error {
+		return bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{} }, shard.Intercept(func(ctx context.Context, i shard.Info, next func(context.Context) error) error {
 			if _, fired := shard.Fired(ctx); !fired || i.Method != "Put" {
 				return next(ctx)
 			}
@@ -158,7 +158,7 @@ func TestInterceptedReminder(t *testing.T) {
 // TestTryAgainOfPlainTell: what it has changed is dropped. The tell does not come again, because nothing
 // keeps it.
 func TestTryAgainOfPlainTell(t *testing.T) {
-	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, tried *atomic.Int64) {
+	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *bank.AlarmClient, tried *atomic.Int64) {
 		require.NoError(t, all.Tell("a").Snooze(t.Context(), 2))
 		c.Advance(10 * time.Minute)
 		require.Equal(t, int64(1), tried.Load())
@@ -170,16 +170,16 @@ func TestTryAgainOfPlainTell(t *testing.T) {
 // that fails, because another program may decode them.
 func TestReminderWithArgumentsOfAnother(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
-		keepers := guest.NewKeeperClient(c.Client())
-		_, err := keepers.CallRaw(t.Context(), shard.Raw{
+		sellers := shop.NewSellerClient(c.Client())
+		_, err := sellers.CallRaw(t.Context(), shard.Raw{
 			Method: "Tell", ID: "a", ContentType: shard.ContentProtobuf, Body: []byte{0xff}, Delay: &codegen.Delay{Kind: 1, After: time.Second},
 		})
 		require.NoError(t, err)
 		c.Advance(10 * time.Second)
-		all, err := keepers.Scheduled(t.Context(), "a")
+		all, err := sellers.Scheduled(t.Context(), "a")
 		require.NoError(t, err)
 		require.Len(t, all, 1)
 	}, shardtest.Host(func(n *shard.Node) error {
-		return guest.HostKeeper(n, func() *guest.Keeper { return &guest.Keeper{} })
+		return shop.HostSeller(n, func() *shop.Seller { return &shop.Seller{} })
 	}))
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/admin"
 	"github.com/shardgen/shardgen/shardtest"
@@ -18,21 +18,21 @@ import (
 // alarms hosts alarms whose Snooze counts with tried.
 func alarms(tried *atomic.Int64) shardtest.Option {
 	return shardtest.Host(func(n *shard.Node) error {
-		others := vault.NewAlarmClient(n)
-		return vault.HostAlarm(n, func() *vault.Alarm {
-			return &vault.Alarm{Others: others, Tried: func() int64 { return tried.Add(1) }}
+		others := bank.NewAlarmClient(n)
+		return bank.HostAlarm(n, func() *bank.Alarm {
+			return &bank.Alarm{Others: others, Tried: func() int64 { return tried.Add(1) }}
 		})
 	})
 }
 
-func withAlarms(t *testing.T, test func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, tried *atomic.Int64), opts ...shardtest.Option) {
+func withAlarms(t *testing.T, test func(t *testing.T, c *shardtest.Cluster, all *bank.AlarmClient, tried *atomic.Int64), opts ...shardtest.Option) {
 	tried := &atomic.Int64{}
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
-		test(t, c, vault.NewAlarmClient(c.Client()), tried)
+		test(t, c, bank.NewAlarmClient(c.Client()), tried)
 	}, append(opts, alarms(tried), shardtest.Nodes(3))...)
 }
 
-func rung(t *testing.T, all *vault.AlarmClient, id string) string {
+func rung(t *testing.T, all *bank.AlarmClient, id string) string {
 	t.Helper()
 	rings, err := all.Ref(id).Rung(t.Context())
 	require.NoError(t, err)
@@ -40,7 +40,7 @@ func rung(t *testing.T, all *vault.AlarmClient, id string) string {
 }
 
 func TestReminder(t *testing.T) {
-	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, _ *atomic.Int64) {
+	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *bank.AlarmClient, _ *atomic.Int64) {
 		ctx := t.Context()
 		began := time.Now()
 		require.NoError(t, all.Ref("a").In(ctx, time.Minute, "one", "hello"))
@@ -63,7 +63,7 @@ func TestReminder(t *testing.T) {
 // TestReminderIsReplacedAndCancelled: a reminder of the same name replaces, and one that was
 // cancelled never runs.
 func TestReminderIsReplacedAndCancelled(t *testing.T) {
-	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, _ *atomic.Int64) {
+	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *bank.AlarmClient, _ *atomic.Int64) {
 		ctx := t.Context()
 		a := all.Ref("a")
 		require.NoError(t, a.In(ctx, 10*time.Second, "x", "first"))
@@ -94,7 +94,7 @@ func TestReminderIsReplacedAndCancelled(t *testing.T) {
 
 // TestReminderOfOthers: an entity sets another's, by a tell.
 func TestReminderOfOthers(t *testing.T) {
-	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, _ *atomic.Int64) {
+	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *bank.AlarmClient, _ *atomic.Int64) {
 		require.NoError(t, all.Ref("a").Wake(t.Context(), "b", 10*time.Second))
 		c.Advance(9 * time.Second)
 		require.Empty(t, rung(t, all, "b"))
@@ -105,7 +105,7 @@ func TestReminderOfOthers(t *testing.T) {
 
 // TestReminderSetsTheNext: each turn of a reminder sets the next one of the same name.
 func TestReminderSetsTheNext(t *testing.T) {
-	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, _ *atomic.Int64) {
+	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *bank.AlarmClient, _ *atomic.Int64) {
 		require.NoError(t, all.Ref("a").Chain(t.Context(), 5))
 		c.Advance(10 * time.Second)
 		require.Equal(t, "chain 5, chain 4, chain 3, chain 2, chain 1, chain 0", rung(t, all, "a"))
@@ -116,7 +116,7 @@ func TestReminderSetsTheNext(t *testing.T) {
 func TestReminderFails(t *testing.T) {
 	for name, n := range map[string]int64{"TryAgain": 3, "panic": -3} {
 		t.Run(name, func(t *testing.T) {
-			withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, tried *atomic.Int64) {
+			withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *bank.AlarmClient, tried *atomic.Int64) {
 				ctx := t.Context()
 				require.NoError(t, all.Tell("a", shard.In(time.Second)).Snooze(ctx, n))
 				require.NoError(t, all.Ref("a").In(ctx, 2*time.Second, "other", "not held up"))
@@ -134,7 +134,7 @@ func TestReminderFails(t *testing.T) {
 
 // TestReminderIsGivenUp: after an hour of failures it stays, and does not run.
 func TestReminderIsGivenUp(t *testing.T) {
-	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, tried *atomic.Int64) {
+	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *bank.AlarmClient, tried *atomic.Int64) {
 		require.NoError(t, all.Tell("a", shard.In(time.Second)).Snooze(t.Context(), 1000))
 		c.Advance(time.Minute)
 		c.SkipTime(time.Hour)
@@ -151,7 +151,7 @@ func TestReminderIsGivenUp(t *testing.T) {
 // TestReminderEnds: one that is forgotten with its entity does not run, and a method that is marked
 // //shard:read sets none.
 func TestReminderEnds(t *testing.T) {
-	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, _ *atomic.Int64) {
+	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *bank.AlarmClient, _ *atomic.Int64) {
 		ctx := t.Context()
 		require.NoError(t, all.Ref("a").In(ctx, time.Minute, "x", "never"))
 		why, err := all.Ref("a").Spoil(ctx)
@@ -162,7 +162,7 @@ func TestReminderEnds(t *testing.T) {
 		require.Empty(t, rung(t, all, "a"))
 		_, err = shard.Unschedule(ctx, "x")
 		require.ErrorIs(t, err, shard.ErrNoReminders)
-		require.ErrorContains(t, vault.AlarmSelf(ctx, shard.In(time.Second)).Ring(ctx, ""), "no turn")
+		require.ErrorContains(t, bank.AlarmSelf(ctx, shard.In(time.Second)).Ring(ctx, ""), "no turn")
 		require.ErrorContains(t, all.Ref("a", shard.In(time.Second)).Over(ctx), "Tell")
 		require.ErrorContains(t, all.Tell("a", shard.Every(time.Millisecond)).Ring(ctx, ""), "at least 1s")
 		require.ErrorContains(t, all.Tell("a", shard.Cron("61 * * * *", "")).Ring(ctx, ""), "61")
@@ -171,7 +171,7 @@ func TestReminderEnds(t *testing.T) {
 
 // TestReminderOverMoves: each fires once, none early, while its shards move and their homes die.
 func TestReminderOverMoves(t *testing.T) {
-	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, _ *atomic.Int64) {
+	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *bank.AlarmClient, _ *atomic.Int64) {
 		ctx := t.Context()
 		const n = 60
 		for i := range n {
@@ -197,7 +197,7 @@ func TestReminderOverMoves(t *testing.T) {
 
 // TestReminderWithoutACall: after all nodes were killed, a reminder runs although nobody calls.
 func TestReminderWithoutACall(t *testing.T) {
-	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, tried *atomic.Int64) {
+	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *bank.AlarmClient, tried *atomic.Int64) {
 		require.NoError(t, all.Tell("a", shard.In(10*time.Second)).Snooze(t.Context(), 0))
 		for _, name := range []string{"n1", "n2", "n3"} {
 			c.Kill(name)
@@ -216,7 +216,7 @@ func TestYearOfReminders(t *testing.T) {
 	if testing.Short() {
 		t.Skip("hours of virtual time")
 	}
-	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, _ *atomic.Int64) {
+	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *bank.AlarmClient, _ *atomic.Int64) {
 		ctx := t.Context()
 		const day = 24 * time.Hour
 		require.NoError(t, all.Ref("a").Daily(ctx, "0 12 * * *", "UTC")) // a bubble begins at midnight
@@ -244,7 +244,7 @@ func TestYearOfReminders(t *testing.T) {
 // TestOthersAreNotHeldUp: while a reminder waits minutes for its next try, another one of the entity
 // runs when it is due.
 func TestOthersAreNotHeldUp(t *testing.T) {
-	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, tried *atomic.Int64) {
+	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *bank.AlarmClient, tried *atomic.Int64) {
 		ctx := t.Context()
 		require.NoError(t, all.Tell("a", shard.In(time.Second)).Snooze(ctx, 1000))
 		require.NoError(t, all.Ref("a").In(ctx, 20*time.Minute, "other", "in time"))
@@ -264,8 +264,8 @@ func TestRemindersThatHang(t *testing.T) {
 	var began atomic.Int64
 	hang := make(chan struct{})
 	host := shardtest.Host(func(n *shard.Node) error {
-		return vault.HostAlarm(n, func() *vault.Alarm {
-			return &vault.Alarm{Tried: func() int64 {
+		return bank.HostAlarm(n, func() *bank.Alarm {
+			return &bank.Alarm{Tried: func() int64 {
 				began.Add(1)
 				<-hang
 				return 1
@@ -273,7 +273,7 @@ func TestRemindersThatHang(t *testing.T) {
 		})
 	})
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
-		all := vault.NewAlarmClient(c.Client())
+		all := bank.NewAlarmClient(c.Client())
 		hang = make(chan struct{}) // of the test's own time
 		defer func() { close(hang) }()
 		due := time.Now().Add(time.Minute)
@@ -291,7 +291,7 @@ func TestRemindersThatHang(t *testing.T) {
 
 // TestReminderNameIsNoText: a name that cannot be stored fails its tell, and nothing else.
 func TestReminderNameIsNoText(t *testing.T) {
-	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, _ *atomic.Int64) {
+	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *bank.AlarmClient, _ *atomic.Int64) {
 		require.ErrorContains(t, all.Tell("a", shard.In(time.Second), shard.Named("\xff")).Ring(t.Context(), ""), "UTF-8")
 		require.ErrorContains(t, all.Ref("a").In(t.Context(), time.Second, "\xff", ""), "UTF-8")
 	})
@@ -300,7 +300,7 @@ func TestReminderNameIsNoText(t *testing.T) {
 // TestPausedReminders: while a type's reminders are paused none begins, at any home: after a move, after
 // a restart of all nodes, and of entities that get reminders meanwhile. Then each runs once.
 func TestPausedReminders(t *testing.T) {
-	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *vault.AlarmClient, _ *atomic.Int64) {
+	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *bank.AlarmClient, _ *atomic.Int64) {
 		ctx := t.Context()
 		o, err := admin.Dial(ctx, admin.Options{Cluster: "shardtest", Transport: c.Broker().Transport(), Name: "operator"})
 		require.NoError(t, err)

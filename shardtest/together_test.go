@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/test/fixture"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	"github.com/shardgen/shardgen/internal/util/invariant"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardtest"
@@ -42,7 +42,7 @@ func TestNodesLeaveTogether(t *testing.T) {
 					if err != nil || !stored {
 						return err
 					}
-					if err := vault.HostSteward(n, func() *vault.Steward { return &vault.Steward{} }); err != nil {
+					if err := bank.HostTreasury(n, func() *bank.Treasury { return &bank.Treasury{} }); err != nil {
 						return err
 					}
 					return leavers["durable"].host(n)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	"github.com/shardgen/shardgen/runtime/admin"
 	"github.com/shardgen/shardgen/shardtest"
 	memorystream "github.com/shardgen/shardgen/stream/memory"
@@ -19,10 +19,10 @@ func TestTrendsAndFeeds(t *testing.T) {
 	source := memorystream.New(3)
 	p := &publisher{source: source}
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
-		vaults := vault.NewVaultClient(c.Client())
+		wallets := bank.NewWalletClient(c.Client())
 		for range 12 {
 			for range 10 {
-				_, err := vaults.Ref("a").Noted(t.Context())
+				_, err := wallets.Ref("a").Noted(t.Context())
 				require.NoError(t, err)
 			}
 			time.Sleep(time.Minute)
@@ -41,7 +41,7 @@ func TestTrendsAndFeeds(t *testing.T) {
 			for _, m := range n.Minutes[1:11] {
 				require.Equal(t, time.Minute, m.Lasted)
 				for _, k := range m.Types {
-					if k.Kind == "Vault" {
+					if k.Kind == "Wallet" {
 						turns += k.Turns()
 					}
 				}

@@ -9,25 +9,25 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardtest"
 )
 
-func withBells(t *testing.T, test func(t *testing.T, c *shardtest.Cluster, all *vault.BellClient, tried *atomic.Int64), opts ...shardtest.Option) {
+func withBells(t *testing.T, test func(t *testing.T, c *shardtest.Cluster, all *bank.BellClient, tried *atomic.Int64), opts ...shardtest.Option) {
 	tried := &atomic.Int64{}
 	host := shardtest.Host(func(n *shard.Node) error {
-		others := vault.NewBellClient(n)
-		return vault.HostBell(n, func() *vault.Bell {
-			return &vault.Bell{Others: others, Tried: func() int64 { return tried.Add(1) }}
+		others := bank.NewBellClient(n)
+		return bank.HostBell(n, func() *bank.Bell {
+			return &bank.Bell{Others: others, Tried: func() int64 { return tried.Add(1) }}
 		})
 	})
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
-		test(t, c, vault.NewBellClient(c.Client()), tried)
+		test(t, c, bank.NewBellClient(c.Client()), tried)
 	}, append(opts, host, shardtest.Nodes(3))...)
 }
 
-func bellRung(t *testing.T, all *vault.BellClient, id string) string {
+func bellRung(t *testing.T, all *bank.BellClient, id string) string {
 	t.Helper()
 	rings, err := all.Ref(id).Rung(t.Context())
 	require.NoError(t, err)
@@ -37,7 +37,7 @@ func bellRung(t *testing.T, all *vault.BellClient, id string) string {
 // TestVolatileReminder: it runs once, at its time, also if its entity sleeps, and not if it was
 // cancelled or replaced, or its entity was forgotten.
 func TestVolatileReminder(t *testing.T) {
-	withBells(t, func(t *testing.T, c *shardtest.Cluster, all *vault.BellClient, _ *atomic.Int64) {
+	withBells(t, func(t *testing.T, c *shardtest.Cluster, all *bank.BellClient, _ *atomic.Int64) {
 		ctx := t.Context()
 		began := time.Now()
 		a := all.Ref("a")
@@ -79,7 +79,7 @@ func TestVolatileReminder(t *testing.T) {
 
 // TestVolatileReminderPeriod: a period goes on while nobody calls, and missed ones are one.
 func TestVolatileReminderPeriod(t *testing.T) {
-	withBells(t, func(t *testing.T, c *shardtest.Cluster, all *vault.BellClient, _ *atomic.Int64) {
+	withBells(t, func(t *testing.T, c *shardtest.Cluster, all *bank.BellClient, _ *atomic.Int64) {
 		require.NoError(t, all.Tell("a", shard.Every(time.Minute)).Ring(t.Context(), "each"))
 		c.Advance(time.Hour + time.Second)
 		require.Equal(t, 60, strings.Count(bellRung(t, all, "a"), "+0 each"))
@@ -91,7 +91,7 @@ func TestVolatileReminderPeriod(t *testing.T) {
 func TestVolatileReminderFails(t *testing.T) {
 	for name, n := range map[string]int64{"TryAgain": 3, "panic": -3} {
 		t.Run(name, func(t *testing.T) {
-			withBells(t, func(t *testing.T, c *shardtest.Cluster, all *vault.BellClient, tried *atomic.Int64) {
+			withBells(t, func(t *testing.T, c *shardtest.Cluster, all *bank.BellClient, tried *atomic.Int64) {
 				ctx := t.Context()
 				require.NoError(t, all.Tell("a", shard.In(time.Second)).Snooze(ctx, n))
 				require.NoError(t, all.Ref("a").In(ctx, 2*time.Second, "other", "not held up"))
@@ -110,7 +110,7 @@ func TestVolatileReminderFails(t *testing.T) {
 // TestVolatileReminderMoves: reminders move with their shards, also of entities that sleep, and each
 // runs once, none early. Those of a killed node are lost with the states.
 func TestVolatileReminderMoves(t *testing.T) {
-	withBells(t, func(t *testing.T, c *shardtest.Cluster, all *vault.BellClient, _ *atomic.Int64) {
+	withBells(t, func(t *testing.T, c *shardtest.Cluster, all *bank.BellClient, _ *atomic.Int64) {
 		ctx := t.Context()
 		const n = 60
 		for i := range n {
@@ -156,7 +156,7 @@ func TestVolatileReminderMoves(t *testing.T) {
 
 // TestVolatileReminderFarAhead: a due time beyond the range of a Duration only waits.
 func TestVolatileReminderFarAhead(t *testing.T) {
-	withBells(t, func(t *testing.T, c *shardtest.Cluster, all *vault.BellClient, _ *atomic.Int64) {
+	withBells(t, func(t *testing.T, c *shardtest.Cluster, all *bank.BellClient, _ *atomic.Int64) {
 		require.NoError(t, all.Tell("a", shard.At(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC))).Ring(t.Context(), "late"))
 		c.Advance(time.Minute)
 		require.Empty(t, bellRung(t, all, "a"))
@@ -165,7 +165,7 @@ func TestVolatileReminderFarAhead(t *testing.T) {
 
 // TestVolatileRemindersSplit: those that do not fit into one message move in pieces.
 func TestVolatileRemindersSplit(t *testing.T) {
-	withBells(t, func(t *testing.T, c *shardtest.Cluster, all *vault.BellClient, _ *atomic.Int64) {
+	withBells(t, func(t *testing.T, c *shardtest.Cluster, all *bank.BellClient, _ *atomic.Int64) {
 		ctx := t.Context()
 		c.Broker().SetMaxPayload(8 << 10)
 		for i := range 4 {

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/store"
 	"github.com/shardgen/shardgen/store/memory"
@@ -79,8 +79,8 @@ func BenchmarkDurable(b *testing.B) {
 
 func benchmarkDurable(b *testing.B, callers int) {
 	kept := newInstantStore(b, callers > 1)
-	client := vault.NewVaultClient(startVaults(b, kept, 1)[0])
-	refs := make([]vault.VaultRef, durableEntities)
+	client := bank.NewWalletClient(startWallets(b, kept, 1)[0])
+	refs := make([]bank.WalletRef, durableEntities)
 	for i := range refs {
 		refs[i] = client.Ref("entity-" + strconv.Itoa(i))
 		if _, err := refs[i].Add(b.Context(), 1); err != nil {
@@ -121,19 +121,19 @@ func newInstantStore(b *testing.B, queued bool) *instantStore {
 	return kept
 }
 
-// startVaults starts nodes of one cluster that host vaults.
-func startVaults(b *testing.B, kept *instantStore, count int) (nodes []*shard.Node) {
+// startWallets starts nodes of one cluster that host wallets.
+func startWallets(b *testing.B, kept *instantStore, count int) (nodes []*shard.Node) {
 	broker := memtransport.NewBroker(memtransport.Options{})
 	for i := range count {
 		node := shard.New(shard.Config{
 			Cluster: "durable", Name: "node" + strconv.Itoa(i), Transport: broker.Transport(), Store: kept,
 			Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		})
-		client := vault.NewVaultClient(node)
-		make := func() *vault.Vault {
-			return &vault.Vault{Others: func(id string) vault.VaultAPI { return client.Ref(id) }}
+		client := bank.NewWalletClient(node)
+		make := func() *bank.Wallet {
+			return &bank.Wallet{Others: func(id string) bank.WalletAPI { return client.Ref(id) }}
 		}
-		if err := vault.HostVault(node, make, shard.IdleAfter(0)); err != nil {
+		if err := bank.HostWallet(node, make, shard.IdleAfter(0)); err != nil {
 			b.Fatal(err)
 		}
 		if err := node.Start(b.Context()); err != nil {
@@ -155,8 +155,8 @@ func BenchmarkDurableTells(b *testing.B) {
 
 func benchmarkDurableTells(b *testing.B, nodes int) {
 	const each, callers = 64, 16
-	client := vault.NewVaultClient(startVaults(b, newInstantStore(b, true), nodes)[0])
-	refs, ids := make([]vault.VaultRef, durableEntities), make([]string, durableEntities)
+	client := bank.NewWalletClient(startWallets(b, newInstantStore(b, true), nodes)[0])
+	refs, ids := make([]bank.WalletRef, durableEntities), make([]string, durableEntities)
 	for i := range refs {
 		ids[i] = "entity-" + strconv.Itoa(i)
 		refs[i] = client.Ref(ids[i])

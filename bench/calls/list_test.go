@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 	"github.com/shardgen/shardgen/internal/util/tasks"
 	shard "github.com/shardgen/shardgen/runtime"
@@ -70,10 +70,10 @@ func heap() int64 {
 
 // BenchmarkList lists the ids of entities in a JetStream store, of which few are active.
 func BenchmarkList(b *testing.B) {
-	var client *vault.VaultClient
+	var client *bank.WalletClient
 	filled(b, "lists", func(node *shard.Node) error {
-		client = vault.NewVaultClient(node)
-		return vault.HostVault(node, func() *vault.Vault { return &vault.Vault{} }, shard.IdleAfter(time.Second))
+		client = bank.NewWalletClient(node)
+		return bank.HostWallet(node, func() *bank.Wallet { return &bank.Wallet{} }, shard.IdleAfter(time.Second))
 	}, func(n int64) error {
 		_, err := client.Ref("entity-"+strconv.FormatInt(n, 10)).Add(b.Context(), 1)
 		return err
@@ -109,12 +109,12 @@ func BenchmarkList(b *testing.B) {
 // BenchmarkFind finds ten of the tickets in a JetStream store by their points, and then among all of
 // them those between two values.
 func BenchmarkFind(b *testing.B) {
-	var client *vault.TicketClient
+	var client *bank.TicketClient
 	filled(b, "finds", func(node *shard.Node) error {
-		client = vault.NewTicketClient(node)
-		return vault.HostTicket(node, func() *vault.Ticket { return &vault.Ticket{} }, shard.IdleAfter(time.Second))
+		client = bank.NewTicketClient(node)
+		return bank.HostTicket(node, func() *bank.Ticket { return &bank.Ticket{} }, shard.IdleAfter(time.Second))
 	}, func(n int64) error {
-		return client.Ref("ticket-"+strconv.FormatInt(n, 10)).Set(b.Context(), vault.Open, int32(n/10), time.Unix(n, 0), false)
+		return client.Ref("ticket-"+strconv.FormatInt(n, 10)).Set(b.Context(), bank.Open, int32(n/10), time.Unix(n, 0), false)
 	})
 	for name, find := range map[string]func(at int) iter.Seq2[string, error]{
 		"value": func(at int) iter.Seq2[string, error] { return client.FindByPoints(b.Context(), int32(at/10)) },
@@ -144,19 +144,19 @@ func BenchmarkFind(b *testing.B) {
 // BenchmarkReminders lets one reminder of each of the entities be due in the same second. Meanwhile, and
 // in ten seconds before, others are called. It runs once, whatever -benchtime says.
 func BenchmarkReminders(b *testing.B) {
-	var client *vault.AlarmClient
-	var others *vault.VaultClient
+	var client *bank.AlarmClient
+	var others *bank.WalletClient
 	var fired atomic.Int64
 	var latest atomic.Int64
 	before := int64(0)
 	due := time.Now().Add(time.Minute + time.Duration(*listed)*time.Second/4000)
 	node := filled(b, "reminders", func(node *shard.Node) error {
 		before = heap()
-		client, others = vault.NewAlarmClient(node), vault.NewVaultClient(node)
-		if err := vault.HostVault(node, func() *vault.Vault { return &vault.Vault{} }); err != nil {
+		client, others = bank.NewAlarmClient(node), bank.NewWalletClient(node)
+		if err := bank.HostWallet(node, func() *bank.Wallet { return &bank.Wallet{} }); err != nil {
 			return err
 		}
-		return vault.HostAlarm(node, func() *vault.Alarm { return &vault.Alarm{} }, shard.IdleAfter(time.Second))
+		return bank.HostAlarm(node, func() *bank.Alarm { return &bank.Alarm{} }, shard.IdleAfter(time.Second))
 	}, func(n int64) error {
 		at := due.Add(time.Duration(n%1000) * time.Millisecond)
 		return client.Tell("alarm-"+strconv.FormatInt(n, 10), shard.At(at)).Ring(b.Context(), "x")

@@ -17,9 +17,9 @@ import (
 
 	"github.com/shardgen/shardgen/internal/core/durable"
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
-	"github.com/shardgen/shardgen/internal/test/fixture/giro"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	"github.com/shardgen/shardgen/internal/test/fixture/renamed"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/savings"
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/store"
@@ -27,18 +27,18 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// hostBoth starts a node that hosts vaults, which tell each other, and accounts with journals.
-func hostBoth(t *testing.T, url string) (*vault.VaultClient, *giro.AccountClient, func()) {
+// hostBoth starts a node that hosts wallets, which tell each other, and accounts with journals.
+func hostBoth(t *testing.T, url string) (*bank.WalletClient, *savings.AccountClient, func()) {
 	t.Helper()
 	n := shard.New(shard.Config{
 		Cluster: "bank", Name: "w1", Transport: natstransport.New(url), Store: openStore(t, url),
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	t.Cleanup(func() { _ = n.Close() })
-	vaults := vault.NewVaultClient(n)
-	err := vault.HostVault(n, func() *vault.Vault { return &vault.Vault{Others: vaults.API} })
+	wallets := bank.NewWalletClient(n)
+	err := bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{Others: wallets.API} })
 	if err == nil {
-		err = giro.HostAccount(n, func() *giro.Account { return &giro.Account{} })
+		err = savings.HostAccount(n, func() *savings.Account { return &savings.Account{} })
 	}
 	if err == nil {
 		err = n.Start(t.Context())
@@ -46,7 +46,7 @@ func hostBoth(t *testing.T, url string) (*vault.VaultClient, *giro.AccountClient
 	if err != nil {
 		t.Fatal(err)
 	}
-	return vaults, giro.NewAccountClient(n), func() {
+	return wallets, savings.NewAccountClient(n), func() {
 		if err := n.Shutdown(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +54,7 @@ func hostBoth(t *testing.T, url string) (*vault.VaultClient, *giro.AccountClient
 }
 
 // followEntries reads events behind a position and adds their amounts by entity.
-func followEntries(t *testing.T, c *giro.AccountClient, at shard.Position, n int, sums map[string]int64) shard.Position {
+func followEntries(t *testing.T, c *savings.AccountClient, at shard.Position, n int, sums map[string]int64) shard.Position {
 	t.Helper()
 	for e, err := range c.Events(t.Context(), at) {
 		if err != nil {
@@ -82,20 +82,20 @@ func TestBackup(t *testing.T) {
 func testBackup(t *testing.T, empty bool) {
 	url := runJetStream(t, t.TempDir()).URL()
 	ctl := shardctlAt(t, url)
-	vaults, _, stop := hostBoth(t, url)
-	fillVaults(t, vaults)
+	wallets, _, stop := hostBoth(t, url)
+	fillWallets(t, wallets)
 	stop()
-	corrupt(t, openStore(t, url), "vault-3") // a tell to it cannot arrive
+	corrupt(t, openStore(t, url), "wallet-3") // a tell to it cannot arrive
 
-	vaults, accounts, stop := hostBoth(t, url)
-	if _, err := vaults.Ref("vault-1").Dictate(t.Context(), "vault-3", 1, 3); err != nil {
+	wallets, accounts, stop := hostBoth(t, url)
+	if _, err := wallets.Ref("wallet-1").Dictate(t.Context(), "wallet-3", 1, 3); err != nil {
 		t.Fatal(err)
 	}
 	key := shard.CommandID("pay-7")
-	if got, err := vaults.Ref("vault-7", key).Add(t.Context(), 100); err != nil || got != 108 {
-		t.Fatalf("vault-7: %d, %v, want 108", got, err)
+	if got, err := wallets.Ref("wallet-7", key).Add(t.Context(), 100); err != nil || got != 108 {
+		t.Fatalf("wallet-7: %d, %v, want 108", got, err)
 	}
-	epoch, err := vaults.Ref("vault-7").Epoch(t.Context())
+	epoch, err := wallets.Ref("wallet-7").Epoch(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,26 +114,26 @@ func testBackup(t *testing.T, empty bool) {
 		url = runJetStream(t, t.TempDir()).URL()
 		ctl = shardctlAt(t, url)
 	} else {
-		ctl("store delete Vault -force", exitOK, "", "")
+		ctl("store delete Wallet -force", exitOK, "", "")
 		ctl("store delete Account -force", exitOK, "", "")
 	}
 	ctl("store import -from "+file, exitOK, "entities of 2 types are in the store", "")
 	ctl("store import -replace -from "+file, exitOK, "entities of 2 types are in the store", "")
 	ctl("store verify", exitOK, "2 types", "")
 
-	vaults, accounts, stop = hostBoth(t, url)
+	wallets, accounts, stop = hostBoth(t, url)
 	defer stop()
-	if got, err := vaults.Ref("vault-7", key).Add(t.Context(), 100); err != nil || got != 108 {
+	if got, err := wallets.Ref("wallet-7", key).Add(t.Context(), 100); err != nil || got != 108 {
 		t.Errorf("the command again: %d, %v, want its answer 108", got, err)
 	}
-	if got, err := vaults.Ref("vault-7").Get(t.Context()); err != nil || got != 108 {
-		t.Errorf("vault-7: %d, %v, want 108: the command ran again", got, err)
+	if got, err := wallets.Ref("wallet-7").Get(t.Context()); err != nil || got != 108 {
+		t.Errorf("wallet-7: %d, %v, want 108: the command ran again", got, err)
 	}
-	if now, err := vaults.Ref("vault-7").Epoch(t.Context()); err != nil || now <= epoch {
+	if now, err := wallets.Ref("wallet-7").Epoch(t.Context()); err != nil || now <= epoch {
 		t.Errorf("epoch %d, %v, want above %d", now, err, epoch)
 	}
 	for limit := time.Now().Add(time.Minute); ; <-time.After(20 * time.Millisecond) {
-		notes, err := vaults.Ref("vault-3").Noted(t.Context())
+		notes, err := wallets.Ref("wallet-3").Noted(t.Context())
 		if err == nil && slices.Equal(notes, []int64{1, 2, 3}) {
 			break
 		}
@@ -248,18 +248,18 @@ func TestImportedFollowers(t *testing.T) {
 	}
 }
 
-// startRenamed starts a node with vaults and a type of package renamed, which host hosts.
-func startRenamed(t *testing.T, url string, host func(*shard.Node, *vault.VaultClient) error) (n *shard.Node, stop func()) {
+// startRenamed starts a node with wallets and a type of package renamed, which host hosts.
+func startRenamed(t *testing.T, url string, host func(*shard.Node, *bank.WalletClient) error) (n *shard.Node, stop func()) {
 	t.Helper()
 	n = shard.New(shard.Config{
 		Cluster: "bank", Name: "w1", Transport: natstransport.New(url), Store: openStore(t, url),
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	t.Cleanup(func() { _ = n.Close() })
-	vaults := vault.NewVaultClient(n)
-	err := vault.HostVault(n, func() *vault.Vault { return &vault.Vault{Others: vaults.API} })
+	wallets := bank.NewWalletClient(n)
+	err := bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{Others: wallets.API} })
 	if err == nil {
-		err = host(n, vaults)
+		err = host(n, wallets)
 	}
 	if err == nil {
 		err = n.Start(t.Context())
@@ -274,12 +274,12 @@ func startRenamed(t *testing.T, url string, host func(*shard.Node, *vault.VaultC
 	}
 }
 
-func hostFormer(n *shard.Node, vaults *vault.VaultClient) error {
-	return renamed.HostFormer(n, func() *renamed.Former { return &renamed.Former{Vaults: vaults.API} })
+func hostFormer(n *shard.Node, wallets *bank.WalletClient) error {
+	return renamed.HostFormer(n, func() *renamed.Former { return &renamed.Former{Wallets: wallets.API} })
 }
 
-func hostLatter(n *shard.Node, vaults *vault.VaultClient) error {
-	return renamed.HostLatter(n, func() *renamed.Latter { return &renamed.Latter{Vaults: vaults.API} })
+func hostLatter(n *shard.Node, wallets *bank.WalletClient) error {
+	return renamed.HostLatter(n, func() *renamed.Latter { return &renamed.Latter{Wallets: wallets.API} })
 }
 
 // TestStoreRename renames a type in its export. States, answered commands, the journal, a named follower
@@ -288,10 +288,10 @@ func TestStoreRename(t *testing.T) {
 	t.Parallel()
 	url := runJetStream(t, t.TempDir()).URL()
 	ctl := shardctlAt(t, url)
-	vaults, stop := hostVaults(t, url)
-	fillVaults(t, vaults)
+	wallets, stop := hostWallets(t, url)
+	fillWallets(t, wallets)
 	stop()
-	corrupt(t, openStore(t, url), "vault-3") // a tell to it cannot arrive
+	corrupt(t, openStore(t, url), "wallet-3") // a tell to it cannot arrive
 
 	node, stop := startRenamed(t, url, hostFormer)
 	former := renamed.NewFormerClient(node)
@@ -315,7 +315,7 @@ func TestStoreRename(t *testing.T) {
 		}
 		at = e.Position
 	}
-	if sum, err := former.Ref("b").Add(t.Context(), 64, "vault-3"); err != nil || sum != 64 {
+	if sum, err := former.Ref("b").Add(t.Context(), 64, "wallet-3"); err != nil || sum != 64 {
 		t.Fatalf("b: %d, %v, want 64", sum, err)
 	}
 	stop()
@@ -331,7 +331,7 @@ func TestStoreRename(t *testing.T) {
 	}
 	ctl("store import -from "+file, exitOK, "2 entities of 1 types are in the store", "")
 	ctl("store delete Former -force", exitOK, "type Former is deleted", "")
-	ctl("store repair Vault vault-3 -drop", exitOK, "state dropped", "")
+	ctl("store repair Wallet wallet-3 -drop", exitOK, "state dropped", "")
 	ctl("store verify", exitOK, "2 types", "")
 
 	node, stop = startRenamed(t, url, hostLatter)
@@ -361,9 +361,9 @@ func TestStoreRename(t *testing.T) {
 	if sums["a"] != 4+5+6+7+100 || sums["b"] != 64 {
 		t.Errorf("the follower goes on with %v, want a 122 and b 64", sums)
 	}
-	vaults = vault.NewVaultClient(node)
+	wallets = bank.NewWalletClient(node)
 	for limit := time.Now().Add(time.Minute); ; <-time.After(20 * time.Millisecond) {
-		notes, err := vaults.Ref("vault-3").Noted(t.Context())
+		notes, err := wallets.Ref("wallet-3").Noted(t.Context())
 		if err == nil && slices.Equal(notes, []int64{64}) {
 			break
 		}
@@ -380,10 +380,10 @@ func TestStoreDeleteTeller(t *testing.T) {
 	var want []int64
 	for life := range int64(2) {
 		node, stop := startRenamed(t, url, hostFormer)
-		former, vaults := renamed.NewFormerClient(node), vault.NewVaultClient(node)
+		former, wallets := renamed.NewFormerClient(node), bank.NewWalletClient(node)
 		for i := range int64(3) {
 			n := 10*life + i
-			if _, err := former.Ref("a").Add(t.Context(), n, "vault-3"); err != nil {
+			if _, err := former.Ref("a").Add(t.Context(), n, "wallet-3"); err != nil {
 				t.Fatal(err)
 			}
 			want = append(want, n)
@@ -391,7 +391,7 @@ func TestStoreDeleteTeller(t *testing.T) {
 		var notes []int64
 		for limit := time.Now().Add(10 * time.Second); !slices.Equal(notes, want); <-time.After(20 * time.Millisecond) {
 			var err error
-			if notes, err = vaults.Ref("vault-3").Noted(t.Context()); err != nil || time.Now().After(limit) {
+			if notes, err = wallets.Ref("wallet-3").Noted(t.Context()); err != nil || time.Now().After(limit) {
 				t.Fatalf("life %d: tells: %v, %v, want %v", life, notes, err, want)
 			}
 		}
@@ -436,12 +436,12 @@ func TestStoreFoldersCopied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Last(t.Context(), store.Shard{Type: "Vault", Number: 64}); err != nil { // creates the streams
+	if _, err := s.Last(t.Context(), store.Shard{Type: "Wallet", Number: 64}); err != nil { // creates the streams
 		t.Fatal(err)
 	}
 	s.Close()
-	client, stop := hostVaults(t, servers[0].URL())
-	fillVaults(t, client)
+	client, stop := hostWallets(t, servers[0].URL())
+	fillWallets(t, client)
 	stop()
 	args := "store list -nats " + servers[1].URL()
 	shardctl(t, nil, args).check(t, args, exitOK, " 3         0", "") // replicas, and nothing unreadable
@@ -465,10 +465,10 @@ func TestStoreFoldersCopied(t *testing.T) {
 			break
 		}
 	}
-	client, stop = hostVaults(t, restored[1].URL())
+	client, stop = hostWallets(t, restored[1].URL())
 	defer stop()
-	checkVaults(t, client)
-	if got, err := client.Ref("vault-3").Add(t.Context(), 1); err != nil || got != 5 {
+	checkWallets(t, client)
+	if got, err := client.Ref("wallet-3").Add(t.Context(), 1); err != nil || got != 5 {
 		t.Errorf("after the restore: %d, %v, want 5", got, err)
 	}
 }
@@ -545,8 +545,8 @@ func (s snapshot) restore(nc *nats.Conn, stream string) error {
 func TestStoreSnapshots(t *testing.T) {
 	t.Parallel()
 	from, to := runJetStream(t, t.TempDir()), runJetStream(t, t.TempDir())
-	client, stop := hostVaults(t, from.URL())
-	fillVaults(t, client)
+	client, stop := hostWallets(t, from.URL())
+	fillWallets(t, client)
 	stop()
 	connect := func(s *natsproc.Server) *nats.Conn {
 		nc, err := nats.Connect(s.URL())
@@ -574,10 +574,10 @@ func TestStoreSnapshots(t *testing.T) {
 	}
 	args := "store verify -nats " + to.URL()
 	shardctl(t, nil, args).check(t, args, exitOK, "40 entities can be read", "")
-	client, stop = hostVaults(t, to.URL())
+	client, stop = hostWallets(t, to.URL())
 	defer stop()
-	checkVaults(t, client)
-	if got, err := client.Ref("vault-3").Add(t.Context(), 1); err != nil || got != 5 {
+	checkWallets(t, client)
+	if got, err := client.Ref("wallet-3").Add(t.Context(), 1); err != nil || got != 5 {
 		t.Errorf("after the restore: %d, %v, want 5", got, err)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/shardgen/shardgen/internal/ops/operator"
 	"github.com/shardgen/shardgen/internal/ops/verdict"
 	"github.com/shardgen/shardgen/internal/test/fixture"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 	"github.com/shardgen/shardgen/internal/wire/rights"
 	shard "github.com/shardgen/shardgen/runtime"
@@ -96,15 +96,15 @@ func TestDoctorComparesContracts(t *testing.T) {
 	require.NotContains(t, got, "Account.Get")
 }
 
-// startVaults starts a member that hosts durable entities, with a store of its own.
-func startVaults(t *testing.T, url, name string, c natsstore.Config) *shard.Node {
+// startWallets starts a member that hosts durable entities, with a store of its own.
+func startWallets(t *testing.T, url, name string, c natsstore.Config) *shard.Node {
 	t.Helper()
 	store, err := natsstore.Open(t.Context(), url, c)
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	n := shard.New(shard.Config{Cluster: "shop", Name: name, Transport: transportOf(map[string]string{"NATS_URL": url}), Logger: quietLog, Store: store})
 	t.Cleanup(func() { _ = n.Close() })
-	require.NoError(t, vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }))
+	require.NoError(t, bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{} }))
 	require.NoError(t, n.Start(t.Context()))
 	return n
 }
@@ -139,8 +139,8 @@ func TestDoctorLooksAtJetStream(t *testing.T) {
 		}, time.Minute, 100*time.Millisecond, "doctor says %s", text)
 		t.Logf("$ shardctl doctor\n%s", o.stdout)
 	}
-	n := startVaults(t, server.URL(), "n1", natsstore.Config{Partitions: 1})
-	_, err := vault.NewVaultClient(n).Ref("v1", shard.Timeout(time.Minute)).Add(t.Context(), 1)
+	n := startWallets(t, server.URL(), "n1", natsstore.Config{Partitions: 1})
+	_, err := bank.NewWalletClient(n).Ref("v1", shard.Timeout(time.Minute)).Add(t.Context(), 1)
 	require.NoError(t, err)
 	eventually("ok    jetstream it answers, and the account is below its limits")
 	eventually("ok    streams   3 of shardgen, with ")
@@ -151,7 +151,7 @@ func TestDoctorLooksAtJetStream(t *testing.T) {
 	js, err := jetstream.New(nc)
 	require.NoError(t, err)
 	limit := func(spare float64) {
-		s, err := js.Stream(t.Context(), "shardgen_Vault_log_0")
+		s, err := js.Stream(t.Context(), "shardgen_Wallet_log_0")
 		require.NoError(t, err)
 		config := s.CachedInfo().Config
 		if config.MaxBytes = -1; spare > 0 {
@@ -161,13 +161,13 @@ func TestDoctorLooksAtJetStream(t *testing.T) {
 		require.NoError(t, err)
 	}
 	limit(1.2)
-	eventually("WRONG streams   shardgen_Vault_log_0 has ")
-	eventually("→ nats stream edit shardgen_Vault_log_0 --max-bytes -1")
+	eventually("WRONG streams   shardgen_Wallet_log_0 has ")
+	eventually("→ nats stream edit shardgen_Wallet_log_0 --max-bytes -1")
 	limit(100)
 	eventually("ok    streams   3 of shardgen, with ")
 
-	startVaults(t, server.URL(), "n2", natsstore.Config{Replicas: 3})
-	eventually("WRONG streams   shardgen_Vault_log_0 has 1 replicas, and Config.Replicas of the members' store is 3\n")
+	startWallets(t, server.URL(), "n2", natsstore.Config{Replicas: 3})
+	eventually("WRONG streams   shardgen_Wallet_log_0 has 1 replicas, and Config.Replicas of the members' store is 3\n")
 	eventually("→ nats stream edit shardgen_keys --replicas 3")
 
 	restart("max_streams: 3")
@@ -187,8 +187,8 @@ func TestDoctorWithoutRights(t *testing.T) {
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Kill()) })
-	n := startVaults(t, hostile.URL(server, "worker"), "n1", natsstore.Config{})
-	_, err = vault.NewVaultClient(n).Ref("v1", shard.Timeout(time.Minute)).Add(t.Context(), 1)
+	n := startWallets(t, hostile.URL(server, "worker"), "n1", natsstore.Config{})
+	_, err = bank.NewWalletClient(n).Ref("v1", shard.Timeout(time.Minute)).Add(t.Context(), 1)
 	require.NoError(t, err)
 	env := func(user string) map[string]string {
 		return map[string]string{"NATS_URL": hostile.URL(server, user), "SHARD_CLUSTER": "shop", "SHARD_OPERATOR": user}

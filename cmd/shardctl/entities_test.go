@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/test/fixture"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	shard "github.com/shardgen/shardgen/runtime"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
@@ -66,17 +66,17 @@ func TestEntities(t *testing.T) {
 func TestEntitiesByIndex(t *testing.T) {
 	t.Parallel()
 	url := runJetStream(t, t.TempDir()).URL()
-	begin := func() (*vault.TicketClient, func()) {
+	begin := func() (*bank.TicketClient, func()) {
 		n := shard.New(shard.Config{
-			Cluster: "desk", Name: "w1", Transport: natstransport.New(url), Store: openStore(t, url),
+			Cluster: "cashier", Name: "w1", Transport: natstransport.New(url), Store: openStore(t, url),
 			Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		})
 		t.Cleanup(func() { _ = n.Close() })
-		require.NoError(t, vault.HostTicket(n, func() *vault.Ticket { return &vault.Ticket{} }))
+		require.NoError(t, bank.HostTicket(n, func() *bank.Ticket { return &bank.Ticket{} }))
 		require.NoError(t, n.Start(t.Context()))
-		return vault.NewTicketClient(n), func() { require.NoError(t, n.Shutdown(t.Context())) }
+		return bank.NewTicketClient(n), func() { require.NoError(t, n.Shutdown(t.Context())) }
 	}
-	env := map[string]string{"NATS_URL": url, "SHARD_CLUSTER": "desk"}
+	env := map[string]string{"NATS_URL": url, "SHARD_CLUSTER": "cashier"}
 	expect := func(args string, code int, stdout, stderr string) {
 		t.Helper()
 		o := shardctl(t, env, args)
@@ -87,7 +87,7 @@ func TestEntitiesByIndex(t *testing.T) {
 	tickets, stop := begin()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for i, id := range []string{"ann", "bob", "carl", "dan"} {
-		require.NoError(t, tickets.Ref(id).Set(t.Context(), vault.Open, int32(i%2)-1, at.Add(time.Duration(i)*time.Hour), i == 3))
+		require.NoError(t, tickets.Ref(id).Set(t.Context(), bank.Open, int32(i%2)-1, at.Add(time.Duration(i)*time.Hour), i == 3))
 	}
 	expect("entities Ticket -where Points=-1", exitOK, "ann\ncarl\n", "")
 	expect("entities Ticket -where Points=-1 -after ann", exitOK, "carl\n", "")
@@ -109,7 +109,7 @@ func TestEntitiesByIndex(t *testing.T) {
 	tickets, stop = begin()
 	defer stop()
 	expect("entities Ticket -where Points=-1", exitOK, "ann\ncarl\n", "")
-	require.NoError(t, tickets.Ref("ann").Set(t.Context(), vault.Open, 7, at, false))
+	require.NoError(t, tickets.Ref("ann").Set(t.Context(), bank.Open, 7, at, false))
 	expect("entities Ticket -where Points=-1", exitOK, "carl\n", "")
 }
 

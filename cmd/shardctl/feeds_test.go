@@ -15,7 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	shard "github.com/shardgen/shardgen/runtime"
 	natsstream "github.com/shardgen/shardgen/stream/nats"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
@@ -48,15 +48,15 @@ func TestFeeds(t *testing.T) {
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	t.Cleanup(func() { _ = n.Close() })
-	vaults := vault.NewVaultClient(n)
+	wallets := bank.NewWalletClient(n)
 	var mended atomic.Bool // the function
 	err = errors.Join(
-		vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }),
+		bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{} }),
 		shard.Consume(n, "paid", source, func(ctx context.Context, m shard.Message) error {
 			if m.Subject == "paid.bad" && !mended.Load() {
 				return errors.New("no such account")
 			}
-			return vaults.Tell(strings.TrimPrefix(m.Subject, "paid.")).Put(ctx, 1)
+			return wallets.Tell(strings.TrimPrefix(m.Subject, "paid.")).Put(ctx, 1)
 		}))
 	if err == nil {
 		err = n.Start(t.Context())
@@ -106,7 +106,7 @@ func TestFeeds(t *testing.T) {
 	until("rewind paid -to 1", `partition 0 of paid is read from 1 on`)
 	publish("paid.ann", 1)
 	until("feeds paid", `paid +0 +23 +0 +1 `)
-	if total, err := vaults.Ref("ann").Get(t.Context()); err != nil || total != 21 {
+	if total, err := wallets.Ref("ann").Get(t.Context()); err != nil || total != 21 {
 		t.Fatalf("got %d, %v, want 21", total, err)
 	}
 	for _, c := range []struct{ args, want string }{
@@ -128,7 +128,7 @@ func TestFeeds(t *testing.T) {
 	mended.Store(true)
 	until("requeue paid -all", `letter 0-24576 of paid is requeued`)
 	until("feeds paid", `paid +0 +25 +0 +0 `)
-	if total, err := vaults.Ref("bad").Get(t.Context()); err != nil || total != 2 {
+	if total, err := wallets.Ref("bad").Get(t.Context()); err != nil || total != 2 {
 		t.Fatalf("got %d, %v, want 2", total, err)
 	}
 }

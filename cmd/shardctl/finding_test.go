@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/test/fixture"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
 	natsstore "github.com/shardgen/shardgen/store/nats"
@@ -61,7 +61,7 @@ var questions = map[string]question{
 	"doctor -store shardgen":       {aMemberHangs, `ok    jetstream it answers(?s:.*)ok    streams +9 of shardgen`},
 	"state Account":                {aMemberHangs, `no call has found|n3#`},
 	"reminders Account":            {aMemberHangs, `no entity of Account has reminders|did not answer`},
-	"store list -store shardgen":   {aMemberHangs, `Vault +shop +64 +1 `},
+	"store list -store shardgen":   {aMemberHangs, `Wallet +shop +64 +1 `},
 	"members -json":                {aMemberHangs, `"singletons": (?s:.*)"name": "Chief",\s*"node": "n1#`},
 	"permissions reader -name bob": {aMemberHangs, `sh\.shop\.o\.bob\.get`},
 }
@@ -91,7 +91,7 @@ func TestFindingOut(t *testing.T) {
 		t.Cleanup(store.Close)
 		n := shard.New(memberConfig(server.URL(), name, store))
 		t.Cleanup(func() { _ = n.Close() })
-		require.NoError(t, vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }))
+		require.NoError(t, bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{} }))
 		require.NoError(t, hostAll(n, probe))
 		require.NoError(t, n.Start(t.Context()))
 		nodes = append(nodes, n)
@@ -102,7 +102,7 @@ func TestFindingOut(t *testing.T) {
 	accounts := fixture.NewAccountClient(conn)
 	_, err = accounts.Ref("ann", shard.Timeout(time.Minute)).Add(t.Context(), 1)
 	require.NoError(t, err)
-	_, err = vault.NewVaultClient(conn).Ref("v1", shard.Timeout(time.Minute)).Add(t.Context(), 1)
+	_, err = bank.NewWalletClient(conn).Ref("v1", shard.Timeout(time.Minute)).Add(t.Context(), 1)
 	require.NoError(t, err)
 	at := time.Now()
 	for _, id := range []string{"ann", "stuck", "wild"} {

@@ -22,7 +22,7 @@ func TestPool(t *testing.T) {
 		n := shard.New(shard.Config{Cluster: "shop", Name: name, Transport: natstransport.New(url), Gateway: true, Logger: quietLog})
 		t.Cleanup(func() { _ = n.Close() })
 		require.NoError(t, fixture.HostCrew(n, func() *fixture.Crew { return &fixture.Crew{Node: name} }, shard.PoolSize(1, 4), shard.PerNode(2)))
-		require.NoError(t, fixture.HostDesk(n, func() *fixture.Desk { return &fixture.Desk{} }))
+		require.NoError(t, fixture.HostCashier(n, func() *fixture.Cashier { return &fixture.Cashier{} }))
 		require.NoError(t, n.Start(t.Context()))
 	}
 	expect := func(args string, code int, stdout, stderr string) outcome {
@@ -50,7 +50,7 @@ func TestPool(t *testing.T) {
 	expect("call Crew Work any {\"d\":1}", exitOK, "result1", "")
 	expect("call Crew Where 2", exitOK, `"index":2,"count":3`, "")
 	expect("pool Crew many", exitFailed, "", "is not a number of instances")
-	expect("pool Desk", exitFailed, "", "Desk")
-	expect("pool Desk 2", exitFailed, "", "Desk is not a pool")
+	expect("pool Cashier", exitFailed, "", "Cashier")
+	expect("pool Cashier 2", exitFailed, "", "Cashier is not a pool")
 	expect("pool Nothing 2", exitFailed, "", "Nothing")
 }

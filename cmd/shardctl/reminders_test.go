@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	shard "github.com/shardgen/shardgen/runtime"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
@@ -19,18 +19,18 @@ import (
 func TestReminders(t *testing.T) {
 	t.Parallel()
 	url := runJetStream(t, t.TempDir()).URL()
-	var bells *vault.BellClient
-	begin := func() (*vault.AlarmClient, func()) {
+	var bells *bank.BellClient
+	begin := func() (*bank.AlarmClient, func()) {
 		n := shard.New(shard.Config{
 			Cluster: "bank", Name: "w1", Transport: natstransport.New(url), Store: openStore(t, url),
 			Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		})
 		t.Cleanup(func() { _ = n.Close() })
-		require.NoError(t, vault.HostAlarm(n, func() *vault.Alarm { return &vault.Alarm{} }))
-		require.NoError(t, vault.HostBell(n, func() *vault.Bell { return &vault.Bell{} }))
+		require.NoError(t, bank.HostAlarm(n, func() *bank.Alarm { return &bank.Alarm{} }))
+		require.NoError(t, bank.HostBell(n, func() *bank.Bell { return &bank.Bell{} }))
 		require.NoError(t, n.Start(t.Context()))
-		bells = vault.NewBellClient(n)
-		return vault.NewAlarmClient(n), func() { require.NoError(t, n.Shutdown(t.Context())) }
+		bells = bank.NewBellClient(n)
+		return bank.NewAlarmClient(n), func() { require.NoError(t, n.Shutdown(t.Context())) }
 	}
 	alarms, stop := begin()
 	env := map[string]string{"NATS_URL": url, "SHARD_CLUSTER": "bank"}

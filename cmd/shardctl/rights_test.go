@@ -18,7 +18,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/e2e/hostile"
 	"github.com/shardgen/shardgen/internal/test/fixture"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 	"github.com/shardgen/shardgen/internal/wire/rights"
 	shard "github.com/shardgen/shardgen/runtime"
@@ -97,10 +97,10 @@ func TestProcessesUnderPrintedRights(t *testing.T) {
 		needs              []string
 		remedy             string
 	}{
-		{"store", "store list", "Vault", reads, ofStore},
-		{"store", "store list Vault", "ann", reads, ofStore},
-		{"store", "store show Vault ann", "ann", reads, ofStore},
-		{"store", "store export Vault", `"id":"ann"`, reads, ofStore},
+		{"store", "store list", "Wallet", reads, ofStore},
+		{"store", "store list Wallet", "ann", reads, ofStore},
+		{"store", "store show Wallet ann", "ann", reads, ofStore},
+		{"store", "store export Wallet", `"id":"ann"`, reads, ofStore},
 		{"php", "call -cluster bank -name php Account Add ann {\"n\":1}", `"balance"`, []string{"publish sh.bank.g.php.>", "subscribe _INBOX.php.>"}, "shardctl permissions gateway -cluster bank -name php"},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
@@ -146,21 +146,21 @@ func TestStoreWritesUnderPrintedRights(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Kill()) })
 	stop := fillGuarded(t, server)
-	file := filepath.Join(t.TempDir(), "vault.jsonl")
+	file := filepath.Join(t.TempDir(), "wallet.jsonl")
 	run := func(user, args string, code int, stdout, stderr string) {
 		t.Helper()
 		args = strings.ReplaceAll(args, "FILE", file)
 		runProcess(t, hostile.URL(server, user), strings.Fields(args)...).check(t, user+": "+args, code, stdout, stderr)
 	}
-	run("store", "store export Vault -o FILE", exitOK, "", "")
+	run("store", "store export Wallet -o FILE", exitOK, "", "")
 	writes := []struct{ args, prints string }{
-		{"store repair Vault ann -drop", "Vault/ann: state dropped"},
-		{"store delete Vault -force", "type Vault is deleted"},
+		{"store repair Wallet ann -drop", "Wallet/ann: state dropped"},
+		{"store delete Wallet -force", "type Wallet is deleted"},
 		{"store import -from FILE", "1 entities of 1 types"},
 		{"store clear bank -remembered -leases", "0 leases of singletons"},
 	}
 	for _, w := range writes {
-		hosted := "type Vault is hosted by w1"
+		hosted := "type Wallet is hosted by w1"
 		if strings.Contains(w.args, "clear") {
 			hosted = "cluster bank runs"
 		}
@@ -194,9 +194,9 @@ func fillGuarded(t *testing.T, server *natsproc.Server) (stop func()) {
 		return n
 	}
 	n := member(shard.Config{Name: "w1", Store: backend})
-	require.NoError(t, vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }))
+	require.NoError(t, bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{} }))
 	require.NoError(t, n.Start(t.Context()))
-	_, err = vault.NewVaultClient(n).Ref("ann").Add(t.Context(), 5)
+	_, err = bank.NewWalletClient(n).Ref("ann").Add(t.Context(), 5)
 	require.NoError(t, err)
 	g := member(shard.Config{Name: "w2", Store: backend, Gateway: true})
 	require.NoError(t, fixture.HostAccount(g, func() *fixture.Account { return &fixture.Account{} }))

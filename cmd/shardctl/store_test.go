@@ -16,7 +16,7 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
 	"github.com/shardgen/shardgen/internal/ops/storeops"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/store"
@@ -49,21 +49,21 @@ func openStore(t *testing.T, url string) *natsstore.Store {
 	return s
 }
 
-// hostVaults starts a node that hosts vaults.
-func hostVaults(t *testing.T, url string) (client *vault.VaultClient, stop func()) {
+// hostWallets starts a node that hosts wallets.
+func hostWallets(t *testing.T, url string) (client *bank.WalletClient, stop func()) {
 	t.Helper()
 	n := shard.New(shard.Config{
 		Cluster: "bank", Name: "w1", Transport: natstransport.New(url), Store: openStore(t, url),
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	t.Cleanup(func() { _ = n.Close() })
-	if err := vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }); err != nil {
+	if err := bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{} }); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return vault.NewVaultClient(n), func() {
+	return bank.NewWalletClient(n), func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		if err := n.Shutdown(ctx); err != nil {
@@ -75,35 +75,35 @@ func hostVaults(t *testing.T, url string) (client *vault.VaultClient, stop func(
 // odd is an id that is no text.
 const odd = "a/b \xff"
 
-func vaultID(i int) string {
+func walletID(i int) string {
 	if i == 0 {
 		return odd
 	}
-	return fmt.Sprint("vault-", i)
+	return fmt.Sprint("wallet-", i)
 }
 
-const vaults = 40
+const wallets = 40
 
-// fillVaults gives each vault a sum of its own.
-func fillVaults(t *testing.T, c *vault.VaultClient) {
+// fillWallets gives each wallet a sum of its own.
+func fillWallets(t *testing.T, c *bank.WalletClient) {
 	t.Helper()
-	for i := range vaults {
-		if _, err := c.Ref(vaultID(i)).Add(t.Context(), int64(i+1)); err != nil {
+	for i := range wallets {
+		if _, err := c.Ref(walletID(i)).Add(t.Context(), int64(i+1)); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// checkVaults compares each sum, but those of the vaults that are named.
-func checkVaults(t *testing.T, c *vault.VaultClient, but ...int) {
+// checkWallets compares each sum, but those of the wallets that are named.
+func checkWallets(t *testing.T, c *bank.WalletClient, but ...int) {
 	t.Helper()
-	for i := range vaults {
+	for i := range wallets {
 		want := int64(i + 1)
 		if len(but) > 0 && but[0] == i {
 			want = 0
 		}
-		if got, err := c.Ref(vaultID(i)).Get(t.Context()); err != nil || got != want {
-			t.Errorf("%s: %d, %v, want %d", vaultID(i), got, err, want)
+		if got, err := c.Ref(walletID(i)).Get(t.Context()); err != nil || got != want {
+			t.Errorf("%s: %d, %v, want %d", walletID(i), got, err, want)
 		}
 	}
 }
@@ -119,16 +119,16 @@ func TestStoreCommandLine(t *testing.T) {
 		{"store dance", exitUsage, "", `unknown command "dance"`},
 		{"store export -h", exitOK, "", "Writes entities as JSON"},
 		{"store show", exitUsage, "", "say which type (shardctl store show -h)"},
-		{"store show Vault", exitUsage, "", "say which entity"},
+		{"store show Wallet", exitUsage, "", "say which entity"},
 		{"store list x y", exitUsage, "", `unexpected argument "y"`},
 		{"store list x -n 0", exitUsage, "", "-n is 0: want 1 or more"},
 		{"store clear", exitUsage, "", "say which cluster"},
 		{"store clear -h", exitOK, "", "usage: shardctl store clear [flags] CLUSTER"},
 		{"store clear bank", exitUsage, "", "say what: -remembered, -leases, -terms, -table"},
 		{"store import", exitUsage, "", "say -from which file"},
-		{"store delete Vault", exitUsage, "", "all entities of Vault would be lost: say -force to delete them"},
-		{"store repair Vault a", exitUsage, "", "give one of -from and -drop"},
-		{"store repair Vault a -drop -from f", exitUsage, "", "give one of -from and -drop"},
+		{"store delete Wallet", exitUsage, "", "all entities of Wallet would be lost: say -force to delete them"},
+		{"store repair Wallet a", exitUsage, "", "give one of -from and -drop"},
+		{"store repair Wallet a -drop -from f", exitUsage, "", "give one of -from and -drop"},
 		{"store list -timeout 0s", exitUsage, "", "want more than 0"},
 		{"store list -nats nats://127.0.0.1:1 -timeout 200ms", exitFailed, "", "is a server running there?"},
 	} {
@@ -142,27 +142,27 @@ func TestStoreExportImport(t *testing.T) {
 	t.Parallel()
 	url := runJetStream(t, t.TempDir()).URL()
 	env := map[string]string{"NATS_URL": url}
-	client, stop := hostVaults(t, url)
-	fillVaults(t, client)
-	file := filepath.Join(t.TempDir(), "vaults.json")
+	client, stop := hostWallets(t, url)
+	fillWallets(t, client)
+	file := filepath.Join(t.TempDir(), "wallets.json")
 	ctl := shardctlAt(t, env["NATS_URL"])
-	ctl("store list", exitOK, "Vault  bank     64      40 ", "")
+	ctl("store list", exitOK, "Wallet  bank     64      40 ", "")
 	ctl("store list -json", exitOK, `"entities": 40`, "")
-	ctl("store list Vault", exitOK, "20 of 40 entities, which have ", "")
-	ctl("store list Vault -n 40", exitOK, `"a/b \xff"  `, "")
+	ctl("store list Wallet", exitOK, "20 of 40 entities, which have ", "")
+	ctl("store list Wallet -n 40", exitOK, `"a/b \xff"  `, "")
 	ctl("store list Safe", exitFailed, "", "type Safe is not in the store")
 	ctl("store verify", exitOK, "1 types, 64 shards, 40 entities can be read in the store's format (the states in them were not decoded: only a program that hosts the type can do that)", "")
-	ctl("store verify Safe", exitFailed, "", "type Safe is not in the store shardgen, which has Vault")
-	ctl("store show Vault vault-3", exitOK, "Vault/vault-3 in shard ", "")
-	ctl("store show Vault nobody", exitFailed, "", "Vault/nobody is not in the store")
-	ctl("store export Vault vault-3", exitOK, `"id":"vault-3"`, "")
-	ctl("store export Vault nobody", exitFailed, "", "Vault/nobody is not in the store")
+	ctl("store verify Safe", exitFailed, "", "type Safe is not in the store shardgen, which has Wallet")
+	ctl("store show Wallet wallet-3", exitOK, "Wallet/wallet-3 in shard ", "")
+	ctl("store show Wallet nobody", exitFailed, "", "Wallet/nobody is not in the store")
+	ctl("store export Wallet wallet-3", exitOK, `"id":"wallet-3"`, "")
+	ctl("store export Wallet nobody", exitFailed, "", "Wallet/nobody is not in the store")
 	ctl("store export -o "+file, exitOK, "", "")
-	ctl("store import -from "+file, exitFailed, "", "type Vault is hosted by w1 of cluster bank: stop all nodes that host it first")
-	ctl("store delete Vault -force", exitFailed, "", "type Vault is hosted by w1")
-	ctl("store repair Vault vault-3 -drop", exitFailed, "", "type Vault is hosted by w1")
+	ctl("store import -from "+file, exitFailed, "", "type Wallet is hosted by w1 of cluster bank: stop all nodes that host it first")
+	ctl("store delete Wallet -force", exitFailed, "", "type Wallet is hosted by w1")
+	ctl("store repair Wallet wallet-3 -drop", exitFailed, "", "type Wallet is hosted by w1")
 	stop()
-	ctl("store import -from "+file, exitFailed, "", "the shard has been used: ids of commands, tells and the journal cannot be replaced there (shardctl store delete Vault -force,")
+	ctl("store import -from "+file, exitFailed, "", "the shard has been used: ids of commands, tells and the journal cannot be replaced there (shardctl store delete Wallet -force,")
 	ctl("store import -replace -from "+file, exitFailed, "", "or -states to write the states of entities alone")
 	ctl("store import -states -from "+file, exitFailed, "", "the entity exists already (-replace overwrites it)")
 	ctl("store import -states -replace -from "+file, exitOK, "64 shards were used: of them only states were imported", "")
@@ -173,19 +173,19 @@ func TestStoreExportImport(t *testing.T) {
 	shardctl(t, env, "store list -store bank").check(t, "another name", exitFailed, "", "no store bank at "+url+", which has: shardgen (give one with -store")
 	shardctl(t, to, "store import -from "+file).check(t, "store import", exitOK, "40 entities of 1 types are in the store", "")
 	shardctl(t, to, "store verify").check(t, "store verify", exitOK, "40 entities can be read", "")
-	client, stop = hostVaults(t, other)
-	checkVaults(t, client)
+	client, stop = hostWallets(t, other)
+	checkWallets(t, client)
 	if got, err := client.Ref(odd).Add(t.Context(), 1); err != nil || got != 2 {
 		t.Errorf("after the import: %d, %v, want 2", got, err)
 	}
 	stop()
 
-	ctl("store delete Vault -force", exitOK, "type Vault is deleted", "")
+	ctl("store delete Wallet -force", exitOK, "type Wallet is deleted", "")
 	ctl("store list", exitOK, "TYPE", "")
-	ctl("store delete Vault -force", exitFailed, "", "type Vault is not in the store shardgen, which has no types")
-	client, stop = hostVaults(t, url)
+	ctl("store delete Wallet -force", exitFailed, "", "type Wallet is not in the store shardgen, which has no types")
+	client, stop = hostWallets(t, url)
 	defer stop()
-	if got, err := client.Ref("vault-3").Add(t.Context(), 5); err != nil || got != 5 {
+	if got, err := client.Ref("wallet-3").Add(t.Context(), 5); err != nil || got != 5 {
 		t.Errorf("after the type was deleted: %d, %v, want 5", got, err)
 	}
 }
@@ -195,8 +195,8 @@ func TestStoreFolderCopied(t *testing.T) {
 	t.Parallel()
 	dir, copied := t.TempDir(), filepath.Join(t.TempDir(), "copy")
 	server := runJetStream(t, dir)
-	client, stop := hostVaults(t, server.URL())
-	fillVaults(t, client)
+	client, stop := hostWallets(t, server.URL())
+	fillWallets(t, client)
 	stop()
 	if err := server.Stop(); err != nil {
 		t.Fatal(err)
@@ -207,9 +207,9 @@ func TestStoreFolderCopied(t *testing.T) {
 	restored := runJetStream(t, copied).URL()
 	args := "store verify -nats " + restored
 	shardctl(t, nil, args).check(t, args, exitOK, "40 entities can be read", "")
-	client, stop = hostVaults(t, restored)
+	client, stop = hostWallets(t, restored)
 	defer stop()
-	checkVaults(t, client)
+	checkWallets(t, client)
 }
 
 // TestStoreRepair replaces and drops entities whose records are corrupt.
@@ -218,33 +218,33 @@ func TestStoreRepair(t *testing.T) {
 	url := runJetStream(t, t.TempDir()).URL()
 	env := map[string]string{"NATS_URL": url}
 	ctl := shardctlAt(t, env["NATS_URL"])
-	client, stop := hostVaults(t, url)
-	fillVaults(t, client)
+	client, stop := hostWallets(t, url)
+	fillWallets(t, client)
 	stop()
-	file := filepath.Join(t.TempDir(), "vaults.json")
+	file := filepath.Join(t.TempDir(), "wallets.json")
 	ctl("store export -o "+file, exitOK, "", "")
-	corrupt(t, openStore(t, url), "vault-3")
-	corrupt(t, openStore(t, url), "vault-4")
-	ctl("store verify", exitFailed, `record of entity "vault-3": corrupt`, "2 heads, appends or records cannot be decoded")
-	ctl("store list", exitOK, " 40 ", "") // two of them are not vaults of the test
-	ctl("store show Vault vault-3", exitFailed, ", unreadable, ", "shardctl store repair replaces or drops it")
-	ctl("store export Vault -o "+file+".new", exitFailed, "", "the export lacks them")
+	corrupt(t, openStore(t, url), "wallet-3")
+	corrupt(t, openStore(t, url), "wallet-4")
+	ctl("store verify", exitFailed, `record of entity "wallet-3": corrupt`, "2 heads, appends or records cannot be decoded")
+	ctl("store list", exitOK, " 40 ", "") // two of them are not wallets of the test
+	ctl("store show Wallet wallet-3", exitFailed, ", unreadable, ", "shardctl store repair replaces or drops it")
+	ctl("store export Wallet -o "+file+".new", exitFailed, "", "the export lacks them")
 
-	client, stop = hostVaults(t, url)
-	if _, err := client.Ref("vault-3").Get(t.Context()); err == nil || !strings.Contains(err.Error(), "vault-3") || !strings.Contains(err.Error(), "corrupt") {
+	client, stop = hostWallets(t, url)
+	if _, err := client.Ref("wallet-3").Get(t.Context()); err == nil || !strings.Contains(err.Error(), "wallet-3") || !strings.Contains(err.Error(), "corrupt") {
 		t.Errorf("a call to an entity with a corrupt record: error %v", err)
 	}
-	if got, err := client.Ref("vault-5").Get(t.Context()); err != nil || got != 6 {
+	if got, err := client.Ref("wallet-5").Get(t.Context()); err != nil || got != 6 {
 		t.Errorf("another entity: %d, %v, want 6", got, err)
 	}
 	stop()
 
-	ctl("store repair Vault vault-3 -from "+file, exitOK, "Vault/vault-3: state replaced", "")
-	ctl("store repair Vault vault-4 -drop", exitOK, "Vault/vault-4: state dropped", "")
+	ctl("store repair Wallet wallet-3 -from "+file, exitOK, "Wallet/wallet-3: state replaced", "")
+	ctl("store repair Wallet wallet-4 -drop", exitOK, "Wallet/wallet-4: state dropped", "")
 	ctl("store verify", exitOK, "41 entities can be read", "")
-	client, stop = hostVaults(t, url)
+	client, stop = hostWallets(t, url)
 	defer stop()
-	checkVaults(t, client, 4)
+	checkWallets(t, client, 4)
 }
 
 // TestStoreRepairRefused: a repair that is refused leaves the damaged record as it was.
@@ -257,60 +257,60 @@ func TestStoreRepairRefused(t *testing.T) {
 		o.check(t, args, code, stdout, stderr)
 		return o
 	}
-	client, stop := hostVaults(t, url)
-	fillVaults(t, client)
+	client, stop := hostWallets(t, url)
+	fillWallets(t, client)
 	stop()
 	dir := t.TempDir()
-	file := filepath.Join(dir, "vaults.json")
+	file := filepath.Join(dir, "wallets.json")
 	ctl("store export -o "+file, exitOK, "", "")
 	good, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := openStore(t, url)
-	corrupt(t, s, "vault-3")
-	damaged := ctl("store show Vault vault-3", exitFailed, ", unreadable, ", "").stdout
-	kind, err := storeops.TypeOf(t.Context(), s, "Vault")
+	corrupt(t, s, "wallet-3")
+	damaged := ctl("store show Wallet wallet-3", exitFailed, ", unreadable, ", "").stdout
+	kind, err := storeops.TypeOf(t.Context(), s, "Wallet")
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := find(t.Context(), s, kind, &storeOptions{kind: "Vault", id: "vault-3"})
+	found, err := find(t.Context(), s, kind, &storeOptions{kind: "Wallet", id: "wallet-3"})
 	if err != nil || found.problem == nil {
-		t.Fatalf("vault-3: %v, %v", found, err)
+		t.Fatalf("wallet-3: %v, %v", found, err)
 	}
-	right := fmt.Sprintf(`"id":"vault-3","shard":%d`, found.shard.Number)
+	right := fmt.Sprintf(`"id":"wallet-3","shard":%d`, found.shard.Number)
 	for wrong, want := range map[string]string{
-		fmt.Sprintf(`"id":"vault-3","shard":%d`, found.shard.Number^1):           "Vault/vault-3 is in shard " + fmt.Sprint(found.shard.Number) + ", and the file says ",
-		`"id":"vault-3","shard":7`:                                               "the file says shard 7: want 64 to 127",
-		`"id":"vault-99","shard":7`:                                              "no line for Vault/vault-3",
-		right + `,"state":"` + strings.Repeat("AAAA", 200<<10) + `","version":1`: "Vault/vault-3: value too large",
+		fmt.Sprintf(`"id":"wallet-3","shard":%d`, found.shard.Number^1):          "Wallet/wallet-3 is in shard " + fmt.Sprint(found.shard.Number) + ", and the file says ",
+		`"id":"wallet-3","shard":7`:                                              "the file says shard 7: want 64 to 127",
+		`"id":"wallet-99","shard":7`:                                             "no line for Wallet/wallet-3",
+		right + `,"state":"` + strings.Repeat("AAAA", 200<<10) + `","version":1`: "Wallet/wallet-3: value too large",
 	} {
 		edited := filepath.Join(dir, "wrong.json")
 		lines := strings.SplitAfter(string(good), "\n")
 		i := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, right) })
 		lines[i] = strings.Replace(lines[i], right, wrong, 1)
 		if strings.Contains(wrong, "state") {
-			lines[i] = `{"type":"Vault",` + wrong + "}\n"
+			lines[i] = `{"type":"Wallet",` + wrong + "}\n"
 		}
 		if err := os.WriteFile(edited, []byte(strings.Join(lines, "")), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		ctl("store repair Vault vault-3 -from "+edited, exitFailed, "", want)
-		ctl("store show Vault vault-3", exitFailed, damaged, "")
+		ctl("store repair Wallet wallet-3 -from "+edited, exitFailed, "", want)
+		ctl("store show Wallet wallet-3", exitFailed, damaged, "")
 	}
 	if _, err := s.Shards().Append(t.Context(), found.shard, store.Any, []byte("garbage")); err != nil {
 		t.Fatal(err)
 	}
 	for _, how := range []string{"-drop", "-from " + file} {
-		ctl("store repair Vault vault-3 "+how, exitFailed, "", fmt.Sprintf("(repair the shard first: shardctl store repair Vault -shard %d)", found.shard.Number))
-		ctl("store show Vault vault-3", exitFailed, damaged, "")
+		ctl("store repair Wallet wallet-3 "+how, exitFailed, "", fmt.Sprintf("(repair the shard first: shardctl store repair Wallet -shard %d)", found.shard.Number))
+		ctl("store show Wallet wallet-3", exitFailed, damaged, "")
 	}
-	ctl(fmt.Sprintf("store repair Vault -drop -shard %d", found.shard.Number), exitOK, "replaced", "")
-	ctl("store repair Vault vault-3 -from "+file, exitOK, "Vault/vault-3: state replaced", "")
+	ctl(fmt.Sprintf("store repair Wallet -drop -shard %d", found.shard.Number), exitOK, "replaced", "")
+	ctl("store repair Wallet wallet-3 -from "+file, exitOK, "Wallet/wallet-3: state replaced", "")
 	ctl("store verify", exitOK, "41 entities can be read", "")
-	client, stop = hostVaults(t, url)
+	client, stop = hostWallets(t, url)
 	defer stop()
-	checkVaults(t, client)
+	checkWallets(t, client)
 }
 
 // findStored returns a type in the store, and an entity of it that is there.
@@ -327,11 +327,11 @@ func findStored(t *testing.T, s *natsstore.Store, kind, id string) (durablehost.
 	return of, found
 }
 
-// corrupt damages the record of a vault. Its shard's log goes on behind it.
+// corrupt damages the record of a wallet. Its shard's log goes on behind it.
 func corrupt(t *testing.T, s *natsstore.Store, id string) {
 	t.Helper()
-	kind, found := findStored(t, s, "Vault", id)
-	w, err := storeops.NewWriter(t.Context(), s, "Vault", kind)
+	kind, found := findStored(t, s, "Wallet", id)
+	w, err := storeops.NewWriter(t.Context(), s, "Wallet", kind)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,21 +349,21 @@ func corrupt(t *testing.T, s *natsstore.Store, id string) {
 	}
 }
 
-// hostSteward starts a node that hosts a durable singleton.
-func hostSteward(t *testing.T, url string) (steward vault.StewardRef, stop func()) {
+// hostTreasury starts a node that hosts a durable singleton.
+func hostTreasury(t *testing.T, url string) (treasury bank.TreasuryRef, stop func()) {
 	t.Helper()
 	n := shard.New(shard.Config{
 		Cluster: "bank", Name: "w1", Transport: natstransport.New(url), Store: openStore(t, url),
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	t.Cleanup(func() { _ = n.Close() })
-	if err := vault.HostSteward(n, func() *vault.Steward { return &vault.Steward{} }); err != nil {
+	if err := bank.HostTreasury(n, func() *bank.Treasury { return &bank.Treasury{} }); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return vault.NewStewardClient(n).Ref(), func() {
+	return bank.NewTreasuryClient(n).Ref(), func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		if err := n.Shutdown(ctx); err != nil {
@@ -377,35 +377,35 @@ func hostSteward(t *testing.T, url string) (steward vault.StewardRef, stop func(
 func TestStoreSingleton(t *testing.T) {
 	url := runJetStream(t, t.TempDir()).URL()
 	env := map[string]string{"NATS_URL": url}
-	file := filepath.Join(t.TempDir(), "steward.json")
+	file := filepath.Join(t.TempDir(), "treasury.json")
 	ctl := shardctlAt(t, env["NATS_URL"])
-	add := func(steward vault.StewardRef, n, want int64) {
+	add := func(treasury bank.TreasuryRef, n, want int64) {
 		t.Helper()
-		if total, _, err := steward.Add(t.Context(), n); err != nil || total != want {
+		if total, _, err := treasury.Add(t.Context(), n); err != nil || total != want {
 			t.Fatalf("%d, %v, want %d", total, err, want)
 		}
 	}
-	steward, stop := hostSteward(t, url)
-	add(steward, 5, 5)
-	ctl("store list", exitOK, "Steward  bank     1       1 ", "")
+	treasury, stop := hostTreasury(t, url)
+	add(treasury, 5, 5)
+	ctl("store list", exitOK, "Treasury  bank     1       1 ", "")
 	ctl("store verify", exitOK, "1 types, 1 shards, 1 entities can be read", "")
-	ctl("store show Steward singleton", exitOK, "Steward/singleton in shard ", "")
+	ctl("store show Treasury singleton", exitOK, "Treasury/singleton in shard ", "")
 	ctl("store export -o "+file, exitOK, "", "")
-	ctl("store import -replace -from "+file, exitFailed, "", "type Steward is hosted by w1")
+	ctl("store import -replace -from "+file, exitFailed, "", "type Treasury is hosted by w1")
 	for _, c := range []string{"entity", "state"} {
-		ctl(c+" -cluster bank Steward any", exitFailed, "", "Steward is a singleton, and has no id (shardctl where Steward says where it runs; shardctl store show Steward singleton prints")
+		ctl(c+" -cluster bank Treasury any", exitFailed, "", "Treasury is a singleton, and has no id (shardctl where Treasury says where it runs; shardctl store show Treasury singleton prints")
 	}
-	add(steward, 1, 6)
+	add(treasury, 1, 6)
 	stop()
-	steward, stop = hostSteward(t, url)
-	add(steward, 1, 7)
+	treasury, stop = hostTreasury(t, url)
+	add(treasury, 1, 7)
 	stop()
 	ctl("store import -states -replace -from "+file, exitOK, "1 entities of 1 types are in the store", "")
-	steward, stop = hostSteward(t, url)
-	add(steward, 1, 6)
+	treasury, stop = hostTreasury(t, url)
+	add(treasury, 1, 6)
 	stop()
-	ctl("store delete Steward -force", exitOK, "type Steward is deleted", "")
-	steward, stop = hostSteward(t, url)
-	add(steward, 1, 1)
+	ctl("store delete Treasury -force", exitOK, "type Treasury is deleted", "")
+	treasury, stop = hostTreasury(t, url)
+	add(treasury, 1, 1)
 	stop()
 }

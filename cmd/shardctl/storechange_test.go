@@ -58,7 +58,7 @@ var damages = map[string]func(ctx context.Context, url string, s *natsstore.Stor
 		if err != nil {
 			return err
 		}
-		return purge(ctx, url, fmt.Sprint("shardgen_Vault_rec_", at.Number%4), uint64(head.Revision))
+		return purge(ctx, url, fmt.Sprint("shardgen_Wallet_rec_", at.Number%4), uint64(head.Revision))
 	},
 	"first append": func(ctx context.Context, url string, s *natsstore.Store, at store.Shard) error {
 		last, err := s.Last(ctx, at)
@@ -69,7 +69,7 @@ var damages = map[string]func(ctx context.Context, url string, s *natsstore.Stor
 		if err != nil {
 			return err
 		}
-		return purge(ctx, url, fmt.Sprint("shardgen_Vault_log_", at.Number%4), uint64(log[0].Position))
+		return purge(ctx, url, fmt.Sprint("shardgen_Wallet_log_", at.Number%4), uint64(log[0].Position))
 	},
 	"table": func(ctx context.Context, url string, s *natsstore.Store, at store.Shard) error {
 		head, err := s.Shards().Head(ctx, at)
@@ -118,56 +118,56 @@ func TestStoreRepairShard(t *testing.T) {
 func testRepairShard(t *testing.T, damage func(context.Context, string, *natsstore.Store, store.Shard) error, how string, loses bool) {
 	url := runJetStream(t, t.TempDir()).URL()
 	ctl := shardctlAt(t, url)
-	client, stop := hostVaults(t, url)
-	fillVaults(t, client)
+	client, stop := hostWallets(t, url)
+	fillWallets(t, client)
 	key := shard.CommandID("pay-7")
-	if _, err := client.Ref("vault-7", key).Add(t.Context(), 0); err != nil {
+	if _, err := client.Ref("wallet-7", key).Add(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
 	stop()
 	file := filepath.Join(t.TempDir(), "all.json")
 	ctl("store export -o "+file, exitOK, "", "")
 	s := openStore(t, url)
-	_, found := findStored(t, s, "Vault", "vault-7")
+	_, found := findStored(t, s, "Wallet", "wallet-7")
 	number := fmt.Sprint(found.shard.Number)
-	ctl("store repair Vault -drop -shard "+number, exitFailed, "", "nothing is damaged")
+	ctl("store repair Wallet -drop -shard "+number, exitFailed, "", "nothing is damaged")
 	if err := damage(t.Context(), url, s, found.shard); err != nil {
 		t.Fatal(err)
 	}
 
-	ctl("store verify", exitFailed, "shard Vault/"+number+": ", "repair")
-	client, stop = hostVaults(t, url)
+	ctl("store verify", exitFailed, "shard Wallet/"+number+": ", "repair")
+	client, stop = hostWallets(t, url)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // several tenures end before the caller hears why
 	defer cancel()
-	if _, err := client.Ref("vault-7").Add(ctx, 1); err == nil || !strings.Contains(err.Error(), "Vault/"+number) || !strings.Contains(err.Error(), "shardctl store repair") {
+	if _, err := client.Ref("wallet-7").Add(ctx, 1); err == nil || !strings.Contains(err.Error(), "Wallet/"+number) || !strings.Contains(err.Error(), "shardctl store repair") {
 		t.Errorf("a call to the damaged shard: %v, want the remedy", err)
 	}
 	if got, err := client.Ref(odd).Get(t.Context()); err != nil || got != 1 {
 		t.Errorf("another shard: %d, %v", got, err)
 	}
-	ctl("store repair Vault -drop -shard "+number, exitFailed, "", "type Vault is hosted by w1")
+	ctl("store repair Wallet -drop -shard "+number, exitFailed, "", "type Wallet is hosted by w1")
 	stop()
 
-	ctl("store repair Vault "+how+map[string]string{"-from": " " + file}[how]+" -shard "+number, exitOK, "shard Vault/"+number+": replaced", "")
-	client, stop = hostVaults(t, url)
+	ctl("store repair Wallet "+how+map[string]string{"-from": " " + file}[how]+" -shard "+number, exitOK, "shard Wallet/"+number+": replaced", "")
+	client, stop = hostWallets(t, url)
 	if loses { // no checkpoint has come, so the log had everything
 		defer stop()
 		ctl("store verify", exitOK, "39 entities can be read", "")
-		checkVaults(t, client, 7)
+		checkWallets(t, client, 7)
 		return
 	}
 	ctl("store verify", exitOK, "40 entities can be read", "")
-	checkVaults(t, client)
-	if got, err := client.Ref("vault-7", key).Add(t.Context(), 0); err != nil || got != 8 {
+	checkWallets(t, client)
+	if got, err := client.Ref("wallet-7", key).Add(t.Context(), 0); err != nil || got != 8 {
 		t.Errorf("the command again: %d, %v, want its answer 8", got, err)
 	}
-	if got, err := client.Ref("vault-7").Add(t.Context(), 2); err != nil || got != 10 {
+	if got, err := client.Ref("wallet-7").Add(t.Context(), 2); err != nil || got != 10 {
 		t.Errorf("after the repair: %d, %v, want 10", got, err)
 	}
 	stop()
-	client, stop = hostVaults(t, url)
+	client, stop = hostWallets(t, url)
 	defer stop()
-	if got, err := client.Ref("vault-7").Get(t.Context()); err != nil || got != 10 {
+	if got, err := client.Ref("wallet-7").Get(t.Context()); err != nil || got != 10 {
 		t.Errorf("after another start: %d, %v, want 10", got, err)
 	}
 }
@@ -348,8 +348,8 @@ func purge(ctx context.Context, url, stream string, seq uint64) error {
 // TestStoreVerifyEmptied: a stream that the server has lost all of is reported.
 func TestStoreVerifyEmptied(t *testing.T) {
 	url := runJetStream(t, t.TempDir()).URL()
-	client, stop := hostVaults(t, url)
-	fillVaults(t, client)
+	client, stop := hostWallets(t, url)
+	fillWallets(t, client)
 	stop()
 	nc, err := nats.Connect(url)
 	if err != nil {
@@ -360,7 +360,7 @@ func TestStoreVerifyEmptied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, stream := range []string{"shardgen_Vault_log_1", "shardgen_Vault_rec_2"} {
+	for _, stream := range []string{"shardgen_Wallet_log_1", "shardgen_Wallet_rec_2"} {
 		s, err := js.Stream(t.Context(), stream)
 		if err == nil {
 			err = s.Purge(t.Context())
@@ -404,14 +404,14 @@ func loseLog(ctx context.Context, s *natsstore.Store, at store.Shard, n store.Po
 // TestStoreListEntities: the largest come first, as many as are asked for.
 func TestStoreListEntities(t *testing.T) {
 	url := runJetStream(t, t.TempDir()).URL()
-	client, stop := hostVaults(t, url)
+	client, stop := hostWallets(t, url)
 	for i := range 9 {
-		if _, err := client.Ref(fmt.Sprint("vault-", i)).Add(t.Context(), int64(1)<<(7*i)); err != nil { // 7 bits a byte
+		if _, err := client.Ref(fmt.Sprint("wallet-", i)).Add(t.Context(), int64(1)<<(7*i)); err != nil { // 7 bits a byte
 			t.Fatal(err)
 		}
 	}
 	stop()
-	got := shardctl(t, map[string]string{"NATS_URL": url}, "store list Vault -json -n 3")
+	got := shardctl(t, map[string]string{"NATS_URL": url}, "store list Wallet -json -n 3")
 	var largest []storedEntity
 	if err := json.Unmarshal([]byte(got.stdout), &largest); err != nil || got.code != exitOK {
 		t.Fatalf("%+v: %v", got, err)
@@ -420,7 +420,7 @@ func TestStoreListEntities(t *testing.T) {
 		t.Fatalf("%d entities, want 3", len(largest))
 	}
 	for i, e := range largest {
-		if want := fmt.Sprint("vault-", 8-i); e.ID != want || e.Bytes == 0 || e.Version == 0 || e.Shard < 64 || i > 0 && e.Bytes >= largest[i-1].Bytes {
+		if want := fmt.Sprint("wallet-", 8-i); e.ID != want || e.Bytes == 0 || e.Version == 0 || e.Shard < 64 || i > 0 && e.Bytes >= largest[i-1].Bytes {
 			t.Errorf("%d is %+v, of %+v, want %s", i, e, largest, want)
 		}
 	}
@@ -434,7 +434,7 @@ func hostRemembered(t *testing.T, url string) (node *shard.Node, stop func()) {
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	t.Cleanup(func() { _ = n.Close() })
-	err := fixture.HostDesk(n, func() *fixture.Desk { return &fixture.Desk{} }, shard.Remember(shard.RememberOptions{}))
+	err := fixture.HostCashier(n, func() *fixture.Cashier { return &fixture.Cashier{} }, shard.Remember(shard.RememberOptions{}))
 	if err == nil {
 		err = fixture.HostChief(n, func() *fixture.Chief { return &fixture.Chief{} }, shard.Singleton(singleton.Options{Lease: true}))
 	}
@@ -458,7 +458,7 @@ func TestStoreClear(t *testing.T) {
 	ctl := shardctlAt(t, url)
 	node, stop := hostRemembered(t, url)
 	for i := range 5 {
-		if _, err := fixture.NewDeskClient(node).Ref(fmt.Sprint("desk-", i)).Read(t.Context()); err != nil {
+		if _, err := fixture.NewCashierClient(node).Ref(fmt.Sprint("cashier-", i)).Read(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -475,13 +475,13 @@ func TestStoreClear(t *testing.T) {
 			}
 		}
 	}
-	awaitRecords("remembered/bank/Desk/", true)
+	awaitRecords("remembered/bank/Cashier/", true)
 	awaitRecords("terms/", true)
 	const all = "store clear bank -remembered -leases -terms"
 	ctl(all, exitFailed, "", "cluster bank runs, with w1 among its 1 members: stop all its processes first")
 	stop()
 	ctl("store clear bank2 -remembered -leases -terms", exitOK, "cluster bank2: the record of its terms is deleted, the last was 0", "")
-	awaitRecords("remembered/bank/Desk/", true)
+	awaitRecords("remembered/bank/Cashier/", true)
 
 	got := shardctl(t, map[string]string{"NATS_URL": url}, all)
 	got.check(t, all, exitOK, "cluster bank: 1 leases of singletons and 0 of downing are deleted", "")
@@ -495,13 +495,13 @@ func TestStoreClear(t *testing.T) {
 	_, stop = hostRemembered(t, url) // it gets its lease at once
 	awaitRecords("terms/", true)
 	stop()
-	vaults, stop := hostVaults(t, url)
-	if _, err := vaults.Ref("vault-1").Add(t.Context(), 1); err != nil {
+	wallets, stop := hostWallets(t, url)
+	if _, err := wallets.Ref("wallet-1").Add(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 	stop()
-	ctl(all, exitFailed, "", "cluster bank has the durable type Vault, whose epochs must stay above all earlier epochs")
+	ctl(all, exitFailed, "", "cluster bank has the durable type Wallet, whose epochs must stay above all earlier epochs")
 	ctl("store clear bank -remembered -leases", exitOK, "1 leases of singletons", "")
-	ctl("store delete Vault -force", exitOK, "", "")
+	ctl("store delete Wallet -force", exitOK, "", "")
 	ctl(all, exitOK, "the record of its terms is deleted", "")
 }

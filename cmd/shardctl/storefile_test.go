@@ -56,10 +56,10 @@ func TestCheckLines(t *testing.T) {
 // one is imported then.
 func TestCutExport(t *testing.T) {
 	url := runJetStream(t, t.TempDir()).URL()
-	client, stop := hostVaults(t, url)
-	fillVaults(t, client)
+	client, stop := hostWallets(t, url)
+	fillWallets(t, client)
 	stop()
-	file := filepath.Join(t.TempDir(), "vaults.json")
+	file := filepath.Join(t.TempDir(), "wallets.json")
 	args := "store export -nats " + url + " -o " + file
 	shardctl(t, nil, args).check(t, args, exitOK, "", "")
 	data, err := os.ReadFile(file)
@@ -76,7 +76,7 @@ func TestCutExport(t *testing.T) {
 		args := "store import -nats " + other + " -from " + part
 		shardctl(t, nil, args).check(t, args, exitFailed, "", part+": the file is not complete: its closing line is missing")
 		args = "store list -nats " + other
-		if got := shardctl(t, nil, args); got.code != exitOK || strings.Contains(got.stdout, "Vault") {
+		if got := shardctl(t, nil, args); got.code != exitOK || strings.Contains(got.stdout, "Wallet") {
 			t.Fatalf("after %d lines the store has %q", n, got.stdout)
 		}
 	}
@@ -101,7 +101,7 @@ func TestCutExport(t *testing.T) {
 func TestFailedExport(t *testing.T) {
 	url := runJetStream(t, t.TempDir()).URL()
 	client, accounts, stop := hostBoth(t, url)
-	fillVaults(t, client)
+	fillWallets(t, client)
 	if _, err := accounts.Ref("a").Enter(t.Context(), 1, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -118,14 +118,14 @@ func TestFailedExport(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := openStore(t, url)
-	r, err := s.Get(t.Context(), "types/Vault") // Account comes before
+	r, err := s.Get(t.Context(), "types/Wallet") // Account comes before
 	if err == nil {
 		_, err = s.Put(t.Context(), r.Key, []byte("garbage"), r.Revision)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctl("store export -o "+file, exitFailed, "type Vault: record")
+	ctl("store export -o "+file, exitFailed, "type Wallet: record")
 	ctl("store export Account nobody -o "+file, exitFailed, "Account/nobody is not in the store")
 	ctl("store export -o "+filepath.Join(dir, "none", "all.json"), exitFailed, "no such file")
 	if now, err := os.ReadFile(file); err != nil || string(now) != string(good) {
@@ -180,7 +180,7 @@ func TestImportOfFormat1(t *testing.T) {
 	ctl := shardctlAt(t, url)
 	ctl("store import -from testdata/export1.json", exitOK, "40 entities of 1 types are in the store", "")
 	ctl("store verify", exitOK, "40 entities can be read", "")
-	client, stop := hostVaults(t, url)
+	client, stop := hostWallets(t, url)
 	defer stop()
-	checkVaults(t, client)
+	checkWallets(t, client)
 }

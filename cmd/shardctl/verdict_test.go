@@ -28,7 +28,7 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/proxy"
 	"github.com/shardgen/shardgen/internal/ops/clusterview"
 	"github.com/shardgen/shardgen/internal/test/fixture"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 	"github.com/shardgen/shardgen/internal/util/tasks"
 	shard "github.com/shardgen/shardgen/runtime"
@@ -79,7 +79,7 @@ func beJudged(name string) error {
 	if err := fixture.HostAccount(n, func() *fixture.Account { return &fixture.Account{Probe: probe} }, shard.MaxMailboxCalls(8)); err != nil {
 		return err
 	}
-	if err := vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }); err != nil {
+	if err := bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{} }); err != nil {
 		return err
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -196,7 +196,7 @@ func startJudged(t *testing.T, table string, servers ...*natsproc.Server) *judge
 		working.Go(func() {
 			for t.Context().Err() == nil {
 				if !c.quiet.Load() {
-					_, _ = vault.NewVaultClient(conn).Ref(fmt.Sprint(i), shard.Timeout(5*time.Second)).Add(t.Context(), 1)
+					_, _ = bank.NewWalletClient(conn).Ref(fmt.Sprint(i), shard.Timeout(5*time.Second)).Add(t.Context(), 1)
 				}
 				tasks.Rest(t.Context(), 20*time.Millisecond)
 			}

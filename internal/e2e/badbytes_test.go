@@ -20,7 +20,7 @@ import (
 )
 
 // open returns another connection to the store.
-func (c *vaultCluster) open() *natsstore.Store {
+func (c *walletCluster) open() *natsstore.Store {
 	c.t.Helper()
 	s, err := natsstore.Open(c.t.Context(), c.server.URL(), natsstore.Config{
 		Name: "bank", Partitions: 1, ConnectOptions: []nats.Option{nats.UserInfo("store", "x")},
@@ -33,10 +33,10 @@ func (c *vaultCluster) open() *natsstore.Store {
 }
 
 // shards calls f for each shard that was used.
-func (c *vaultCluster) shards(s *natsstore.Store, f func(shard store.Shard, head store.Head) error) {
+func (c *walletCluster) shards(s *natsstore.Store, f func(shard store.Shard, head store.Head) error) {
 	c.t.Helper()
 	for n := 64; n < 128; n++ {
-		shard := store.Shard{Type: "Vault", Number: n}
+		shard := store.Shard{Type: "Wallet", Number: n}
 		head, err := s.Shards().Head(c.t.Context(), shard)
 		if err == nil && head.Revision != store.None {
 			err = f(shard, head)
@@ -48,7 +48,7 @@ func (c *vaultCluster) shards(s *natsstore.Store, f func(shard store.Shard, head
 }
 
 // without stops all nodes, runs f and starts nodes again.
-func (c *vaultCluster) without(f func()) {
+func (c *walletCluster) without(f func()) {
 	c.t.Helper()
 	for _, n := range c.nodes {
 		_ = n.Close()
@@ -59,20 +59,20 @@ func (c *vaultCluster) without(f func()) {
 
 // badStoreAppend puts bytes into the logs that are not an append.
 func badStoreAppend(t *testing.T) {
-	c := startVaults(t, t.TempDir(), "")
+	c := startWallets(t, t.TempDir(), "")
 	c.serves()
 	s := c.open()
 	c.shards(s, func(shard store.Shard, _ store.Head) error {
 		_, err := s.Shards().Append(t.Context(), shard, store.Any, []byte("garbage"))
 		return err
 	})
-	c.wantRefusal("shard Vault/", "log at ", "corrupt", "shardctl store repair")
+	c.wantRefusal("shard Wallet/", "log at ", "corrupt", "shardctl store repair")
 	c.without(func() {
-		kind, err := storeops.TypeOf(t.Context(), s, "Vault")
+		kind, err := storeops.TypeOf(t.Context(), s, "Wallet")
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, err := storeops.NewWriter(t.Context(), s, "Vault", kind)
+		w, err := storeops.NewWriter(t.Context(), s, "Wallet", kind)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,7 @@ func badStoreNewer(t *testing.T) {
 	}
 	sum := crc32.Checksum(record, crc32.MakeTable(crc32.Castagnoli))
 	record = binary.LittleEndian.AppendUint32(append(record, 15<<3|5), sum)
-	c := startVaults(t, t.TempDir(), "")
+	c := startWallets(t, t.TempDir(), "")
 	c.serves()
 	s := c.open()
 	put := func(value []byte) {
@@ -118,7 +118,7 @@ func badStoreNewer(t *testing.T) {
 			break
 		}
 	}
-	for _, want := range []string{"Vault/" + id, "format 2, this program reads up to 1", "newer"} {
+	for _, want := range []string{"Wallet/" + id, "format 2, this program reads up to 1", "newer"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to have %q", err, want)
 		}

@@ -21,7 +21,7 @@ func TestBadStoreDiskFull(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	c := startVaults(t, disk, "")
+	c := startWallets(t, disk, "")
 	c.serves()
 	ballast := filepath.Join(disk, "ballast")
 	f, err := os.Create(ballast)

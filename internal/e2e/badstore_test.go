@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
 	natsstore "github.com/shardgen/shardgen/store/nats"
@@ -24,9 +24,9 @@ import (
 // serviceAgain bounds the time until calls succeed again after a problem of the store has ended.
 const serviceAgain = 60 * time.Second
 
-// A vaultCluster is two nodes that host vaults over a real server with JetStream. It counts the
-// acknowledged additions to each vault.
-type vaultCluster struct {
+// A walletCluster is two nodes that host wallets over a real server with JetStream. It counts the
+// acknowledged additions to each wallet.
+type walletCluster struct {
 	t      *testing.T
 	server *natsproc.Server
 	conf   string // the server's configuration file
@@ -37,10 +37,10 @@ type vaultCluster struct {
 	doubt  map[string]int64 // added by calls whose outcome is unknown
 }
 
-// startVaults starts a server, whose configuration gets more lines, and the nodes.
-func startVaults(t *testing.T, disk, more string) *vaultCluster {
+// startWallets starts a server, whose configuration gets more lines, and the nodes.
+func startWallets(t *testing.T, disk, more string) *walletCluster {
 	t.Helper()
-	c := &vaultCluster{
+	c := &walletCluster{
 		t: t, disk: disk, conf: filepath.Join(t.TempDir(), "nats.conf"),
 		acked: map[string]int64{}, doubt: map[string]int64{},
 	}
@@ -50,11 +50,11 @@ func startVaults(t *testing.T, disk, more string) *vaultCluster {
 	return c
 }
 
-func (c *vaultCluster) jetStream() string {
+func (c *walletCluster) jetStream() string {
 	return fmt.Sprintf("jetstream {store_dir: %q}\n", c.disk)
 }
 
-func (c *vaultCluster) configure(text string) {
+func (c *walletCluster) configure(text string) {
 	c.t.Helper()
 	if err := os.WriteFile(c.conf, []byte(text), 0o600); err != nil {
 		c.t.Fatal(err)
@@ -62,7 +62,7 @@ func (c *vaultCluster) configure(text string) {
 }
 
 // restart ends the server, changes something, and starts the server again.
-func (c *vaultCluster) restart(change func()) {
+func (c *walletCluster) restart(change func()) {
 	c.t.Helper()
 	if err := c.server.Stop(); err != nil {
 		c.t.Fatal(err)
@@ -73,7 +73,7 @@ func (c *vaultCluster) restart(change func()) {
 	}
 }
 
-func (c *vaultCluster) startNodes() {
+func (c *walletCluster) startNodes() {
 	c.t.Helper()
 	c.nodes = nil
 	for _, name := range []string{"a", "b"} {
@@ -85,9 +85,9 @@ func (c *vaultCluster) startNodes() {
 		}
 		c.t.Cleanup(s.Close)
 		n := shard.New(shard.Config{
-			Cluster: "vaults", Name: name, Transport: natstransport.New(c.server.URL()), Store: s, Logger: slog.New(slog.DiscardHandler),
+			Cluster: "wallets", Name: name, Transport: natstransport.New(c.server.URL()), Store: s, Logger: slog.New(slog.DiscardHandler),
 		})
-		if err := vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }); err != nil {
+		if err := bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{} }); err != nil {
 			c.t.Fatal(err)
 		}
 		c.t.Cleanup(func() { _ = n.Close() })
@@ -102,11 +102,11 @@ func (c *vaultCluster) startNodes() {
 	c.caller = c.nodes[0]
 }
 
-// add adds 1 to a vault, and records whether that was acknowledged.
-func (c *vaultCluster) add(id string, within time.Duration) error {
+// add adds 1 to a wallet, and records whether that was acknowledged.
+func (c *walletCluster) add(id string, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(c.t.Context(), within)
 	defer cancel()
-	_, err := vault.NewVaultClient(c.caller).Ref(id).Add(ctx, 1)
+	_, err := bank.NewWalletClient(c.caller).Ref(id).Add(ctx, 1)
 	switch {
 	case err == nil:
 		c.acked[id]++
@@ -116,13 +116,13 @@ func (c *vaultCluster) add(id string, within time.Duration) error {
 	return err
 }
 
-var vaultIDs = []string{"v-0", "v-1", "v-2", "v-3", "v-4", "v-5"}
+var walletIDs = []string{"v-0", "v-1", "v-2", "v-3", "v-4", "v-5"}
 
-// serves adds to every vault, and repeats failed calls for a bounded time.
-func (c *vaultCluster) serves() {
+// serves adds to every wallet, and repeats failed calls for a bounded time.
+func (c *walletCluster) serves() {
 	c.t.Helper()
 	deadline := time.Now().Add(serviceAgain)
-	for _, id := range vaultIDs {
+	for _, id := range walletIDs {
 		for {
 			err := c.add(id, 5*time.Second)
 			if err == nil {
@@ -135,13 +135,13 @@ func (c *vaultCluster) serves() {
 	}
 }
 
-// wantRefusal adds to every vault until an error names its vault and has one of the words. Earlier
+// wantRefusal adds to every wallet until an error names its wallet and has one of the words. Earlier
 // errors may say instead that the store still waits.
-func (c *vaultCluster) wantRefusal(words ...string) {
+func (c *walletCluster) wantRefusal(words ...string) {
 	c.t.Helper()
 	var last error
 	for deadline := time.Now().Add(serviceAgain); time.Now().Before(deadline); {
-		for _, id := range vaultIDs {
+		for _, id := range walletIDs {
 			err := c.add(id, 5*time.Second)
 			if err == nil {
 				continue
@@ -157,11 +157,11 @@ func (c *vaultCluster) wantRefusal(words ...string) {
 			}
 		}
 	}
-	c.t.Errorf("got %v, want an error that names the vault and %q", last, words)
+	c.t.Errorf("got %v, want an error that names the wallet and %q", last, words)
 }
 
-// check compares each vault with what was acknowledged, now and after a restart of all nodes.
-func (c *vaultCluster) check() {
+// check compares each wallet with what was acknowledged, now and after a restart of all nodes.
+func (c *walletCluster) check() {
 	c.t.Helper()
 	c.totals("before the restart")
 	for _, n := range c.nodes {
@@ -171,14 +171,14 @@ func (c *vaultCluster) check() {
 	c.totals("after the restart")
 }
 
-func (c *vaultCluster) totals(when string) {
+func (c *walletCluster) totals(when string) {
 	c.t.Helper()
-	for _, id := range vaultIDs {
+	for _, id := range walletIDs {
 		var got int64
 		var err error
 		for deadline := time.Now().Add(serviceAgain); time.Now().Before(deadline); {
 			ctx, cancel := context.WithTimeout(c.t.Context(), 5*time.Second)
-			got, err = vault.NewVaultClient(c.caller).Ref(id).Get(ctx)
+			got, err = bank.NewWalletClient(c.caller).Ref(id).Get(ctx)
 			if cancel(); err == nil {
 				break
 			}
@@ -192,7 +192,7 @@ func (c *vaultCluster) totals(when string) {
 	}
 }
 
-func (c *vaultCluster) admin() jetstream.JetStream {
+func (c *walletCluster) admin() jetstream.JetStream {
 	c.t.Helper()
 	nc, err := nats.Connect(c.server.URL(), nats.UserInfo("store", "x"))
 	if err != nil {
@@ -229,7 +229,7 @@ func TestBadStore(t *testing.T) {
 }
 
 func badStoreDisabled(t *testing.T) {
-	c := startVaults(t, t.TempDir(), "")
+	c := startWallets(t, t.TempDir(), "")
 	c.serves()
 	c.restart(func() { c.configure("") })
 	c.wantRefusal("JetStream", "-js")
@@ -242,17 +242,17 @@ func badStoreRights(t *testing.T) {
 	users := func(deny string) string {
 		return fmt.Sprintf("no_auth_user: node\nauthorization {users: [{user: node, password: x}, {user: store, password: x, permissions: {publish: {deny: [%s]}}}]}\n", deny)
 	}
-	c := startVaults(t, t.TempDir(), users(""))
+	c := startWallets(t, t.TempDir(), users(""))
 	c.serves()
 	c.restart(func() { c.configure(c.jetStream() + users(`"bank.t.>"`)) })
-	c.wantRefusal("no right to publish", "bank.t.Vault")
+	c.wantRefusal("no right to publish", "bank.t.Wallet")
 	c.restart(func() { c.configure(c.jetStream() + users("")) })
 	c.serves()
 	c.check()
 }
 
 func badStoreDeleted(t *testing.T) {
-	c := startVaults(t, t.TempDir(), "")
+	c := startWallets(t, t.TempDir(), "")
 	c.serves()
 	backup := filepath.Join(t.TempDir(), "backup")
 	c.restart(func() {
@@ -260,10 +260,10 @@ func badStoreDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if err := c.admin().DeleteStream(t.Context(), "bank_Vault_log_0"); err != nil {
+	if err := c.admin().DeleteStream(t.Context(), "bank_Wallet_log_0"); err != nil {
 		t.Fatal(err)
 	}
-	c.wantRefusal("bank_Vault_log_0 is not there", "restore it")
+	c.wantRefusal("bank_Wallet_log_0 is not there", "restore it")
 	for _, n := range c.nodes { // they may have written heads that the backup lacks
 		if err := n.Close(); err != nil {
 			t.Fatal(err)
@@ -280,14 +280,14 @@ func badStoreDeleted(t *testing.T) {
 }
 
 func badStoreSlow(t *testing.T) {
-	c := startVaults(t, t.TempDir(), "")
+	c := startWallets(t, t.TempDir(), "")
 	c.serves()
 	// Some calls do not begin at all: the home's lease ends soon after the server stops.
 	for range 10 {
 		if err := c.server.Pause(); err != nil {
 			t.Fatal(err)
 		}
-		for _, id := range vaultIDs { // the server stops a moment after it was told to
+		for _, id := range walletIDs { // the server stops a moment after it was told to
 			if err := c.add(id, time.Second); err != nil && !strings.Contains(err.Error(), id) {
 				t.Errorf("got %v, want it to name %s", err, id)
 			}
@@ -307,11 +307,11 @@ func badStoreSlow(t *testing.T) {
 }
 
 func badStorePayload(t *testing.T) {
-	c := startVaults(t, t.TempDir(), "max_payload: 64KB\n")
+	c := startWallets(t, t.TempDir(), "max_payload: 64KB\n")
 	c.serves()
 	ctx, cancel := context.WithTimeout(t.Context(), serviceAgain)
 	defer cancel()
-	err := vault.NewVaultClient(c.caller).Ref("v-0").Fill(ctx, 100<<10)
+	err := bank.NewWalletClient(c.caller).Ref("v-0").Fill(ctx, 100<<10)
 	if !errors.Is(err, shard.ErrTooLarge) || shard.OutcomeOf(err) != shard.NotExecuted {
 		t.Errorf("got %v, want ErrTooLarge of a call that changed nothing", err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/e2e/hostile"
 	"github.com/shardgen/shardgen/internal/test/fixture"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	"github.com/shardgen/shardgen/internal/wire/rights"
 	"github.com/shardgen/shardgen/runtime/admin"
 	natsstore "github.com/shardgen/shardgen/store/nats"
@@ -42,7 +42,7 @@ func TestLeastPrivilege(t *testing.T) {
 		config := workers.config(name)
 		config.Store = store
 		n := workers.host(config)
-		require.NoError(t, vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }))
+		require.NoError(t, bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{} }))
 		workers.run(n)
 	}
 
@@ -50,7 +50,7 @@ func TestLeastPrivilege(t *testing.T) {
 	for i := range 20 {
 		_, err := fixture.NewAccountClient(conn).Ref(fmt.Sprint(i)).Add(t.Context(), 1)
 		require.NoError(t, err)
-		_, err = vault.NewVaultClient(conn).Ref(fmt.Sprint(i)).Add(t.Context(), 1)
+		_, err = bank.NewWalletClient(conn).Ref(fmt.Sprint(i)).Add(t.Context(), 1)
 		require.NoError(t, err)
 	}
 
@@ -76,7 +76,7 @@ func TestLeastPrivilege(t *testing.T) {
 	_, err = ann.Leave(t.Context(), "b")
 	require.NoError(t, err)
 	for i := range 20 {
-		got, err := vault.NewVaultClient(conn).Ref(fmt.Sprint(i)).Add(t.Context(), 1)
+		got, err := bank.NewWalletClient(conn).Ref(fmt.Sprint(i)).Add(t.Context(), 1)
 		require.NoError(t, err)
 		require.Equal(t, int64(2), got, "after the move")
 	}

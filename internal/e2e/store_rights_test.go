@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	"github.com/shardgen/shardgen/internal/wire/rights"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/store"
@@ -219,7 +219,7 @@ func TestStoreRightsFailStart(t *testing.T) {
 	users := map[string]rights.Rights{
 		"worker": all, "follower": rights.Follower("e2e", "mail", "bank"), "nocreate": rights.WorkerNoCreate("e2e", "bank"),
 	}
-	missing := map[string]string{"follower": "bank.t.Vault.", "nocreate": "$JS.API.STREAM.CREATE."}
+	missing := map[string]string{"follower": "bank.t.Wallet.", "nocreate": "$JS.API.STREAM.CREATE."}
 	for i, right := range all.Publish {
 		if right != "bank.>" && !strings.Contains(right, "DIRECT") && !strings.Contains(right, "PURGE") {
 			continue // others fail natsstore.Open or the link, see TestEachRightIsNamed; to create, above
@@ -251,16 +251,16 @@ func TestStoreRightsFailStart(t *testing.T) {
 		config.Store = backend
 		n := shard.New(config)
 		t.Cleanup(func() { _ = n.Close() })
-		if err := vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }); err != nil {
+		if err := bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{} }); err != nil {
 			return err
 		}
 		if err := n.Start(t.Context()); err != nil {
 			return err
 		}
-		_, err = vault.NewVaultClient(n).Ref("ann").Add(t.Context(), 1)
+		_, err = bank.NewWalletClient(n).Ref("ann").Add(t.Context(), 1)
 		return err
 	}
-	described := durablehost.CheckType(t.Context(), admin, "Vault", durablehost.Type{Cluster: "e2e", Shards: 64, Hash: "xxh64"})
+	described := durablehost.CheckType(t.Context(), admin, "Wallet", durablehost.Type{Cluster: "e2e", Shards: 64, Hash: "xxh64"})
 	require.NoError(t, described)
 	for user, right := range missing {
 		begin := time.Now()

@@ -13,21 +13,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/driver/feeds"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
 	natsstore "github.com/shardgen/shardgen/store/nats"
 	natsstream "github.com/shardgen/shardgen/stream/nats"
 )
 
-// A reading is a stream that nodes of this process read for vaults. A message to the subject in.ID is
-// stashed by the vault ID.
+// A reading is a stream that nodes of this process read for wallets. A message to the subject in.ID is
+// stashed by the wallet ID.
 type reading struct {
-	t      *testing.T
-	url    string
-	js     jetstream.JetStream
-	store  *natsstore.Store
-	vaults *vault.VaultClient // of the last node
+	t       *testing.T
+	url     string
+	js      jetstream.JetStream
+	store   *natsstore.Store
+	wallets *bank.WalletClient // of the last node
 }
 
 func newReading(t *testing.T, cfg jetstream.StreamConfig) *reading {
@@ -57,11 +57,11 @@ func (r *reading) start(name string, hold func(ctx context.Context) error) *shar
 	source, err := natsstream.Open(r.t.Context(), r.url, natsstream.Config{Stream: "IN"})
 	require.NoError(r.t, err)
 	r.t.Cleanup(source.Close)
-	n := vaultNode(r.t, r.url, name, openStore(r.t, r.url, natsstore.Config{Name: "bank"}))
-	r.vaults = vault.NewVaultClient(n)
-	vaults := r.vaults
+	n := walletNode(r.t, r.url, name, openStore(r.t, r.url, natsstore.Config{Name: "bank"}))
+	r.wallets = bank.NewWalletClient(n)
+	wallets := r.wallets
 	require.NoError(r.t, shard.Consume(n, "in", source, func(ctx context.Context, m shard.Message) error {
-		return errors.Join(hold(ctx), vaults.Tell(strings.TrimPrefix(m.Subject, "in.")).Stash(ctx, m.Data))
+		return errors.Join(hold(ctx), wallets.Tell(strings.TrimPrefix(m.Subject, "in.")).Stash(ctx, m.Data))
 	}))
 	require.NoError(r.t, starts(r.t, n))
 	return n
@@ -82,7 +82,7 @@ func (r *reading) record() feeds.Record {
 	return record
 }
 
-// has waits until a vault has a total.
+// has waits until a wallet has a total.
 func (r *reading) has(id string, want int64) {
 	r.t.Helper()
 	var total int64
@@ -93,7 +93,7 @@ func (r *reading) has(id string, want int64) {
 		}
 	}()
 	await(r.t.Context(), r.t, id+" has its total", func() bool {
-		total, err = r.vaults.Ref(id).Get(r.t.Context())
+		total, err = r.wallets.Ref(id).Get(r.t.Context())
 		return err == nil && total >= want
 	})
 	require.Equal(r.t, want, total, id)
@@ -179,7 +179,7 @@ func TestStreamIsPurgedAndRemade(t *testing.T) {
 	r.publish("a", 1)
 	close(held)
 	await(t.Context(), t, "the position is stored", func() bool { return r.record().Position == 5003 })
-	got, err := r.vaults.Ref("a").Get(t.Context())
+	got, err := r.wallets.Ref("a").Get(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 5002, uint64(got)+r.record().Missed, "%d are applied, the others are counted", got)
 	require.NotZero(t, r.record().Missed)
@@ -193,7 +193,7 @@ func TestStreamIsPurgedAndRemade(t *testing.T) {
 	<-r.js.PublishAsyncComplete()
 	r.has("b", 6000)
 	await(t.Context(), t, "the position is stored", func() bool { return r.record().Position == 6001 })
-	again, err := r.vaults.Ref("a").Get(t.Context())
+	again, err := r.wallets.Ref("a").Get(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, got, again)
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/store"
@@ -18,11 +18,11 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-func vaultNode(t *testing.T, url, name string, s store.Backend) *shard.Node {
+func walletNode(t *testing.T, url, name string, s store.Backend) *shard.Node {
 	t.Helper()
-	n := shard.New(shard.Config{Cluster: "vaults", Name: name, Transport: natstransport.New(url), Store: s})
+	n := shard.New(shard.Config{Cluster: "wallets", Name: name, Transport: natstransport.New(url), Store: s})
 	t.Cleanup(func() { _ = n.Close() })
-	if err := vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }); err != nil {
+	if err := bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{} }); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -47,7 +47,7 @@ func starts(t *testing.T, n *shard.Node) error {
 // A member whose store is not the cluster's is refused, and the error names both.
 func TestMembersWithOtherStores(t *testing.T) {
 	server, other := natsproc.Start(t, "-js", "-sd", t.TempDir()), natsproc.Start(t, "-js", "-sd", t.TempDir())
-	first := vaultNode(t, server.URL(), "first", openStore(t, server.URL(), natsstore.Config{Name: "bank"}))
+	first := walletNode(t, server.URL(), "first", openStore(t, server.URL(), natsstore.Config{Name: "bank"}))
 	if err := starts(t, first); err != nil {
 		t.Fatal(err)
 	}
@@ -59,14 +59,14 @@ func TestMembersWithOtherStores(t *testing.T) {
 		{"of another server", openStore(t, other.URL(), natsstore.Config{Name: "bank"})},
 		{"in memory", memory.New().Client()},
 	} {
-		err := starts(t, vaultNode(t, server.URL(), "second", test.store))
+		err := starts(t, walletNode(t, server.URL(), "second", test.store))
 		for _, want := range []string{"Config.Store is", " of second\" at second", " of first\" at first"} {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("a store %s: got %v, want it to name %q", test.name, err, want)
 			}
 		}
 	}
-	if err := starts(t, vaultNode(t, server.URL(), "third", openStore(t, server.URL(), natsstore.Config{Name: "bank"}))); err != nil {
+	if err := starts(t, walletNode(t, server.URL(), "third", openStore(t, server.URL(), natsstore.Config{Name: "bank"}))); err != nil {
 		t.Errorf("the same store: %v", err)
 	}
 }
@@ -87,22 +87,22 @@ func TestStoreOfALeafNode(t *testing.T) {
 	}
 	hub := server(fmt.Sprintf("server_name: hub\njetstream {store_dir: %q, domain: hub}\nleafnodes {listen: %q}\n", t.TempDir(), address))
 	leaf := server(fmt.Sprintf("server_name: leaf\njetstream {store_dir: %q, domain: leaf}\nleafnodes {remotes: [{url: \"nats-leaf://%s\"}]}\n", t.TempDir(), address))
-	atHub := vaultNode(t, hub.URL(), "hub", openStore(t, hub.URL(), natsstore.Config{Name: "bank"}))
+	atHub := walletNode(t, hub.URL(), "hub", openStore(t, hub.URL(), natsstore.Config{Name: "bank"}))
 	if err := starts(t, atHub); err != nil {
 		t.Fatal(err)
 	}
-	if err := starts(t, vaultNode(t, leaf.URL(), "leaf", openStore(t, leaf.URL(), natsstore.Config{Name: "bank"}))); err == nil || !strings.Contains(err.Error(), "Config.Store is") {
+	if err := starts(t, walletNode(t, leaf.URL(), "leaf", openStore(t, leaf.URL(), natsstore.Config{Name: "bank"}))); err == nil || !strings.Contains(err.Error(), "Config.Store is") {
 		t.Errorf("with the leaf's own JetStream: got %v", err)
 	}
-	if err := starts(t, vaultNode(t, leaf.URL(), "leaf", openStore(t, leaf.URL(), natsstore.Config{Name: "bank", Domain: "hub"}))); err != nil {
+	if err := starts(t, walletNode(t, leaf.URL(), "leaf", openStore(t, leaf.URL(), natsstore.Config{Name: "bank", Domain: "hub"}))); err != nil {
 		t.Fatalf("with the hub's: %v", err)
 	}
 	for i := range 40 { // some live at the leaf's member
 		ctx, cancel := context.WithTimeout(t.Context(), serviceAgain)
-		total, err := vault.NewVaultClient(atHub).Ref(fmt.Sprint(i)).Add(ctx, 1)
+		total, err := bank.NewWalletClient(atHub).Ref(fmt.Sprint(i)).Add(ctx, 1)
 		cancel()
 		if err != nil || total != 1 {
-			t.Fatalf("vault %d: %d, %v", i, total, err)
+			t.Fatalf("wallet %d: %d, %v", i, total, err)
 		}
 	}
 }
@@ -112,7 +112,7 @@ func TestStoreOfALeafNode(t *testing.T) {
 func TestStoreIsReplaced(t *testing.T) {
 	disk := t.TempDir()
 	server := natsproc.Start(t, "-js", "-sd", disk)
-	n := vaultNode(t, server.URL(), "first", openStore(t, server.URL(), natsstore.Config{Name: "bank", Timeout: time.Second}))
+	n := walletNode(t, server.URL(), "first", openStore(t, server.URL(), natsstore.Config{Name: "bank", Timeout: time.Second}))
 	if err := starts(t, n); err != nil {
 		t.Fatal(err)
 	}

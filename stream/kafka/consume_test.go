@@ -11,7 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	shard "github.com/shardgen/shardgen/runtime"
 	memorystore "github.com/shardgen/shardgen/store/memory"
 	kafkastream "github.com/shardgen/shardgen/stream/kafka"
@@ -31,17 +31,17 @@ func TestConsume(t *testing.T) {
 	}
 	publish(t, c, records[:len(records)/2]...)
 	broker, store := memory.NewBroker(memory.Options{}), memorystore.New()
-	read := func(name string) (*shard.Node, *vault.VaultClient) {
+	read := func(name string) (*shard.Node, *bank.WalletClient) {
 		n := shard.New(shard.Config{
 			Cluster: "c", Name: name, Transport: broker.Transport(), Store: store.Client(), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		})
 		t.Cleanup(func() { _ = n.Close() })
-		vaults := vault.NewVaultClient(n)
+		wallets := bank.NewWalletClient(n)
 		err := errors.Join(
-			vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }),
+			bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{} }),
 			shard.Consume(n, "payments", open(t, c), func(ctx context.Context, m shard.Message) error {
 				number, _ := binary.Varint(m.Data)
-				return vaults.Tell(kafkastream.Key(m)).Note(ctx, number)
+				return wallets.Tell(kafkastream.Key(m)).Note(ctx, number)
 			}))
 		if err == nil {
 			err = n.Start(within(t))
@@ -49,15 +49,15 @@ func TestConsume(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return n, vaults
+		return n, wallets
 	}
-	check := func(vaults *vault.VaultClient, each int) {
+	check := func(wallets *bank.WalletClient, each int) {
 		t.Helper()
 		for k := range keys {
 			var notes []int64
 			for ctx := within(t); len(notes) < each; {
 				var err error
-				if notes, err = vaults.Ref(fmt.Sprint("v", k)).Noted(ctx); err != nil {
+				if notes, err = wallets.Ref(fmt.Sprint("v", k)).Noted(ctx); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -68,12 +68,12 @@ func TestConsume(t *testing.T) {
 			}
 		}
 	}
-	first, vaults := read("a")
-	check(vaults, each/2)
+	first, wallets := read("a")
+	check(wallets, each/2)
 	if err := first.Close(); err != nil { // its position may be old
 		t.Fatal(err)
 	}
-	_, vaults = read("b")
+	_, wallets = read("b")
 	publish(t, c, records[len(records)/2:]...)
-	check(vaults, each)
+	check(wallets, each)
 }

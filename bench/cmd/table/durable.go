@@ -16,7 +16,7 @@ import (
 	"github.com/shardgen/shardgen/bench/load"
 	"github.com/shardgen/shardgen/bench/process"
 	"github.com/shardgen/shardgen/internal/test/fixture"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	shard "github.com/shardgen/shardgen/runtime"
 	measures "github.com/shardgen/shardgen/runtime/measure"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -65,12 +65,12 @@ func durableOn(ctx context.Context, s settings, replicas int) error {
 		return err
 	}
 	defer bare.backend.Close()
-	node, closeNode, err := vaultNode(ctx, url, "vaults", "n1", replicas)
+	node, closeNode, err := walletNode(ctx, url, "wallets", "n1", replicas)
 	if err != nil {
 		return err
 	}
 	defer closeNode()
-	refs, err := vaults(ctx, node)
+	refs, err := wallets(ctx, node)
 	if err != nil {
 		return err
 	}
@@ -127,9 +127,9 @@ func withCPU(rows ...row) []row {
 }
 
 // durableHomes measures calls after two more processes took their share.
-func durableHomes(ctx context.Context, s settings, url string, replicas int, refs []vault.VaultRef, raw *limit.Publishes) error {
+func durableHomes(ctx context.Context, s settings, url string, replicas int, refs []bank.WalletRef, raw *limit.Publishes) error {
 	for i := range 2 {
-		c, _, err := spawn(url, fmt.Sprint("vaults-r", replicas), "vaults", "host"+strconv.Itoa(i))
+		c, _, err := spawn(url, fmt.Sprint("wallets-r", replicas), "wallets", "host"+strconv.Itoa(i))
 		if err != nil {
 			return err
 		}
@@ -155,7 +155,7 @@ func appended(node *shard.Node, c contestant) contestant {
 }
 
 // adders lets n callers, each with its own context, call random durable entities.
-func adders(ctx context.Context, refs []vault.VaultRef, n int) contestant {
+func adders(ctx context.Context, refs []bank.WalletRef, n int) contestant {
 	return contestant{"shardgen", func(d time.Duration) (measure, error) {
 		own := make([]context.Context, n)
 		for w := range own {
@@ -170,7 +170,7 @@ func adders(ctx context.Context, refs []vault.VaultRef, n int) contestant {
 	}}
 }
 
-func vaultNode(ctx context.Context, url, cluster, name string, replicas int, options ...shard.HostOption) (node *shard.Node, stop func(), err error) {
+func walletNode(ctx context.Context, url, cluster, name string, replicas int, options ...shard.HostOption) (node *shard.Node, stop func(), err error) {
 	backend, err := natsstore.Open(ctx, url, natsstore.Config{Name: cluster, Replicas: replicas})
 	if err != nil {
 		return nil, nil, err
@@ -179,7 +179,7 @@ func vaultNode(ctx context.Context, url, cluster, name string, replicas int, opt
 	cfg.Store = backend
 	node = shard.New(cfg)
 	err = errors.Join(
-		vault.HostVault(node, func() *vault.Vault { return &vault.Vault{} }, append([]shard.HostOption{shard.IdleAfter(0)}, options...)...),
+		bank.HostWallet(node, func() *bank.Wallet { return &bank.Wallet{} }, append([]shard.HostOption{shard.IdleAfter(0)}, options...)...),
 		fixture.HostAccount(node, func() *fixture.Account { return &fixture.Account{} }, shard.IdleAfter(0)),
 	)
 	if err == nil {
@@ -197,13 +197,13 @@ func vaultNode(ctx context.Context, url, cluster, name string, replicas int, opt
 	}, nil
 }
 
-// vaults calls each of the entities once.
-func vaults(ctx context.Context, c shard.Caller) ([]vault.VaultRef, error) {
-	refs := vaultRefs(c, entities)
+// wallets calls each of the entities once.
+func wallets(ctx context.Context, c shard.Caller) ([]bank.WalletRef, error) {
+	refs := walletRefs(c, entities)
 	return refs, addToAll(ctx, refs)
 }
 
-func addToAll(ctx context.Context, refs []vault.VaultRef) (err error) {
+func addToAll(ctx context.Context, refs []bank.WalletRef) (err error) {
 	errs := make(chan error, callers)
 	for w := range callers {
 		go func() {
@@ -220,22 +220,22 @@ func addToAll(ctx context.Context, refs []vault.VaultRef) (err error) {
 	return err
 }
 
-func vaultRefs(c shard.Caller, n int) []vault.VaultRef {
-	client := vault.NewVaultClient(c)
-	refs := make([]vault.VaultRef, n)
+func walletRefs(c shard.Caller, n int) []bank.WalletRef {
+	client := bank.NewWalletClient(c)
+	refs := make([]bank.WalletRef, n)
 	for i := range refs {
 		refs[i] = client.Ref(id(i))
 	}
 	return refs
 }
 
-// vaultShards is the number of shards of type Vault.
-const vaultShards = 64
+// walletShards is the number of shards of type Wallet.
+const walletShards = 64
 
 func inShard(number uint32, n int) (ids []string) {
 	for i := 0; len(ids) < n; i++ {
 		id := "in-" + strconv.Itoa(i)
-		if placement.ShardOf(xxhash.Sum64String(id), vaultShards) == vaultShards+number {
+		if placement.ShardOf(xxhash.Sum64String(id), walletShards) == walletShards+number {
 			ids = append(ids, id)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/bench/process"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/store"
@@ -29,17 +29,17 @@ func durableKilled(ctx context.Context, s settings, _ string) error {
 		return err
 	}
 	defer func() { _ = server.Kill() }()
-	host, _, err := spawn(server.URL(), "vaults-r1", "vaults", "n1")
+	host, _, err := spawn(server.URL(), "wallets-r1", "wallets", "n1")
 	if err != nil {
 		return err
 	}
-	conn, err := shard.Dial(ctx, process.Config(server.URL(), "vaults", "caller"))
+	conn, err := shard.Dial(ctx, process.Config(server.URL(), "wallets", "caller"))
 	if err != nil {
 		return errors.Join(err, host.End())
 	}
-	err = addToAll(ctx, vaultRefs(conn, s.entities))
+	err = addToAll(ctx, walletRefs(conn, s.entities))
 	if err == nil {
-		err = fillAll(ctx, vault.NewVaultClient(conn))
+		err = fillAll(ctx, bank.NewWalletClient(conn))
 	}
 	err = errors.Join(err, host.Kill(), conn.Close())
 	_ = host.End() // it says that it was killed
@@ -55,35 +55,35 @@ func durableKilled(ctx context.Context, s settings, _ string) error {
 		return err
 	}
 	begin := time.Now()
-	again, stop, err := vaultNode(ctx, server.URL(), "vaults", "n2", 1)
+	again, stop, err := walletNode(ctx, server.URL(), "wallets", "n2", 1)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	client := vault.NewVaultClient(again)
+	client := bank.NewWalletClient(again)
 	if _, err := client.Ref(id(1)).Get(ctx); err != nil {
 		return err
 	}
 	fmt.Printf("| first answer, from the node's start | %.2f s | | ≤ 1 s |\n", time.Since(begin).Seconds())
-	errs := make(chan error, vaultShards)
-	for n := range uint32(vaultShards) {
+	errs := make(chan error, walletShards)
+	for n := range uint32(walletShards) {
 		go func() {
 			_, err := client.Ref(inShard(n, 1)[0]).Get(ctx)
 			errs <- err
 		}()
 	}
-	for range vaultShards {
+	for range walletShards {
 		err = errors.Join(err, <-errs)
 	}
 	fmt.Printf("| until all shards have answered, from the node's start | %.2f s | | |\n", time.Since(begin).Seconds())
 	return err
 }
 
-func fillAll(ctx context.Context, client *vault.VaultClient) (err error) {
+func fillAll(ctx context.Context, client *bank.WalletClient) (err error) {
 	var wg sync.WaitGroup
-	errs := make(chan error, vaultShards)
-	for n := range uint32(vaultShards) {
-		var refs []vault.VaultRef
+	errs := make(chan error, walletShards)
+	for n := range uint32(walletShards) {
+		var refs []bank.WalletRef
 		for _, id := range inShard(n, 16) {
 			refs = append(refs, client.Ref(id))
 		}
@@ -99,13 +99,13 @@ func fillAll(ctx context.Context, client *vault.VaultClient) (err error) {
 
 // tails returns size and number of appends that are in logs and not yet in records.
 func tails(ctx context.Context, url string) (bytes, appends int, err error) {
-	s, err := natsstore.Open(ctx, url, natsstore.Config{Name: "vaults", NoCreate: true})
+	s, err := natsstore.Open(ctx, url, natsstore.Config{Name: "wallets", NoCreate: true})
 	if err != nil {
 		return 0, 0, err
 	}
 	defer s.Close()
-	for n := range vaultShards {
-		at := store.Shard{Type: "Vault", Number: vaultShards + n}
+	for n := range walletShards {
+		at := store.Shard{Type: "Wallet", Number: walletShards + n}
 		head, err := s.Shards().Head(ctx, at)
 		if err != nil {
 			return 0, 0, err

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 )
 
@@ -26,7 +26,7 @@ func durableMany(ctx context.Context, s settings, _ string) error {
 		return err
 	}
 	defer func() { _ = server.Kill() }()
-	node, stop, err := vaultNode(ctx, server.URL(), "vaults", "n1", 1)
+	node, stop, err := walletNode(ctx, server.URL(), "wallets", "n1", 1)
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func durableMany(ctx context.Context, s settings, _ string) error {
 		return err
 	}
 	begin := time.Now()
-	refs := vaultRefs(node, s.entities)
+	refs := walletRefs(node, s.entities)
 	if err := addToAll(ctx, refs); err != nil {
 		return err
 	}
@@ -59,16 +59,16 @@ func durableMany(ctx context.Context, s settings, _ string) error {
 		return err
 	}
 	begin = time.Now()
-	again, stopAgain, err := vaultNode(ctx, server.URL(), "vaults", "n2", 1)
+	again, stopAgain, err := walletNode(ctx, server.URL(), "wallets", "n2", 1)
 	if err != nil {
 		return err
 	}
 	defer stopAgain()
-	if _, err := vault.NewVaultClient(again).Ref(id(1)).Get(ctx); err != nil {
+	if _, err := bank.NewWalletClient(again).Ref(id(1)).Get(ctx); err != nil {
 		return err
 	}
 	fmt.Printf("| first answer after the server and the node were started again, from the node's start | %.2f s | | ≤ 1 s |\n", time.Since(begin).Seconds())
-	refs = vaultRefs(again, s.entities)
+	refs = walletRefs(again, s.entities)
 	for {
 		m, err := adders(ctx, refs, callers).run(s.time)
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/bench/process"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
 )
@@ -37,7 +37,7 @@ func durableMoves(ctx context.Context, _ settings, _ string) error {
 }
 
 func durableMove(ctx context.Context, url string) error {
-	first, _, err := spawn(url, "vaults-resting", "moves", "n1")
+	first, _, err := spawn(url, "wallets-resting", "moves", "n1")
 	if err != nil {
 		return err
 	}
@@ -47,15 +47,15 @@ func durableMove(ctx context.Context, url string) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	client := vault.NewVaultClient(conn)
-	var refs []vault.VaultRef
+	client := bank.NewWalletClient(conn)
+	var refs []bank.WalletRef
 	for _, id := range inShard(0, restingEntities) {
 		refs = append(refs, client.Ref(id))
 	}
 	if err := addToAll(ctx, refs); err != nil {
 		return err
 	}
-	second, _, err := spawn(url, "vaults-resting", "moves", "n2")
+	second, _, err := spawn(url, "wallets-resting", "moves", "n2")
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func durableMove(ctx context.Context, url string) error {
 func durableDeath(ctx context.Context, url string) error {
 	var hosts []*process.Child
 	for i := range 2 {
-		c, _, err := spawn(url, "vaults-r1", "deaths", "n"+strconv.Itoa(i))
+		c, _, err := spawn(url, "wallets-r1", "deaths", "n"+strconv.Itoa(i))
 		if err != nil {
 			return err
 		}
@@ -93,10 +93,10 @@ func durableDeath(ctx context.Context, url string) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	client := vault.NewVaultClient(conn)
-	var all [][]vault.VaultRef
-	for s := range uint32(vaultShards) {
-		var refs []vault.VaultRef
+	client := bank.NewWalletClient(conn)
+	var all [][]bank.WalletRef
+	for s := range uint32(walletShards) {
+		var refs []bank.WalletRef
 		for _, id := range inShard(s, 64) {
 			refs = append(refs, client.Ref(id))
 		}
@@ -104,7 +104,7 @@ func durableDeath(ctx context.Context, url string) error {
 	}
 	time.Sleep(5 * time.Second) // shards spread over both members
 	var wg sync.WaitGroup
-	errs := make(chan error, vaultShards)
+	errs := make(chan error, walletShards)
 	for _, refs := range all {
 		wg.Go(func() { errs <- fill(ctx, refs) })
 	}
@@ -125,7 +125,7 @@ func durableDeath(ctx context.Context, url string) error {
 }
 
 // fill makes fullTail commits to one shard, which all refs are in.
-func fill(ctx context.Context, refs []vault.VaultRef) (err error) {
+func fill(ctx context.Context, refs []bank.WalletRef) (err error) {
 	var wg sync.WaitGroup
 	errs := make(chan error, len(refs))
 	for _, r := range refs {
@@ -147,8 +147,8 @@ func fill(ctx context.Context, refs []vault.VaultRef) (err error) {
 
 // watchShards calls one entity of each shard for d, and returns the longest time between two
 // answers. It calls fault after a second.
-func watchShards(ctx context.Context, client *vault.VaultClient, d time.Duration, fault func() error) []time.Duration {
-	gaps := make([]time.Duration, vaultShards)
+func watchShards(ctx context.Context, client *bank.WalletClient, d time.Duration, fault func() error) []time.Duration {
+	gaps := make([]time.Duration, walletShards)
 	begin := time.Now()
 	var wg sync.WaitGroup
 	for s := range gaps {

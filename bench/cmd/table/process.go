@@ -25,14 +25,14 @@ func serve(ctx context.Context, role, url, cluster, name string) error {
 			return err
 		}
 		defer func() { _ = node.Close() }()
-	case "vaults-r1", "vaults-r3":
-		_, stop, err := vaultNode(ctx, url, cluster, name, int(role[len(role)-1]-'0'))
+	case "wallets-r1", "wallets-r3":
+		_, stop, err := walletNode(ctx, url, cluster, name, int(role[len(role)-1]-'0'))
 		if err != nil {
 			return err
 		}
 		defer stop()
-	case "vaults-resting":
-		_, stop, err := vaultNode(ctx, url, cluster, name, 1, shard.IdleAfter(2*time.Second))
+	case "wallets-resting":
+		_, stop, err := walletNode(ctx, url, cluster, name, 1, shard.IdleAfter(2*time.Second))
 		if err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func serve(ctx context.Context, role, url, cluster, name string) error {
 		fmt.Println(time.Since(begin).Nanoseconds())
 		return nil
 	default:
-		return fmt.Errorf("role %q: want host, vaults-r1, vaults-r3, vaults-resting, answer, page or first", role)
+		return fmt.Errorf("role %q: want host, wallets-r1, wallets-r3, wallets-resting, answer, page or first", role)
 	}
 	fmt.Println("ready")
 	_, err := io.Copy(io.Discard, os.Stdin)

@@ -28,7 +28,7 @@ func resting(ctx context.Context, s settings, url string) error {
 		if err := fixture.HostAccount(node, func() *fixture.Account { return &fixture.Account{} }, shard.IdleAfter(idle)); err != nil {
 			return err
 		}
-		if err := fixture.HostDesk(node, func() *fixture.Desk { return &fixture.Desk{} }, shard.IdleAfter(idle)); err != nil {
+		if err := fixture.HostCashier(node, func() *fixture.Cashier { return &fixture.Cashier{} }, shard.IdleAfter(idle)); err != nil {
 			return err
 		}
 		if err := node.Start(ctx); err != nil {
@@ -48,12 +48,12 @@ func resting(ctx context.Context, s settings, url string) error {
 }
 
 func rest(ctx context.Context, s settings, node *shard.Node, conn *shard.Conn, hooked bool, idle time.Duration) error {
-	accounts, desks := fixture.NewAccountClient(node), fixture.NewDeskClient(node)
+	accounts, cashiers := fixture.NewAccountClient(node), fixture.NewCashierClient(node)
 	touch := func(i int) (err error) {
 		if hooked {
 			_, err = accounts.Ref(id(i)).Get(ctx)
 		} else {
-			_, err = desks.Ref(id(i)).Read(ctx)
+			_, err = cashiers.Ref(id(i)).Read(ctx)
 		}
 		return err
 	}

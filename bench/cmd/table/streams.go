@@ -15,7 +15,7 @@ import (
 	"github.com/shardgen/shardgen/bench/process"
 	"github.com/shardgen/shardgen/internal/driver/feeds"
 	"github.com/shardgen/shardgen/internal/e2e/baseline"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
 	natsstore "github.com/shardgen/shardgen/store/nats"
@@ -107,11 +107,11 @@ func consumed(ctx context.Context, server *natsproc.Server, cluster string, n in
 	c := process.Config(url, cluster, "n1")
 	c.Store = backend
 	node := shard.New(c)
-	vaults := vault.NewVaultClient(node)
+	wallets := bank.NewWalletClient(node)
 	err = errors.Join(
-		vault.HostVault(node, func() *vault.Vault { return &vault.Vault{} }, shard.IdleAfter(0)),
+		bank.HostWallet(node, func() *bank.Wallet { return &bank.Wallet{} }, shard.IdleAfter(0)),
 		shard.Consume(node, "bench", source, func(ctx context.Context, m shard.Message) error {
-			return vaults.Tell(string(m.Data)).Put(ctx, 1)
+			return wallets.Tell(string(m.Data)).Put(ctx, 1)
 		}),
 	)
 	before := load.CPUTime()

@@ -11,7 +11,7 @@ import (
 // TestMessageID checks that each message has an id that stores take, whatever its type's name is.
 func TestMessageID(t *testing.T) {
 	for kind, want := range map[string]string{
-		"Vault": "Vault/4095/18446744073709551615", "Größe 1": "Gr%C3%B6%C3%9Fe%201/4095/18446744073709551615",
+		"Wallet": "Wallet/4095/18446744073709551615", "Größe 1": "Gr%C3%B6%C3%9Fe%201/4095/18446744073709551615",
 		strings.Repeat("\x00", store.MaxType): strings.Repeat("%00", store.MaxType) + "/4095/18446744073709551615",
 	} {
 		got := messageID(store.Shard{Type: kind, Number: store.MaxShards - 1}, math.MaxUint64)

@@ -10,7 +10,7 @@ import (
 // processes count from 1 after each start. A claim therefore takes an epoch above the head; one
 // that does not would never open the shard.
 func TestSingletonOpensAfterFullRestarts(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	for i, state := range []string{"1", "2", "3"} {
 		s := d.single().open()
 		if i > 0 {
@@ -31,7 +31,7 @@ func TestSingletonOpensAfterFullRestarts(t *testing.T) {
 // TestSingletonEndsItsPredecessor: a home that was taken for dead goes on after another has
 // claimed. Its commit is not acknowledged, and it drops the shard.
 func TestSingletonEndsItsPredecessor(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.single().open()
 	a.commit("singleton", "1")
 	b := d.single().open()
@@ -49,7 +49,7 @@ func TestSingletonEndsItsPredecessor(t *testing.T) {
 // epoch. The second one's write meets the head of the first, and the second then takes a higher
 // epoch.
 func TestSingletonGoesAboveAHeadThatItMeets(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	d.single().open().commit("singleton", "1")
 	b := d.single()
 	b.hold = only(durable.OpSetHead)
@@ -72,7 +72,7 @@ func TestSingletonGoesAboveAHeadThatItMeets(t *testing.T) {
 // TestSingletonDoesNotClimbBehindItsClaim: a home whose claim is in the log does not take a higher
 // epoch. When it finds the log trimmed by its successor, it does not take the shard back.
 func TestSingletonDoesNotClimbBehindItsClaim(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.single()
 	a.hold = only(durable.OpRead)
 	a.run()
@@ -94,7 +94,7 @@ func TestSingletonDoesNotClimbBehindItsClaim(t *testing.T) {
 // used, even if a stale replica shows it an older head, because an append of its former tenure may
 // still arrive.
 func TestSingletonStartsAboveItsOwn(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.single()
 	a.hold = only(durable.OpSetHead)
 	a.run()
@@ -112,7 +112,7 @@ func TestSingletonStartsAboveItsOwn(t *testing.T) {
 // above the head alone stays void for ever. It names the epoch that it met, and the claim above that one
 // ends the former home.
 func TestSingletonGoesAboveTheLog(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	d.single().open().commit("singleton", "1")
 	older := d.server.head(0)
 	a := d.seat(0, 1<<32).open()

@@ -16,7 +16,7 @@ import (
 // appends them again in their order, before later commits.
 func TestServerLosesAppends(t *testing.T) {
 	for _, lost := range []int{1, 2, 3} {
-		d := newDesk(t, 1)
+		d := newCashier(t, 1)
 		a := d.seat(0, 1).open()
 		for _, state := range []string{"1", "2", "3", "4"} {
 			a.commit("a", state)
@@ -54,7 +54,7 @@ func TestUnreadableBytes(t *testing.T) {
 		return b
 	}
 	build := func(t *testing.T) *desk {
-		d := newDesk(t, 1)
+		d := newCashier(t, 1)
 		a := d.seat(0, 1).open()
 		a.commit("a", "1")
 		a.commit("b", "1")
@@ -174,7 +174,7 @@ func (s *seat) unreadable(t *testing.T, id string, cause error) {
 // TestAdvance: an idle shard appends something to move its since, which would otherwise keep the
 // store from trimming the stream of other shards.
 func TestAdvance(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
 	a.commit("a", "1")
 	a.core.Advance(d.w.clock())
@@ -193,7 +193,7 @@ func TestAdvance(t *testing.T) {
 // TestDeadLetters: a tell that is never acknowledged is given up by a commit. No home sends it
 // again after that, and its number is finished.
 func TestDeadLetters(t *testing.T) {
-	d := newDesk(t, 2)
+	d := newCashier(t, 2)
 	target := durable.Target{Log: logName, Shard: 1}
 	a := d.seat(0, 1).open()
 	a.apply("a", number(1, 1), "1", durable.Tell{Target: target, Body: []byte("lost")})
@@ -232,7 +232,7 @@ func TestDeadLetters(t *testing.T) {
 // and by the next home after a later append or a checkpoint. Numbers are never used twice.
 func TestTellsAreAcknowledgedInTheLog(t *testing.T) {
 	for _, checkpoint := range []bool{false, true} {
-		d := newDesk(t, 2)
+		d := newCashier(t, 2)
 		target := durable.Target{Log: logName, Shard: 1}
 		a := d.seat(0, 1).open()
 		for n := range uint64(3) {
@@ -274,7 +274,7 @@ func TestTellsAreAcknowledgedInTheLog(t *testing.T) {
 // TestEndedEntity: an ended entity has no state, in the log and when its record is gone, and may
 // begin again.
 func TestEndedEntity(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
 	a.commit("a", "1")
 	a.core.Checkpoint(d.w.clock())
@@ -307,7 +307,7 @@ func TestEndedEntity(t *testing.T) {
 
 // TestTableOfManyParts: the table of known commands may need more than one record.
 func TestTableOfManyParts(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
 	a.state("a")
 	big := strings.Repeat("x", 100<<10)

@@ -73,7 +73,7 @@ func TestClocksDiffer(t *testing.T) {
 		{"a sweep has found its record", (*seat).swept},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := newDesk(t, 1)
+			d := newCashier(t, 1)
 			a := d.seat(0, 1).open()
 			a.lasting("a", "1", time.Hour)
 			c.do(a, "a")
@@ -97,7 +97,7 @@ func TestClocksDiffer(t *testing.T) {
 // TestClockIsSetBackDuringACheckpoint: a checkpoint writes a state that has expired. The clock is set
 // back, and the entity commits events before the checkpoint has ended. They need the state.
 func TestClockIsSetBackDuringACheckpoint(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1)
 	a.journal = true
 	a.claim(2)
@@ -126,7 +126,7 @@ func TestClockIsSetBackDuringACheckpoint(t *testing.T) {
 // TestTellOfAClockThatWasAhead: a tell is given up after its time although the clock was years ahead
 // when it was committed, and is then set back.
 func TestTellOfAClockThatWasAhead(t *testing.T) {
-	d := newDesk(t, 2)
+	d := newCashier(t, 2)
 	a := d.limited(0, 1, durable.Limits{DeadAfter: time.Minute}).open()
 	a.set(100_000 * time.Hour)
 	a.apply("a", number(1, 1), "1", tellOf("x", "1"))

@@ -45,7 +45,7 @@ func TestExpired(t *testing.T) {
 		{"in the record of an active entity", func(a *seat) { a.save() }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := newDesk(t, 1)
+			d := newCashier(t, 1)
 			a := d.seat(0, 1).open()
 			a.commit("a", "0") // never expires
 			a.lasting("a", "1", time.Hour)
@@ -85,7 +85,7 @@ func TestExpired(t *testing.T) {
 // TestExpiredKeepsItsKeys: a command that was applied before the entity expired is not applied
 // to the one that begins anew.
 func TestExpiredKeepsItsKeys(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
 	k := keyed("k1")
 	a.state("a")
@@ -113,7 +113,7 @@ func TestExpiredKeepsItsKeys(t *testing.T) {
 // TestExpiredEvents: an entity that has expired takes up no event of its former life, even if
 // a checkpoint deleted its record and did not end, so that the log still has its events.
 func TestExpiredEvents(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1)
 	a.journal = true
 	a.claim(2)
@@ -143,7 +143,7 @@ func TestExpiredEvents(t *testing.T) {
 // TestExpiredBeforeItIsInTheLog: a checkpoint writes nothing of an entity that has expired while
 // its first commit was on the way to the log. (Found by seed 59 on the day when seeds got a ttl.)
 func TestExpiredBeforeItIsInTheLog(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
 	a.commit("b", "1")
 	a.hold = only(durable.OpAppend)
@@ -169,7 +169,7 @@ func TestExpiredBeforeItIsInTheLog(t *testing.T) {
 // that expired, and the first one of its next life behind it. (Found by seed 2003 on that day:
 // a checkpoint then lost the next life.)
 func TestExpiredIsFollowedInTheLog(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
 	a.commit("a", "1")
 	a.lasting("a", "2", time.Hour)
@@ -190,7 +190,7 @@ func TestExpiredIsFollowedInTheLog(t *testing.T) {
 // on its way to the log. It needs the state that it follows. (Found by seed 704593: the record
 // was deleted, and the next home lost an acknowledged commit.)
 func TestExpiredIsFollowedOnTheWay(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1)
 	a.journal = true
 	a.claim(2)
@@ -218,7 +218,7 @@ func TestExpiredIsFollowedOnTheWay(t *testing.T) {
 // TestSweepIsLate: what a sweep has read of a record may be out of date: the entity is active
 // again, and its new record is written before the sweep's answer arrives. That record stays.
 func TestSweepIsLate(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
 	a.lasting("a", "1", time.Hour)
 	a.lasting("b", "1", time.Hour)

@@ -36,7 +36,7 @@ func (d *desk) last(shard int) store.Position {
 // TestCheckpointsLeaveOutWhatTheLogHas: an entity that changes all the time gets no record although
 // the log is trimmed, and one that has rested gets one. The next home has both.
 func TestCheckpointsLeaveOutWhatTheLogHas(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.limited(0, 1, few).open()
 	a.commit("cold", "1")
 	for i := range 40 {
@@ -65,7 +65,7 @@ func TestCheckpointsLeaveOutWhatTheLogHas(t *testing.T) {
 // no more than these, also if a checkpoint that relied on them was under way, and the home dies before
 // it has appended them again.
 func TestAppendsLostDuringACheckpoint(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.limited(0, 1, few).open()
 	for i := range 3 {
 		a.commit("hot", fmt.Sprint(i))
@@ -103,7 +103,7 @@ func TestAppendsLostDuringACheckpoint(t *testing.T) {
 // TestAppendsLostAfterAGeneration: as TestAppendsLostDuringACheckpoint, but the next checkpoint
 // begins when the first of the lost appends is in the log again.
 func TestAppendsLostAfterAGeneration(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.limited(0, 1, few).open()
 	for i := range 7 { // then the log is trimmed, and another generation begins
 		a.commit("hot", fmt.Sprint(i))
@@ -133,7 +133,7 @@ func TestAppendsLostAfterAGeneration(t *testing.T) {
 // TestKeysOfAGeneration: where a commit of a generation has a key, a checkpoint begins only when the
 // tail is full, and writes all.
 func TestKeysOfAGeneration(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.limited(0, 1, few).open()
 	a.key("a", "one", "1")
 	a.key("a", "two", "2")
@@ -164,7 +164,7 @@ func TestKeysOfAGeneration(t *testing.T) {
 // TestEventsAreWrittenOnce: where most commits have events alone, which need the state before them, a
 // checkpoint begins only when the tail is full, and writes all.
 func TestEventsAreWrittenOnce(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.limited(0, 1, few)
 	a.journal = true
 	a.claim(1)
@@ -179,7 +179,7 @@ func TestEventsAreWrittenOnce(t *testing.T) {
 
 // TestManyGenerations: more generations begin than their number can distinguish.
 func TestManyGenerations(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.limited(0, 1, durable.Limits{TailCommits: 2}).open()
 	a.commit("idle", "1")
 	for i := range 600 {

@@ -74,7 +74,7 @@ func (s *seat) finds(want ...string) {
 func TestIndexIsGained(t *testing.T) {
 	for name, save := range map[string]func(s *seat){"records": func(s *seat) { s.save("x", "y") }, "log": func(*seat) {}} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t, 1)
+			d := newCashier(t, 1)
 			a := d.seat(0, 1).of("", 2)
 			a.write("x", "1", 0)
 			a.write("y", "2", 0)
@@ -107,7 +107,7 @@ func TestIndexIsGained(t *testing.T) {
 // TestFindWaitsForTheWalk: pages of an index fail while a walk reads the records, and those of lists do
 // not.
 func TestFindWaitsForTheWalk(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).of("", 2)
 	a.write("x", "1", 0)
 	a.save("x")
@@ -129,7 +129,7 @@ func TestFindWaitsForTheWalk(t *testing.T) {
 
 // TestUnreadableHasNoKeys: an entity whose state the program cannot read is listed, and not found.
 func TestUnreadableHasNoKeys(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).of("", 2)
 	a.write("x", "1", 0)
 	a.write("y", "bad", 0)
@@ -147,7 +147,7 @@ func TestUnreadableHasNoKeys(t *testing.T) {
 func TestExpiredLosesItsKeys(t *testing.T) {
 	for name, save := range map[string]func(s *seat){"record": func(s *seat) { s.save("x") }, "log": func(s *seat) { s.core.Passivated("x") }} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t, 1)
+			d := newCashier(t, 1)
 			a := d.seat(0, 1).of("p", 2)
 			a.write("x", "1", time.Hour)
 			a.save()
@@ -167,7 +167,7 @@ func TestExpiredLosesItsKeys(t *testing.T) {
 
 // TestUnchangedKeysAreNotCommitted: a commit carries keys only if they change.
 func TestUnchangedKeysAreNotCommitted(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).of("p", 2)
 	write := func(state, key string) {
 		a.turn(durable.Turn{Entity: "x", State: []byte(state), Index: keyOf("p", []byte(key))})
@@ -197,7 +197,7 @@ func TestUnchangedKeysAreNotCommitted(t *testing.T) {
 // TestRecordHasRoomForKeys: a commit is refused if its entity's record could not hold the keys beside
 // the state, although the commit does not carry them.
 func TestRecordHasRoomForKeys(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.limited(0, 1, durable.Limits{AppendBytes: 700}).of("p", 2)
 	key := keyOf("p", []byte(strings.Repeat("k", 300)))
 	a.turn(durable.Turn{Entity: "x", State: []byte("1"), Index: key})

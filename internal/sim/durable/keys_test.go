@@ -68,7 +68,7 @@ func TestKeysOutliveTheTable(t *testing.T) {
 		{"with commits without keys behind them", func(a *seat) { a.save("a") }, func(a *seat) { a.commit("a", "3") }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := newDesk(t, 1)
+			d := newCashier(t, 1)
 			a := d.seat(0, 1).open()
 			a.key("a", "k1", "1")
 			c.before(a)
@@ -107,7 +107,7 @@ func TestKeysOutliveTheTable(t *testing.T) {
 // TestKeysOutliveTheirEntity: an entity that a command has ended says so when the command
 // comes again. Its record goes when its keys are a day old.
 func TestKeysOutliveTheirEntity(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
 	a.key("a", "k1", "1")
 	a.save("a")
@@ -140,7 +140,7 @@ func TestKeysOutliveTheirEntity(t *testing.T) {
 // table had no room for are known to their entities, at this home and the next.
 func TestKeysDoNotFillTheTable(t *testing.T) {
 	const entities, keys = 10, 1000
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.limited(0, 1, durable.Limits{Commands: 50}).open()
 	entity := func(i int) string { return fmt.Sprint("e", i%entities) }
 	for i := range keys {
@@ -180,7 +180,7 @@ func TestKeysDoNotFillTheTable(t *testing.T) {
 // TestKeysThatRunAreKept: a key whose command runs is not forgotten to make room, so that the
 // command does not run twice at a time.
 func TestKeysThatRunAreKept(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.limited(0, 1, durable.Limits{Commands: 20}).open()
 	runs := keyed("runs")
 	if v := a.core.Admit(d.w.clock(), &runs).Verdict; v != durable.Run {
@@ -208,7 +208,7 @@ func TestKeysAreBounded(t *testing.T) {
 		{"by the record", 20, 3, 500 << 10, 3 << 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := newDesk(t, 1)
+			d := newCashier(t, 1)
 			a := d.seat(0, 1).open()
 			for i := range c.keys {
 				k := keyed(fmt.Sprint("k", i))
@@ -245,7 +245,7 @@ func TestKeysAreBounded(t *testing.T) {
 func TestBusyKeysAreKnown(t *testing.T) {
 	const keys = 600
 	limits := durable.Limits{Commands: 50, Keys: keys, CommandBytes: 1 << 20}
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.limited(0, 1, limits).open()
 	try := func(s *seat, i int) durable.Verdict {
 		t.Helper()

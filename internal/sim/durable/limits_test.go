@@ -34,7 +34,7 @@ func (d *desk) appends(shard int) (counts []int) {
 // TestCommitsShareAnAppend: commits that come before an append begins, or while one is under way,
 // share one append as far as they fit.
 func TestCommitsShareAnAppend(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.limited(0, 1, durable.Limits{AppendBytes: 1000}).open()
 	state := strings.Repeat("x", 100)
 	var last durable.Ticket
@@ -57,7 +57,7 @@ func TestCommitsShareAnAppend(t *testing.T) {
 
 // TestCommitTooLarge: a commit that is too large fails only its turn, before it is sent.
 func TestCommitTooLarge(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.limited(0, 1, durable.Limits{AppendBytes: 1000}).open()
 	a.commit("a", "1")
 	c := number(1, 1)
@@ -77,7 +77,7 @@ func TestCommitTooLarge(t *testing.T) {
 // TestStoreTakesLess: the store's limit is lower than the shard assumes. An append of several
 // commits is divided; one commit that is too large ends the shard with an error.
 func TestStoreTakesLess(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
 	takes := 600
 	less := func(r durable.Request) bool {
@@ -123,7 +123,7 @@ func TestOverloaded(t *testing.T) {
 		{"bytes of the tail", durable.Limits{TailBytes: 20_000}, 1, 0, true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := newDesk(t, 2)
+			d := newCashier(t, 2)
 			a := d.limited(0, 1, c.limits).open()
 			a.state("a")
 			if c.stuck {
@@ -169,7 +169,7 @@ func TestOverloaded(t *testing.T) {
 
 // TestFloor: a command that its caller has finished is forgotten, and never runs again.
 func TestFloor(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
 	a.apply("a", number(1, 1), "1")
 	a.apply("a", number(2, 1), "2")
@@ -202,7 +202,7 @@ func TestFloor(t *testing.T) {
 // the same source run and are finished. None that is finished runs again, at this home or
 // later ones, and those that were stuck end as others do.
 func TestStuckCommandHoldsItsOwnIDAlone(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	limits := durable.Limits{Commands: 20}
 	a := d.limited(0, 1, limits).open()
 	a.apply("a", number(1, 1), "1") // its caller does not hear the answer
@@ -253,7 +253,7 @@ func TestStuckCommandHoldsItsOwnIDAlone(t *testing.T) {
 
 // TestFloorInTheLog: a home that reads the log learns the floor of each command.
 func TestFloorInTheLog(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
 	a.apply("a", number(1, 1), "1")
 	a.apply("a", number(5, 5), "5")
@@ -266,7 +266,7 @@ func TestFloorInTheLog(t *testing.T) {
 
 // TestSilentCallersAreForgotten, unless a command of theirs runs.
 func TestSilentCallersAreForgotten(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.limited(0, 1, durable.Limits{Commands: 4}).open()
 	a.apply("a", number(1, 1), "1")
 	a.run()
@@ -291,7 +291,7 @@ func TestSilentCallersAreForgotten(t *testing.T) {
 // TestReplayWaitsForItsCommit: a command that comes again while its append is under way is
 // answered when that is acknowledged.
 func TestReplayWaitsForItsCommit(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
 	a.state("a")
 	a.hold = only(durable.OpAppend)
@@ -310,7 +310,7 @@ func TestReplayWaitsForItsCommit(t *testing.T) {
 
 // TestReadWithoutALease proves by an append that the shard is still here.
 func TestReadWithoutALease(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
 	a.commit("a", "1")
 	if got := a.core.Observe(d.w.clock(), "a", true); got > a.ready {
@@ -341,7 +341,7 @@ func TestReadWithoutALease(t *testing.T) {
 // TestFirstUnfinishedCommandIsTaken: ids above a source's floor fill the table, and go only
 // when the command at the floor is done.
 func TestFirstUnfinishedCommandIsTaken(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.limited(0, 1, durable.Limits{Commands: 10}).open()
 	a.state("a")
 	n := uint64(2)

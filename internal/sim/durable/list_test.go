@@ -23,7 +23,7 @@ func (s *seat) lists(want ...string) {
 // TestListOfNextLife: an entity that begins a new life while a checkpoint writes that it has expired
 // is listed.
 func TestListOfNextLife(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
 	a.lasting("a", "1", time.Hour)
 	a.save()
@@ -43,7 +43,7 @@ func TestListOfNextLife(t *testing.T) {
 
 // TestListsOfUnavailableStore: lists repeat their reads more and more rarely.
 func TestListsOfUnavailableStore(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
 	a.commit("a", "1")
 	a.save()
@@ -69,7 +69,7 @@ func TestListsOfUnavailableStore(t *testing.T) {
 // TestWalkLosesItsRecord: a walk whose own record is lost ends at a later one. (Found by seed 40022:
 // each checkpoint wrote another record behind it, and lists waited forever.)
 func TestWalkLosesItsRecord(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
 	a.commit("a", "1")
 	a.save("a")

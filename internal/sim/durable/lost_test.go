@@ -44,7 +44,7 @@ func (s *seat) release() {
 // TestCheckpointBeforeTheRepetition: a checkpoint that is wanted while lost commits wait to be appended
 // again forgets nothing of their entities, which are passivated: neither states nor keys.
 func TestCheckpointBeforeTheRepetition(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
 	a.key("k", "one", "1")
 	kept := d.last(0)
@@ -71,7 +71,7 @@ func TestCheckpointBeforeTheRepetition(t *testing.T) {
 // TestHalfOfTheRepetition: as TestCheckpointBeforeTheRepetition, but so many commits are lost that
 // a part of them, appended again, is enough for a checkpoint.
 func TestHalfOfTheRepetition(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.limited(0, 1, few).open()
 	var kept store.Position
 	for i := range 10 {
@@ -103,7 +103,7 @@ func TestHalfOfTheRepetition(t *testing.T) {
 // commits of "a", all behind the position kept, and has ended since. The appends that repeat them are held.
 func lossDuringACheckpoint(t *testing.T) (a *seat, kept store.Position) {
 	t.Helper()
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a = d.seat(0, 1).open()
 	a.commit("x", "1")
 	kept = d.last(0)
@@ -151,7 +151,7 @@ func TestCheckpointAfterTheRepetition(t *testing.T) {
 // commits come to positions that a generation had begun behind.
 func TestPositionsUsedAgain(t *testing.T) {
 	for after := 1; after < 6; after++ {
-		d := newDesk(t, 1)
+		d := newCashier(t, 1)
 		d.server.judge.blind = true
 		a := d.limited(0, 1, few).open()
 		a.commit("hot", "1")
@@ -173,7 +173,7 @@ func TestPositionsUsedAgain(t *testing.T) {
 // TestEndedKeysOfADay: an entity with a key has events in the log whose state is in its record, and ends.
 // When its key is a day old nothing is left of it. The next home opens the shard.
 func TestEndedKeysOfADay(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.limited(0, 1, durable.Limits{TailCommits: 64})
 	a.journal = true
 	a.claim(1)
@@ -226,7 +226,7 @@ func TestRepetitionOfRecords(t *testing.T) {
 		"active": {active: true}, "active, and read again": {active: true, again: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t, 1)
+			d := newCashier(t, 1)
 			a := d.limited(0, 1, few).of("p", 2)
 			var ids []string
 			left := 0 // appends of which records have all commits, because of keys

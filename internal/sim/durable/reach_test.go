@@ -14,7 +14,7 @@ import (
 func TestHeadNeedsTheEndOfTheLog(t *testing.T) {
 	opened, refused := 0, 0
 	for lost := 0; ; lost++ {
-		d := blindDesk(t)
+		d := blindCashier(t)
 		d.server.sparse = true
 		a := d.limited(0, 1, few).open()
 		a.commit("hot", "0")

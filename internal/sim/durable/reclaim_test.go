@@ -9,9 +9,9 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// blindDesk is a desk whose server loses appends, and uses their positions again.
-func blindDesk(t *testing.T) *desk {
-	d := newDesk(t, 1)
+// blindCashier is a desk whose server loses appends, and uses their positions again.
+func blindCashier(t *testing.T) *desk {
+	d := newCashier(t, 1)
 	d.server.judge.blind = true
 	return d
 }
@@ -49,7 +49,7 @@ func (s *seat) begun(id, state string) durable.Ticket {
 // TestClaimsInDoubtHideNothing: claims whose answers are lost come to the positions of commits that the log
 // has lost. The home writes the commits to records all the same.
 func TestClaimsInDoubtHideNothing(t *testing.T) {
-	d := blindDesk(t)
+	d := blindCashier(t)
 	a := d.seat(0, 1).open()
 	a.commit("z", "1")
 	kept := d.last(0)
@@ -81,7 +81,7 @@ func (s *seat) checkpointUntrimmed() {
 
 // TestClaimAtSince: all of the log from since on is lost, and the home's claim comes to that position.
 func TestClaimAtSince(t *testing.T) {
-	d := blindDesk(t)
+	d := blindCashier(t)
 	a := d.seat(0, 1).open()
 	a.commit("w", "0")
 	a.commit("w", "1")
@@ -104,7 +104,7 @@ func TestClaimAtSince(t *testing.T) {
 // TestClaimAtSinceOfAnother: as TestClaimAtSince, but records have all states, and since was the
 // claim of a former home. The next home opens the shard.
 func TestClaimAtSinceOfAnother(t *testing.T) {
-	d := blindDesk(t)
+	d := blindCashier(t)
 	a := d.seat(0, 1).open()
 	a.commit("w", "1")
 	a.save("w")
@@ -121,7 +121,7 @@ func TestClaimAtSinceOfAnother(t *testing.T) {
 // TestClaimsOfOlderHomesAreNoCommits: the server loses the claim that opened the shard. No commits are lost
 // with it.
 func TestClaimsOfOlderHomesAreNoCommits(t *testing.T) {
-	d := blindDesk(t)
+	d := blindCashier(t)
 	a := d.seat(0, 1).open()
 	a.commit("x", "1")
 	kept := d.last(0)
@@ -137,7 +137,7 @@ func TestClaimsOfOlderHomesAreNoCommits(t *testing.T) {
 // TestClaimsComeToSince: tenures that cannot open the shard lengthen the log to the position from which
 // the head needs it. No later one takes their claims for what is lost.
 func TestClaimsComeToSince(t *testing.T) {
-	d := blindDesk(t)
+	d := blindCashier(t)
 	a := d.seat(0, 1).open()
 	for i := range 4 {
 		a.commit("w", fmt.Sprint(i))
@@ -169,7 +169,7 @@ func TestHeadOnItsWayDuringALoss(t *testing.T) {
 func headDuringALoss(t *testing.T, sparse, comes bool) {
 	t.Helper()
 	{
-		d := newDesk(t, 1)
+		d := newCashier(t, 1)
 		a := d.seat(0, 1).open()
 		a.commit("z", "1")
 		kept := d.last(0)
@@ -214,7 +214,7 @@ func headDuringALoss(t *testing.T, sparse, comes bool) {
 
 // TestClaimIsLostAlone: a claim after a conflict is lost, behind which the checkpoint under way moves since.
 func TestClaimIsLostAlone(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	stray := d.late(1)
 	a := d.limited(0, 2, few).open()
 	a.commit("x", "1")
@@ -243,7 +243,7 @@ func TestClaimIsLostAlone(t *testing.T) {
 
 // TestTwoLosses: the claim is lost behind which a generation has begun, before what was lost is there again.
 func TestTwoLosses(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.limited(0, 1, few).open()
 	a.commit("z", "1")
 	kept := d.last(0)
@@ -275,7 +275,7 @@ func TestTwoLosses(t *testing.T) {
 // TestConflictWhileTheHeadIsOutstanding: the head that is written needs the log from a claim on, which the
 // home has made after a conflict. After the next conflict it does not take its older appends for lost.
 func TestConflictWhileTheHeadIsOutstanding(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	first, second := d.late(1), d.late(2)
 	a := d.seat(0, 3).open()
 	a.commit("x", "1")
@@ -321,7 +321,7 @@ func (s *seat) unanswered(r durable.Request) durable.Response {
 // the new since, and takes nothing for lost.
 func TestTrimmedWhileTheHeadIsOutstanding(t *testing.T) {
 	for _, earlier := range []bool{false, true} { // it has had a checkpoint before
-		d := newDesk(t, 1)
+		d := newCashier(t, 1)
 		stray := d.late(1)
 		a := d.seat(0, 2).open()
 		a.commit("x", "1")

@@ -48,7 +48,7 @@ func TestOlderHead(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := blindDesk(t)
+			d := blindCashier(t)
 			a := d.seat(0, 1).open()
 			a.commit("a", "1")
 			disk := d.server.sync()
@@ -88,7 +88,7 @@ func TestOlderHeadWithoutRecords(t *testing.T) {
 	} {
 		for _, logs := range []bool{true, false} {
 			t.Run(fmt.Sprint(name, ", logs ", logs), func(t *testing.T) {
-				d := blindDesk(t)
+				d := blindCashier(t)
 				a := d.seat(0, 1)
 				disk := lose(a)
 				d.server.putBackTo(disk, logs, true)
@@ -112,7 +112,7 @@ func TestOlderHeadWithoutRecords(t *testing.T) {
 // later. They are written again.
 func TestRecordsOfACheckpointUnderWay(t *testing.T) {
 	for _, late := range []durable.Op{durable.OpPut, durable.OpSetHead} {
-		d := blindDesk(t)
+		d := blindCashier(t)
 		a := d.seat(0, 1).open()
 		large := strings.Repeat("1", 200<<10)
 		for i := range 8 { // two Puts at least
@@ -158,7 +158,7 @@ func TestJournalPutBack(t *testing.T) {
 		"several chunks, a Put is under way": {event: large, late: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := blindDesk(t)
+			d := blindCashier(t)
 			a := d.seat(0, 1)
 			a.journal = true
 			a.claim(1)
@@ -214,7 +214,7 @@ func TestJournalPutBack(t *testing.T) {
 
 // TestJournalSettled: what was written to the journal before the shard's head is not written again.
 func TestJournalSettled(t *testing.T) {
-	d := blindDesk(t)
+	d := blindCashier(t)
 	a := d.seat(0, 1)
 	a.journal = true
 	a.claim(1)
@@ -240,7 +240,7 @@ func TestJournalSettled(t *testing.T) {
 // once it is open, because the claim may have read what the store has lost since.
 func TestVerifyWhileClaiming(t *testing.T) {
 	appends := func(verify bool) int {
-		d := blindDesk(t)
+		d := blindCashier(t)
 		a := d.seat(0, 1)
 		if verify {
 			a.core.Verify(a.now())

@@ -18,7 +18,7 @@ func TestTrimDuringTakeOver(t *testing.T) {
 		first bool // the old home's head comes before the new home's
 	}{{"the claim's head first", false}, {"the checkpoint's head first", true}} {
 		t.Run(c.name, func(t *testing.T) {
-			d := newDesk(t, 1)
+			d := newCashier(t, 1)
 			a := d.seat(0, 1).open()
 			a.commit("a", "1")
 			a.commit("b", "1")
@@ -60,7 +60,7 @@ func TestTrimDuringTakeOver(t *testing.T) {
 // the move is cancelled. The old home claims again, under the epoch that it goes on with;
 // the late claim is void, and whoever finds it on top claims again.
 func TestCancelledMoveWithALateClaim(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
 	a.commit("a", "1")
 	b := d.seat(0, 2)
@@ -89,7 +89,7 @@ func TestCancelledMoveWithALateClaim(t *testing.T) {
 // TestLateClaimOnTopOfAnother: as TestCancelledMoveWithALateClaim, with no append between the two
 // claims.
 func TestLateClaimOnTopOfAnother(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	b := d.seat(0, 2)
 	b.hold = only(durable.OpAppend)
 	b.run()
@@ -105,7 +105,7 @@ func TestLateClaimOnTopOfAnother(t *testing.T) {
 // that the store has outgrown, or under one that another home has. The home says which epoch
 // it met; above it the shard opens.
 func TestLostTermRecord(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 7).open()
 	a.commit("a", "1")
 	for _, epoch := range []uint64{1, 6, 7} {
@@ -122,7 +122,7 @@ func TestLostTermRecord(t *testing.T) {
 // TestLostTermRecordWithAStaleHead: the head that is read is stale, and the claim's compare-and-set
 // meets the newer one.
 func TestLostTermRecordWithAStaleHead(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	b := d.seat(0, 3)
 	b.hold = only(durable.OpSetHead)
 	b.run()
@@ -154,7 +154,7 @@ func TestShardOpensAfterALostTerm(t *testing.T) {
 // whether the receiver's home has stayed or another one has recovered the shard.
 func TestTellAgainAfterAWeek(t *testing.T) {
 	for _, moved := range []bool{false, true} {
-		d := newDesk(t, 2)
+		d := newCashier(t, 2)
 		a, b := d.seat(0, 1).open(), d.seat(1, 1).open()
 		a.apply("a", durable.Command{Source: durable.Source{Incarnation: 1}, Number: 1}, "told",
 			durable.Tell{Target: durable.Target{Log: logName, Shard: 1}, Entity: "b", Body: []byte("add")})
@@ -192,7 +192,7 @@ func told(tell durable.Tell) durable.Command {
 // it runs again, and may call elsewhere. A call that is the same is replayed, one to another
 // entity runs, and one with other arguments is an error, never the first one's answer.
 func TestNestedCallOfATurnThatBranches(t *testing.T) {
-	d := newDesk(t, 2)
+	d := newCashier(t, 2)
 	a, b := d.seat(0, 1).open(), d.seat(1, 1).open()
 	root := durable.Command{Source: durable.Source{Incarnation: 1}, Number: 5, Floor: 5, Hash: 1}
 	nested := func(target string, hash uint64) durable.Command {
@@ -256,7 +256,7 @@ func lostTerm(w without) Result {
 // finds it. After a checkpoint the log is read from that claim on, so the append is not found
 // again, and must not be taken for one that the store has lost.
 func TestDoubtThatAClaimSettledIsOver(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	b := d.seat(0, 1)
 	b.hold = only(durable.OpAppend)
 	b.run()
@@ -294,7 +294,7 @@ func TestDoubtThatAClaimSettledIsOver(t *testing.T) {
 // TestCheckpointInDoubtIsNotSettledByAStaleHead: the head of a checkpoint is written, its
 // answer is lost, and the head that is read then is this home's former one.
 func TestCheckpointInDoubtIsNotSettledByAStaleHead(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
 	a.commit("a", "1")
 	k := d.server.shards[0]
@@ -333,7 +333,7 @@ func TestCheckpointInDoubtIsNotSettledByAStaleHead(t *testing.T) {
 // TestStaleHeadOfATrimmedLog: a home claims again, and reads its own head every time although another home
 // has the shard and has trimmed the log. It does not take the log for lost.
 func TestStaleHeadOfATrimmedLog(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
 	a.commit("x", "1")
 	a.save("x")
@@ -360,7 +360,7 @@ func TestStaleHeadOfATrimmedLog(t *testing.T) {
 // TestForgedAppendsDoNotCount: what stands in a log under another claim than the highest is
 // not recovered, however it came there.
 func TestForgedAppendsDoNotCount(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
 	a.commit("a", "1")
 	k := d.server.shards[0]
@@ -375,7 +375,7 @@ func TestForgedAppendsDoNotCount(t *testing.T) {
 // TestLoadMeetsAnotherHome: an entity that is not at hand is read with the head. When that is
 // another's, the shard is dropped, and nothing is loaded.
 func TestLoadMeetsAnotherHome(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
 	a.commit("a", "0")
 	a.core.Checkpoint(d.w.clock())
@@ -391,7 +391,7 @@ func TestLoadMeetsAnotherHome(t *testing.T) {
 // TestNewEntityOfNewShard: a shard that had no head reads nothing for an entity that it has not
 // written. Once the shard has had another home, and after its own checkpoint, it reads.
 func TestNewEntityOfNewShard(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
 	at := func(s *seat, id string) bool {
 		_, there := s.core.Load(d.w.clock(), id)
@@ -419,7 +419,7 @@ func TestNewEntityOfNewShard(t *testing.T) {
 // TestShardIsNotNewAfterAStaleRead: the answer to a head is lost, and a replica that lags then has no head
 // of the shard. The shard counts as new no more than before.
 func TestShardIsNotNewAfterAStaleRead(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
 	a.commit("a", "1")
 	a.save("a")
@@ -448,7 +448,7 @@ func TestShardIsNotNewAfterAStaleRead(t *testing.T) {
 // TestLatePutOfTheJournal: a Put of the journal is in doubt, is repeated, and the first one
 // comes late. It must not undo later Puts: the head changes before that.
 func TestLatePutOfTheJournal(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1)
 	a.journal = true
 	a.claim(1)
@@ -492,7 +492,7 @@ func TestLatePutOfTheJournal(t *testing.T) {
 // way. Behind it the log has them without the state that they follow, which the next home
 // takes from the record.
 func TestEventsFollowARecord(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1)
 	a.journal = true
 	a.claim(1)
@@ -531,7 +531,7 @@ func (s *seat) refused(why string) {
 // TestHeadIsLost: the store has lost the head of a shard with a log. No home opens the shard, though the first
 // one writes a new head, because nobody knows what records the shard had.
 func TestHeadIsLost(t *testing.T) {
-	d := blindDesk(t)
+	d := blindCashier(t)
 	a := d.seat(0, 1).open()
 	a.commit("x", "1")
 	d.server.shards[0].head = nil
@@ -542,7 +542,7 @@ func TestHeadIsLost(t *testing.T) {
 
 // TestLogLacksItsBeginning: the store has lost the first appends of a log that was never trimmed.
 func TestLogLacksItsBeginning(t *testing.T) {
-	d := blindDesk(t)
+	d := blindCashier(t)
 	a := d.seat(0, 1).open()
 	a.commit("x", "1")
 	a.commit("y", "1")
@@ -559,7 +559,7 @@ func TestLogLacksItsBeginning(t *testing.T) {
 // TestHeadWithoutClaim: a home that dies between its head and its claim, and a claim that comes late, leave a
 // shard that others open.
 func TestHeadWithoutClaim(t *testing.T) {
-	d := blindDesk(t)
+	d := blindCashier(t)
 	late := d.late(2)
 	a := d.seat(0, 3)
 	a.hold = only(durable.OpAppend)

@@ -18,7 +18,7 @@ type desk struct {
 	seats  uint64
 }
 
-func newDesk(t *testing.T, shards int) *desk {
+func newCashier(t *testing.T, shards int) *desk {
 	w := &world{random: rand.New(rand.NewPCG(1, 1)), say: func(line string) { t.Log(line) }}
 	d := &desk{t: t, w: w, server: newServer(w, shards)}
 	newJudge(d.server)
@@ -210,7 +210,7 @@ func (s *seat) bodies() (all []string) {
 // TestTellsToOneEntityComeOneAfterTheOther: a tell leaves when its receiver has committed the one
 // before, by this home or by the next. Tells to other entities do not wait.
 func TestTellsToOneEntityComeOneAfterTheOther(t *testing.T) {
-	d := newDesk(t, 2)
+	d := newCashier(t, 2)
 	a := d.seat(0, 1).open()
 	a.apply("a", number(1, 1), "1", tellOf("x", "1"), tellOf("x", "2"), tellOf("y", "3"))
 	a.run()
@@ -242,7 +242,7 @@ func TestTellsToOneEntityComeOneAfterTheOther(t *testing.T) {
 // TestOldTellsAreSentBeforeTheyAreGivenUp: all processes were away for longer than a tell may wait.
 // Because nobody knows whether a tell has arrived, it is sent once more first.
 func TestOldTellsAreSentBeforeTheyAreGivenUp(t *testing.T) {
-	d := newDesk(t, 2)
+	d := newCashier(t, 2)
 	a := d.seat(0, 1).open()
 	a.apply("a", number(1, 1), "1", tellOf("x", "1"), tellOf("y", "2"))
 	a.run()
@@ -276,7 +276,7 @@ func TestOldTellsAreSentBeforeTheyAreGivenUp(t *testing.T) {
 // TestAcknowledgementNeedsNoOtherAppend: a shard that becomes idle notes in its log what has
 // arrived, so that the next home does not send it again.
 func TestAcknowledgementNeedsNoOtherAppend(t *testing.T) {
-	d := newDesk(t, 2)
+	d := newCashier(t, 2)
 	a := d.seat(0, 1).open()
 	a.apply("a", number(1, 1), "1", tellOf("x", "1"))
 	a.run()
@@ -292,7 +292,7 @@ func TestAcknowledgementNeedsNoOtherAppend(t *testing.T) {
 // TestNestedCallsOfTellsHaveFloorsOfTheirOwn: numbers of one log are counted by receiver, so the
 // numbers finished at one receiver say nothing about another.
 func TestNestedCallsOfTellsHaveFloorsOfTheirOwn(t *testing.T) {
-	d := newDesk(t, 2)
+	d := newCashier(t, 2)
 	b := d.seat(1, 1).open()
 	nested := durable.Command{
 		Source: durable.Source{Log: logName, To: durable.Target{Log: logName, Shard: 7}}, Number: 100, Floor: 100, Path: "p", Hash: 1,

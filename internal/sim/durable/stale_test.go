@@ -10,7 +10,7 @@ import (
 // TestStaleKeyComesBack: a key that is to be removed stays if a checkpoint under way has given it to its
 // entity meanwhile.
 func TestStaleKeyComesBack(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
 	a.hasty = true
 	clock := a.now().UnixMilli()

@@ -44,7 +44,7 @@ func (s *seat) remind(id string, all *wire.DurableReminders) {
 // do not keep others from being read from the catalog.
 func TestDelayedLooksHoldUpNoOthers(t *testing.T) {
 	const many = 300
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
 	a.hasty = true
 	clock := a.now().UnixMilli()
@@ -75,7 +75,7 @@ func TestDelayedLooksHoldUpNoOthers(t *testing.T) {
 // TestRemindersChangeDuringLook: a look that ends with a delay does not delay reminders that were set
 // meanwhile.
 func TestRemindersChangeDuringLook(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
 	clock := a.now().UnixMilli()
 	a.remind("a", reminderAt(clock))
@@ -92,7 +92,7 @@ func TestRemindersChangeDuringLook(t *testing.T) {
 // TestRecordWithReminders: a record takes no more than a store does, with the keys and reminders of its
 // entity.
 func TestRecordWithReminders(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	limits := durable.Limits{AppendBytes: 8000}
 	a := d.limited(0, 1, limits).open()
 	a.remind("a", reminderAt(a.now().UnixMilli()+1000, bytes.Repeat([]byte{1}, 3000)...))
@@ -117,7 +117,7 @@ func TestRecordWithReminders(t *testing.T) {
 // TestFoldedRecordWithReminders: events stay out of the state only as long as the record with both and
 // the reminders fits.
 func TestFoldedRecordWithReminders(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	limits := durable.Limits{AppendBytes: 8000}
 	a := d.limited(0, 1, limits)
 	a.journal = true
@@ -173,7 +173,7 @@ func (s *seat) dues(want ...string) {
 // TestListOfReminders: entities are listed by their due times, in records and in the log, and at the next
 // home.
 func TestListOfReminders(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
 	far := a.now().Add(time.Hour).UnixMilli()
 	for i, id := range []string{"c", "b", "a", "d", "e"} {

@@ -98,7 +98,7 @@ var contestants = map[string]contestant{
 	"metrics on":        {local: localMeasured, host: hostMeasured, dial: dialMeasured},
 	"one in 100 traced": {local: localTraced, host: hostTraced, dial: dialTraced},
 	"metrics off":       {local: localAccounts, host: hostAccounts, dial: dialAccounts},
-	"durable":           {local: localVaults},
+	"durable":           {local: localWallets},
 	"durable read":      {local: localReads},
 	"volatile":          {local: localAccounts},
 	"mutex":             {local: localMutexes},

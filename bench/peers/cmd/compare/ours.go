@@ -17,7 +17,7 @@ import (
 
 	"github.com/shardgen/shardgen/bench/process"
 	"github.com/shardgen/shardgen/internal/test/fixture"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/shardotel"
 	natsstore "github.com/shardgen/shardgen/store/nats"
@@ -318,22 +318,22 @@ func await(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-type vaults struct {
+type wallets struct {
 	none
 	closers
 	ctx  context.Context
-	refs []vault.VaultRef
+	refs []bank.WalletRef
 }
 
-func (v *vaults) add(_, i int) error {
+func (v *wallets) add(_, i int) error {
 	_, err := v.refs[i].Add(v.ctx, 1)
 	return err
 }
 
-func (v *vaults) told(_, i int) (int64, error) { return v.refs[i].Get(v.ctx) }
-func (v *vaults) Close() error                 { return v.closers.Close() }
+func (v *wallets) told(_, i int) (int64, error) { return v.refs[i].Get(v.ctx) }
+func (v *wallets) Close() error                 { return v.closers.Close() }
 
-func localVaults(ctx context.Context, s setup, n int) (entities, error) {
+func localWallets(ctx context.Context, s setup, n int) (entities, error) {
 	backend, err := natsstore.Open(ctx, s.url, natsstore.Config{Name: s.cluster, Replicas: 1})
 	if err != nil {
 		return nil, err
@@ -341,14 +341,14 @@ func localVaults(ctx context.Context, s setup, n int) (entities, error) {
 	cfg := process.Config(s.url, s.cluster, "node")
 	cfg.Store = backend
 	node := shard.New(cfg)
-	v := &vaults{closers: closers{closing(backend.Close), node}, ctx: ctx}
-	if err := vault.HostVault(node, func() *vault.Vault { return &vault.Vault{} }, shard.IdleAfter(0)); err != nil {
+	v := &wallets{closers: closers{closing(backend.Close), node}, ctx: ctx}
+	if err := bank.HostWallet(node, func() *bank.Wallet { return &bank.Wallet{} }, shard.IdleAfter(0)); err != nil {
 		return nil, err
 	}
 	if err := node.Start(ctx); err != nil {
 		return nil, err
 	}
-	client := vault.NewVaultClient(node)
+	client := bank.NewWalletClient(node)
 	for i := range n {
 		v.refs = append(v.refs, client.Ref(id(i)))
 	}
@@ -356,17 +356,17 @@ func localVaults(ctx context.Context, s setup, n int) (entities, error) {
 	return v, err
 }
 
-type vaultReads struct{ *vaults }
+type walletReads struct{ *wallets }
 
-func (v vaultReads) add(_, i int) error {
+func (v walletReads) add(_, i int) error {
 	_, err := v.refs[i].Get(v.ctx)
 	return err
 }
 
 func localReads(ctx context.Context, s setup, n int) (entities, error) {
-	es, err := localVaults(ctx, s, n)
+	es, err := localWallets(ctx, s, n)
 	if err != nil {
 		return nil, err
 	}
-	return vaultReads{es.(*vaults)}, nil
+	return walletReads{es.(*wallets)}, nil
 }

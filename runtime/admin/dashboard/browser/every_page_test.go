@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/test/fixture"
-	"github.com/shardgen/shardgen/internal/test/fixture/vault"
+	"github.com/shardgen/shardgen/internal/test/fixture/bank"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/admin/dashboard"
 	memorystream "github.com/shardgen/shardgen/stream/memory"
@@ -76,22 +76,22 @@ func TestEveryPage(t *testing.T) {
 			return []dashboard.Check{{Name: "streams", Status: "ok", Text: "5 streams with 3 replicas"}, {Name: "jetstream", Status: "skipped", Text: "not checked"}}
 		},
 	}, func(n *shard.Node) error {
-		vaults := vault.NewVaultClient(n)
+		wallets := bank.NewWalletClient(n)
 		return errors.Join(
 			fixture.HostChief(n, func() *fixture.Chief { return &fixture.Chief{} }),
 			fixture.HostAccount(n, func() *fixture.Account { return &fixture.Account{} }),
 			fixture.HostCrew(n, func() *fixture.Crew { return &fixture.Crew{} }, shard.PoolSize(2, 4)),
-			vault.HostAlarm(n, func() *vault.Alarm { return &vault.Alarm{} }), vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }),
+			bank.HostAlarm(n, func() *bank.Alarm { return &bank.Alarm{} }), bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{} }),
 			shard.Consume(n, "paid", paid, func(ctx context.Context, m shard.Message) error {
 				if m.Subject == "bad" {
 					return errors.New("it cannot be read")
 				}
-				return vaults.Tell(m.Subject).Put(ctx, int64(len(m.Data)))
+				return wallets.Tell(m.Subject).Put(ctx, int64(len(m.Data)))
 			}),
 		)
 	})
 	s.load()
-	alarms := vault.NewAlarmClient(s.nodes[0])
+	alarms := bank.NewAlarmClient(s.nodes[0])
 	for i := range 3 {
 		require.NoError(t, alarms.Tell(fmt.Sprint("clock-", i), shard.At(time.Now().Add(time.Duration(i*2+1)*25*time.Minute))).Ring(t.Context(), "x"))
 	}
