@@ -64,7 +64,7 @@ func TestAwaitedClaimsComeFirst(t *testing.T) {
 						opened <- time.Since(begin)
 					}()
 				}
-				if got, want := <-opened, 2*maxIdleClaims*requests*each; got > want {
+				if got, want := <-opened, (2*maxIdleClaims+1)*requests*each; got > want { // with one claim that was under way
 					t.Errorf("the first of them opened after %v, want %v at most", got, want)
 				}
 				for _, s := range all {
