@@ -543,7 +543,7 @@ func (n *Node) Counters() map[string]uint64 { return n.driver.Counters() }
 func (n *Node) tickClock() {
 	ticker, hosts := time.NewTicker(node.ClockTick), n.hosted()
 	defer ticker.Stop()
-	measured := time.Duration(0) // since the last measurement of the load
+	measured, reported := time.Duration(0), time.Duration(0) // since the load was
 	defer n.driver.Load.Begin(n.driver.Lease.Now())()
 	for {
 		select {
@@ -556,16 +556,19 @@ func (n *Node) tickClock() {
 				n.control.loop.Post(func() { n.control.member.ToCoordinator(load) })
 			}
 		}
-		members := 0
-		if v := n.control.member.View(); v != nil {
-			members = len(v.ByAge)
-		}
-		if measured += node.ClockTick; measured >= coordinator.ReportInterval(members) {
+		if measured += node.ClockTick; measured >= coordinator.LoadInterval {
 			measured = 0
-			measured := n.driver.Load.Measure(n.driver.Lease.Now(), hosts)
-			n.driver.AddTrend(measured)
-			load := reportOf(measured)
-			n.control.loop.Post(func() { n.control.member.ReportLoad(load) })
+			load := n.driver.Load.Measure(n.driver.Lease.Now(), hosts)
+			n.driver.AddTrend(load)
+			members := 0
+			if v := n.control.member.View(); v != nil {
+				members = len(v.ByAge)
+			}
+			if reported += coordinator.LoadInterval; reported >= coordinator.ReportInterval(members) {
+				reported = 0
+				report := reportOf(load)
+				n.control.loop.Post(func() { n.control.member.ReportLoad(report) })
+			}
 		}
 		if n.driver.Clock.Add(1)%node.TicksASecond != 0 {
 			continue
