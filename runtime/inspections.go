@@ -282,7 +282,7 @@ func (i inspections) pauseReminders(ctx context.Context, r *operator.Request) er
 	return durablehost.PauseReminders(ctx, i.node.cfg.Store, r.Entity.Kind, pause)
 }
 
-// pauseText says that the reminders of the request's type are paused, if they are.
+// pauseText says that the reminders of the request's type are paused, if they are or that is not known.
 func (i inspections) pauseText(ctx context.Context, r *operator.Request) string {
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
@@ -290,7 +290,10 @@ func (i inspections) pauseText(ctx context.Context, r *operator.Request) string 
 		return ""
 	}
 	t, _, err := durablehost.ReadType(ctx, i.node.cfg.Store, r.Entity.Kind)
-	if err != nil || t.Paused == nil {
+	switch {
+	case err != nil && !errors.Is(err, durablehost.ErrVolatile):
+		return fmt.Sprintf("the store does not say whether they are paused: %v", err)
+	case t.Paused == nil:
 		return ""
 	}
 	return fmt.Sprintf("paused since %s by %s", t.Paused.Since.Format(time.RFC3339), t.Paused.By)

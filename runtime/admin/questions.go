@@ -492,8 +492,8 @@ func (c *Client) ResumeReminders(ctx context.Context, kind string) error {
 	return err
 }
 
-// RemindersPaused returns since when and by whom the reminders of a type are paused; "" means that they
-// are not.
+// RemindersPaused says since when and by whom the reminders of a type are paused, or that the store does
+// not answer; "" means that they are not.
 func (c *Client) RemindersPaused(ctx context.Context, kind string) (string, error) {
 	a, err := c.answerOfHost(ctx, operator.Request{Command: operator.Reminders, Entity: Entity{Kind: kind}, List: Listing{Limit: 1}})
 	return a.Result, err

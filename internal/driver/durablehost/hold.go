@@ -110,8 +110,11 @@ func (h *Hold) ask() {
 		return
 	}
 	h.told = time.Now()
-	if paused := t.Paused != nil; paused != h.paused {
-		h.paused = paused
-		h.process.Log.Warn("reminders", "kind", h.kind, "paused", paused)
+	switch paused := t.Paused != nil; {
+	case paused && !h.paused:
+		h.process.Log.Warn("reminders are paused here", "kind", h.kind, "since", t.Paused.Since, "by", t.Paused.By)
+	case h.paused && !paused:
+		h.process.Log.Info("reminders run again here", "kind", h.kind)
 	}
+	h.paused = t.Paused != nil
 }
