@@ -675,7 +675,7 @@ type AdminFeed struct {
 	Stream        string                 `protobuf:"bytes,3,opt,name=stream,proto3" json:"stream,omitempty"`      // its identity
 	Position      uint64                 `protobuf:"varint,4,opt,name=position,proto3" json:"position,omitempty"` // of the first message that is not finished
 	End           uint64                 `protobuf:"varint,5,opt,name=end,proto3" json:"end,omitempty"`           // position of the partition's last message; 0: the member does not know it
-	Waiting       uint32                 `protobuf:"varint,6,opt,name=waiting,proto3" json:"waiting,omitempty"`   // tells that were read and are not finished
+	Waiting       uint32                 `protobuf:"varint,6,opt,name=waiting,proto3" json:"waiting,omitempty"`   // tells under way
 	Dead          uint64                 `protobuf:"varint,7,opt,name=dead,proto3" json:"dead,omitempty"`         // dead letters
 	Missed        uint64                 `protobuf:"varint,8,opt,name=missed,proto3" json:"missed,omitempty"`     // messages that were deleted unread
 	Node          string                 `protobuf:"bytes,9,opt,name=node,proto3" json:"node,omitempty"`          // which reads it

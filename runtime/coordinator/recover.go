@@ -63,9 +63,8 @@ func (c *Coordinator) recover() {
 	}
 }
 
-// disown lists the shards of pools that nobody claims as such without a home, so that no member and
-// no caller goes on with the home that a former term gave to one, and of which that home never heard. Other
-// types need no such entries, because all their shards get homes.
+// disown gives no home to the shards of pools that nobody claims. Members and callers then forget a home
+// that a former term assigned, and that did not hear of it. Shards of other types all get homes anyway.
 func (c *Coordinator) disown() {
 	if c.config.Term.Number == 1 {
 		return // there was no former term

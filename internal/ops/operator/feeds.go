@@ -13,7 +13,7 @@ type Feed struct {
 	Stream    string // the identity of the stream
 	Position  uint64 // of the first message that is not finished
 	End       uint64 // position of the partition's last message; 0 means that it is not known
-	Waiting   uint32 // tells that were read and are not finished
+	Waiting   uint32 // tells under way
 	Dead      uint64 // dead letters
 	Missed    uint64 // messages that were deleted unread
 	Node      string // the member that reads it
