@@ -75,9 +75,14 @@ func (s *Shard) CancelMove(epoch placement.Epoch) (Effects, bool) {
 	return Effects{}, true
 }
 
+// nobody reports whether the shard has no home, and need not keep calls in order until it has one. An
+// instance of a pool that has ended is such a shard, and it may never have a home again: its calls go
+// back to their senders, which then choose another instance.
+func (s *Shard) nobody() bool { return s.home.IsZero() && s.limits.Handoff.Unordered }
+
 // unprepare drops the prepared shard. A former home then forwards calls as before.
 func (s *Shard) unprepare() Effects {
-	if len(s.departures) == 0 {
+	if len(s.departures) == 0 || s.nobody() {
 		return s.close()
 	}
 	s.become(Forwarding)
@@ -122,8 +127,8 @@ func (s *Shard) Place(home transport.Address, epoch placement.Epoch, force bool,
 		}
 		return Effects{}
 	case Forwarding:
-		if force {
-			return s.close() // where it went is history that did not happen
+		if force || s.nobody() {
+			return s.close() // where it went is history that did not happen, or ended
 		}
 		if s.strays() {
 			return s.findWay(now)
