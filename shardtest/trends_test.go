@@ -55,7 +55,7 @@ func TestTrendsAndFeeds(t *testing.T) {
 		for range 5 {
 			p.publish("a")
 		}
-		p.check(t, c)
+		p.check(t, c, 1)
 		part := 7 % 3
 		c.Until("the position is written", func() bool {
 			found, err := o.Feeds(t.Context())

@@ -38,11 +38,21 @@ var feedCommands = []storeCommand{
 	{
 		name: "rewind", least: 1, most: 1, argument: "FEED", run: rewind, top: true,
 		about: "Makes a feed read its stream again from a position on. Entities do not apply messages again that they have applied, so this is for types that\nwere put back to an older state, and for a stream of which an older copy was put back.",
+		flags: rewindFlags,
+	},
+	{
+		name: "replay", least: 1, most: 1, argument: "FEED", run: rewind, top: true,
+		about: "Makes a feed read its stream again from a position on, and entities apply each message once more, also those that they have applied.\nA tell that is under way at that moment may be applied between the messages of the replay: wait until shardctl feeds shows none waiting.",
 		flags: func(f *flag.FlagSet, o *storeOptions) {
-			f.Uint64Var(&o.to, "to", 0, "`position` of the first message to read: its sequence in the stream, from 1 on")
-			f.IntVar(&o.shard, "partition", -1, "only the partition with that `number` (default: all)")
+			rewindFlags(f, o)
+			o.replay = true
 		},
 	},
+}
+
+func rewindFlags(f *flag.FlagSet, o *storeOptions) {
+	f.Uint64Var(&o.to, "to", 0, "`position` of the first message to read: its sequence in the stream, from 1 on")
+	f.IntVar(&o.shard, "partition", -1, "only the partition with that `number` (default: all)")
 }
 
 // listFeeds exits with 1 if a feed waits.
@@ -158,7 +168,7 @@ func rewind(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Write
 			continue
 		}
 		done = true
-		if err := feeds.Rewind(ctx, s, p.Feed, p.Partition, o.to); err != nil {
+		if err := feeds.Rewind(ctx, s, p.Feed, p.Partition, o.to, o.replay); err != nil {
 			return err
 		}
 		if _, err := fmt.Fprintf(w, "partition %d of %s is read from %d on\n", p.Partition, p.Feed, o.to); err != nil {

@@ -115,6 +115,7 @@ func TestFeeds(t *testing.T) {
 		{"requeue paid 0-1", "has no letter 0-1"},
 		{"requeue paid -all", "letter 0-11264 of paid is requeued"},
 		{"rewind paid", "say -to which position"},
+		{"replay paid", "say -to which position"},
 		{"rewind other -to 1", "no partition of feed other"},
 		{"dead paid -drop", "say which letter"},
 		{"dead paid 0-11264 -drop", "is deleted"},
@@ -130,5 +131,13 @@ func TestFeeds(t *testing.T) {
 	until("feeds paid", `paid +0 +25 +0 +0 `)
 	if total, err := wallets.Ref("bad").Get(t.Context()); err != nil || total != 2 {
 		t.Fatalf("got %d, %v, want 2", total, err)
+	}
+	until("replay paid -to 23", `partition 0 of paid is read from 23 on`) // one to ann, two to bad
+	publish("paid.ann", 1)
+	until("feeds paid", `paid +0 +26 +0 +0 `)
+	for id, want := range map[string]int64{"ann": 23, "bad": 4} {
+		if total, err := wallets.Ref(id).Get(t.Context()); err != nil || total != want {
+			t.Errorf("%s has %d after a replay, %v, want %d", id, total, err, want)
+		}
 	}
 }

@@ -64,6 +64,7 @@ Streams that members read (shard.Consume)
   dead FEED [LETTER]           list messages that were given up, or print or drop one
   requeue FEED [LETTER]        apply a dead letter again
   rewind FEED                  read a stream again from a position on
+  replay FEED                  apply a stream again from a position on
 
 Members
   join NODE                    tell a process that waits (Config.Membership.JoinByCommand) to join

@@ -177,7 +177,7 @@ func (c storeCommand) parse(args []string, env func(string) string, stderr io.Wr
 		err = errors.New("give one of -from and -drop")
 	case c.name == "delete" && !o.force && o.follower == "":
 		err = fmt.Errorf("all entities of %s would be lost: say -force to delete them", o.kind)
-	case c.name == "rewind" && o.to == 0:
+	case (c.name == "rewind" || o.replay) && o.to == 0:
 		err = errors.New("say -to which position (1 is the first message)")
 	case c.name == "list" && o.most < 1:
 		err = fmt.Errorf("-n is %d: want 1 or more", o.most)
@@ -233,7 +233,8 @@ type storeOptions struct {
 	leases, terms, table         bool
 	follower                     string
 	all                          bool   // letters that requeue applies again
-	to                           uint64 // position of rewind
+	to                           uint64 // position of rewind and replay
+	replay                       bool   // apply messages again
 }
 
 // membersOf returns a cluster's members, or an empty view if no process answers.

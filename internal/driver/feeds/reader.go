@@ -169,6 +169,9 @@ func (s *session) begin(ctx context.Context) error {
 	}
 	s.main.Window = feed.New(s.record.Position, s.Config.Dead, s.Limits)
 	s.main.name = durable.StreamSource(s.Name, identity)
+	if n := s.record.Replays; n > 0 {
+		s.main.name = durable.StreamSource(s.Name, fmt.Sprintf("%s:%d", identity, n)) // receivers know none of its commands
+	}
 	first := s.record.Number + 1
 	if len(s.record.Requeued) > 0 {
 		first = s.record.Requeued[0].Number

@@ -21,6 +21,7 @@ type Record struct {
 	// Position is that of the first message that is not finished.
 	Position uint64    `json:"position"`
 	Rewinds  uint64    `json:"rewinds,omitempty"` // how often an operator has set Position
+	Replays  uint64    `json:"replays,omitempty"` // how often all messages from Position on were to be applied once more
 	Missed   uint64    `json:"missed,omitempty"`  // messages that were deleted unread
 	Dead     uint64    `json:"dead,omitempty"`    // dead letters that are stored
 	Node     string    `json:"node"`              // which reads it
@@ -258,13 +259,16 @@ func Drop(ctx context.Context, s store.Store, feed, name string) error {
 }
 
 // Rewind makes a partition be read again from a position on. Receivers do not apply messages again
-// that they have applied.
-func Rewind(ctx context.Context, s store.Store, feed string, partition int, position uint64) error {
+// that they have applied, unless replay is set: then each is applied once more.
+func Rewind(ctx context.Context, s store.Store, feed string, partition int, position uint64, replay bool) error {
 	return Change(ctx, s, feed, partition, func(r *Record) error {
 		if r.Format == 0 {
 			return fmt.Errorf("feed %s has never read partition %d (shardctl feeds lists the feeds)", feed, partition)
 		}
 		r.Position, r.Rewinds = position, r.Rewinds+1
+		if replay {
+			r.Replays++
+		}
 		return nil
 	})
 }
