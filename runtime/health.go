@@ -29,7 +29,7 @@ type Health struct {
 	// store has taken no writes for 5s.
 	Ready bool
 	// Settled reports whether, in addition to Ready, nothing is wrong that a rolling restart should
-	// wait for, here or in the cluster as this process sees it. Credentials that end soon do not count.
+	// wait for, here or in the cluster as this process sees it. Credentials that end soon and wrong clocks do not count.
 	Settled bool
 	// Ending reports whether the node is leaving, or the process is stopping or has stopped: it
 	// will not be ready again.
@@ -167,6 +167,9 @@ func (n *Node) look(s *verdict.Snapshot, leaveAt time.Time) {
 	s.View, s.Downed = control.MembersOf(view), n.events.takeLost()
 	s.Answers = []verdict.Answer{{Node: drv.Local.Address, Types: waitingTypes(drv, n.control.member.Reasons(), now, func(kind string) bool { return isPool(n, kind) })}}
 	p.Store, p.StoreSince = n.probe.said()
+	if d := drv.Durable; d != nil {
+		p.ClockAhead = d.Clock.Ahead(now)
+	}
 	n.probeTable(now, len(s.View.Members))
 	p.Table, p.TableSince = n.tableProbe.said()
 	for _, h := range n.hosted() {

@@ -392,7 +392,7 @@ func (c *Cluster) Advance(d time.Duration) {
 
 // SkipTime sets the clock of the store ahead by d, for tests of reminders and expiry that would take
 // too long with Advance, and returns when the nodes have learnt of it, less than a minute later. What
-// has become due by the skip is run late, once.
+// has become due by the skip is run late, once. The nodes report that their wall clocks are behind.
 func (c *Cluster) SkipTime(d time.Duration) {
 	c.ahead += d
 	c.store.SetAhead(c.ahead)

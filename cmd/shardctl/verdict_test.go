@@ -2,8 +2,10 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -26,6 +28,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/e2e/proxy"
+	"github.com/shardgen/shardgen/internal/e2e/wallclock"
 	"github.com/shardgen/shardgen/internal/ops/clusterview"
 	"github.com/shardgen/shardgen/internal/test/fixture"
 	"github.com/shardgen/shardgen/internal/test/fixture/bank"
@@ -49,6 +52,8 @@ const (
 	// faultVar is a part of the names of the faults that are caused; lastsVar is how long they last
 	// after all judges have found them.
 	faultVar, lastsVar = "SHARDCTL_TEST_FAULT", "SHARDCTL_TEST_LASTS"
+	// programVar is the program of the members.
+	programVar = "SHARDCTL_TEST_PROGRAM"
 )
 
 func beJudged(name string) error {
@@ -92,13 +97,19 @@ func beJudged(name string) error {
 		return err
 	}
 	fmt.Println("up")
-	_, _ = io.Copy(io.Discard, os.Stdin)
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); { // how wrong the wall clock is to be
+		wrong, err := time.ParseDuration(lines.Text())
+		if err = errors.Join(err, wallclock.Shift(wrong)); err != nil {
+			return err
+		}
+	}
 	return n.Close()
 }
 
 // judged is a member's process.
 type judged struct {
 	*os.Process
+	stdin  io.Writer
 	probes string
 	log    *faultLog
 }
@@ -208,7 +219,7 @@ func startJudged(t *testing.T, table string, servers ...*natsproc.Server) *judge
 }
 
 func (c *judgedCluster) start(name string) {
-	cmd := exec.Command(os.Args[0])
+	cmd := exec.Command(cmp.Or(os.Getenv(programVar), os.Args[0]))
 	cmd.Env = append(os.Environ(), judgedVar+"="+name, "NATS_URL="+c.env["NATS_URL"])
 	if len(c.servers) > 1 {
 		cmd.Env = append(cmd.Env, replicasVar+"=3")
@@ -219,7 +230,7 @@ func (c *judgedCluster) start(name string) {
 	if c.table != "" {
 		cmd.Env = append(cmd.Env, tableVar+"="+c.table)
 	}
-	_, err := cmd.StdinPipe()
+	stdin, err := cmd.StdinPipe()
 	require.NoError(c.t, err)
 	stderr, err := cmd.StderrPipe()
 	require.NoError(c.t, err)
@@ -242,7 +253,7 @@ func (c *judgedCluster) start(name string) {
 	require.Equal(c.t, "up\n", line)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.members[name] = &judged{cmd.Process, strings.TrimSpace(at), log}
+	c.members[name] = &judged{cmd.Process, stdin, strings.TrimSpace(at), log}
 }
 
 func (c *judgedCluster) member(name string) *judged {
@@ -562,6 +573,28 @@ func TestVerdictOnTheTable(t *testing.T) {
 		"the membership table does not answer", func(*judgedCluster) { require.NoError(t, table.Pause()) },
 		func(*judgedCluster) { require.NoError(t, table.Resume()) }, `the membership table has not answered`,
 	})
+}
+
+// TestVerdictOnClocks: the wall clock of a member is set. Only members whose clocks can be set, and which
+// take minutes to build, do so.
+func TestVerdictOnClocks(t *testing.T) {
+	if os.Getenv(faultVar) != "clock" {
+		t.Skip("it builds Go's standard library: it runs with " + faultVar + "=clock")
+	}
+	program := filepath.Join(t.TempDir(), "member")
+	require.NoError(t, wallclock.BuildTest(t.Context(), "github.com/shardgen/shardgen/cmd/shardctl", program))
+	t.Setenv(programVar, program)
+	c := startJudged(t, "", natsproc.Start(t, "-js", "-sd", t.TempDir()))
+	set := func(wrong string) func(*judgedCluster) {
+		return func(c *judgedCluster) {
+			_, err := io.WriteString(c.member("n3").stdin, wrong+"\n")
+			require.NoError(c.t, err)
+		}
+	}
+	c.judge(
+		judgedFault{"the clock is ahead", set("1h"), set("0s"), `the wall clock is 1h0m0s ahead of the store's`},
+		judgedFault{"the clock is behind", set("-3s"), set("0s"), `the wall clock is 3s behind the store's`},
+	)
 }
 
 // TestVerdictWithoutLeader: two of three NATS servers are killed, so that no stream has a leader.

@@ -54,6 +54,15 @@ func (c *Clock) Now() (time.Time, bool) {
 	return v.reading.At(c.elapsed()), v.known
 }
 
+// Ahead returns how far the wall clock of this process, which shows wall, is ahead of the store's clock;
+// 0 if the store's time is not known.
+func (c *Clock) Ahead(wall time.Time) time.Duration {
+	if at, known := c.Now(); known && c.store != nil {
+		return wall.Round(0).Sub(at) // without the monotonic reading
+	}
+	return 0
+}
+
 // unsure reports whether the store is to be asked again soon: its time is not known, or its last
 // answers contradict what is known.
 func (c *Clock) unsure() bool {

@@ -35,6 +35,15 @@ func Supported() error {
 // can be shifted. It must be called inside this module. The first build on a machine takes one to
 // two minutes, because Go rebuilds the standard library and then caches it.
 func Build(ctx context.Context, importPath, out string) error {
+	return build(ctx, out, "build", importPath)
+}
+
+// BuildTest is as Build, for the package's tests.
+func BuildTest(ctx context.Context, importPath, out string) error {
+	return build(ctx, out, "test", importPath, "-c")
+}
+
+func build(ctx context.Context, out, command, importPath string, flags ...string) error {
 	p, err := patched(ctx)
 	if err != nil {
 		return err
@@ -60,7 +69,7 @@ func Build(ctx context.Context, importPath, out string) error {
 	if err := os.WriteFile(list, overlay, 0o600); err != nil {
 		return err
 	}
-	_, err = goTool(ctx, "build", "-race=false", "-overlay", list, "-tags", "shiftedclock", "-o", out, importPath)
+	_, err = goTool(ctx, append(append([]string{command}, flags...), "-race=false", "-overlay", list, "-tags", "shiftedclock", "-o", out, importPath)...)
 	return err
 }
 

@@ -53,7 +53,7 @@ func (j *judge) clocks(all []Answer) {
 		skew := max(a.Asked.Sub(a.Fact.Time), a.Fact.Time.Sub(a.Answered), 0)
 		worst = max(worst, skew)
 		if skew > clockSkew {
-			j.add(operator.Fault, Clocks, a.Node.Name, "synchronize the clocks: ttl of durable entities, keys of commands and log lines go by them",
+			j.add(operator.Fault, Clocks, a.Node.Name, syncClocks,
 				"%s's clock and this computer's differ by at least %v", a.Node.Name, skew.Round(time.Millisecond))
 		}
 	}

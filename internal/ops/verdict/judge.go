@@ -32,6 +32,8 @@ const (
 	loopCalm   = time.Minute
 )
 
+const syncClocks = "synchronize the clocks: ttl of durable entities, keys of commands and log lines go by them"
+
 // A judge collects findings.
 type judge struct {
 	Snapshot
@@ -92,10 +94,10 @@ func Worst(all []operator.Finding) (worst operator.Severity) {
 }
 
 // Unsettled returns the worst finding that a rolling restart should wait for, and false if there is
-// none. Credentials that end soon are no reason to wait: a restart may renew them.
+// none. Credentials that end soon are no reason to wait, as a restart may renew them, nor are wrong clocks.
 func Unsettled(all []operator.Finding) (operator.Finding, bool) {
 	for _, f := range all { // the worst is the first
-		if f.Severity >= operator.Passing && f.Check != Credentials {
+		if f.Severity >= operator.Passing && f.Check != Credentials && f.Check != Clocks {
 			return f, true
 		}
 	}
@@ -304,6 +306,13 @@ func (j *judge) process(p *Process) {
 	if lasts := j.Now.Sub(p.TableSince); p.Table != "" && lasts >= storePatience {
 		j.self(operator.Fault, Table, "", "look at the table's store, and at the network to it",
 			"the membership table has not answered for %v, so no node joins and none that is lost is removed: %s", tenths(lasts), p.Table).Since = p.TableSince
+	}
+	if by := p.ClockAhead; by.Abs() > clockSkew {
+		relation := "ahead of"
+		if by < 0 {
+			relation = "behind"
+		}
+		j.self(operator.Fault, Clocks, "store", syncClocks, "the wall clock is %v %s the store's", by.Abs().Round(100*time.Millisecond), relation)
 	}
 	for _, w := range p.Writes {
 		if w.Err == nil {

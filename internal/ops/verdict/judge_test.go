@@ -157,6 +157,9 @@ func TestJudgeProcess(t *testing.T) {
 		"store unneeded": {func(p *Process) { p.Store, p.StoreSince = "full", start.Add(-5*time.Second) }, operator.Fault, "the store has taken no write for 5s: full"},
 		"table":          {func(p *Process) { p.Table, p.TableSince = "no answer", start.Add(-4*time.Second) }, operator.Fault, "the membership table has not answered for 4s, so no node joins and none that is lost is removed: no answer"},
 		"table hiccup":   {in: func(p *Process) { p.Table, p.TableSince = "no answer", start.Add(-time.Second/2) }},
+		"clock ahead":    {func(p *Process) { p.ClockAhead = time.Hour }, operator.Fault, "the wall clock is 1h0m0s ahead of the store's"},
+		"clock behind":   {func(p *Process) { p.ClockAhead = -1234 * time.Millisecond }, operator.Fault, "the wall clock is 1.2s behind the store's"},
+		"clock":          {in: func(p *Process) { p.ClockAhead = -time.Second }},
 		"writes fail": {func(p *Process) {
 			p.Writes = []Writes{{"Cart", 2, start.Add(-time.Second), errors.New("no leader"), 0}}
 		}, operator.Fault, "Cart: writes of 2 shards have failed for 1s: no leader"},
@@ -217,12 +220,12 @@ func TestMerge(t *testing.T) {
 	require.Equal(t, operator.Passing, Worst(worse(Judge(s))))
 }
 
-// TestUnsettled: a rolling restart waits for what passes and for faults, but not for credentials.
+// TestUnsettled: a rolling restart waits for what passes and for faults, but not for credentials or clocks.
 func TestUnsettled(t *testing.T) {
 	f := func(check string, s operator.Severity) operator.Finding {
 		return operator.Finding{Check: check, Severity: s}
 	}
-	_, waits := Unsettled([]operator.Finding{f(Credentials, operator.Fault), f(Cluster, operator.Note)})
+	_, waits := Unsettled([]operator.Finding{f(Credentials, operator.Fault), f(Clocks, operator.Fault), f(Cluster, operator.Note)})
 	require.False(t, waits)
 	for _, why := range []operator.Finding{f(Cluster, operator.Passing), f(Ready, operator.Unready)} {
 		got, waits := Unsettled([]operator.Finding{f(Credentials, operator.Fault), why})

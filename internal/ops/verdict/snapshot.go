@@ -81,6 +81,7 @@ type Process struct {
 	// Table is why the membership table does not answer, and TableSince since when.
 	Table      string
 	TableSince time.Time
+	ClockAhead time.Duration // of the store's clock; 0 if that is not known
 	Writes     []Writes
 	Turns      []Turn // that may hang
 	// BufferBytes is the size of the calls that wait, and BufferLimit its bound.
