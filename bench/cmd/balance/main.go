@@ -1,8 +1,9 @@
 // Command balance measures how evenly members use their processors. It runs two clusters of five
 // processes each at the same time, which get the same calls: one places shards by LeastShards, the
-// other by LoadWeighted. Entities are called by a Zipf law of 1.1. It prints the processors of the
-// busiest member as a multiple of the mean, every 10 s, and their means and p99 since the first moves
-// may begin.
+// other by LoadWeighted. Entities are called by a Zipf law of 1.1, whose ranks drift: every 10 s a share
+// of the entities changes places with others, one in ten of them among the hundred most called. It
+// prints the processors of the busiest member as a multiple of the mean, every 10 s, and their means and
+// p99 since the first moves may begin.
 //
 //	go run -C bench ./cmd/balance -for 21m
 package main
@@ -42,6 +43,7 @@ var allocations = []shard.Strategy{shard.LeastShards{}, shard.LoadWeighted{}}
 func main() {
 	lasts := flag.Duration("for", 21*time.Minute, "`time` to measure")
 	rate := flag.Int("rate", 300, "calls a second of each cluster")
+	drift := flag.Float64("drift", 0.0005, "`share` of the entities that change their ranks every 10 s")
 	url := flag.String("worker", "", "run a worker of the cluster at this NATS server, in place of all")
 	name := flag.String("name", "", "of the worker")
 	allocation := flag.Int("allocation", 0, "of the worker: its place in the list")
@@ -52,7 +54,7 @@ func main() {
 	if *url != "" {
 		err = worker(ctx, *url, *name, *allocation)
 	} else {
-		err = measure(ctx, *lasts, *rate)
+		err = measure(ctx, *lasts, *rate, *drift)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "balance:", err)
@@ -98,7 +100,7 @@ type cluster struct {
 	highest  []float64 // since the first shards may move
 }
 
-func measure(ctx context.Context, lasts time.Duration, rate int) error {
+func measure(ctx context.Context, lasts time.Duration, rate int, drift float64) error {
 	server, err := natsproc.Run()
 	if err != nil {
 		return err
@@ -125,7 +127,7 @@ func measure(ctx context.Context, lasts time.Duration, rate int) error {
 		}
 	}
 	var failed, late atomic.Int64
-	go call(ctx, clusters, rate, &failed, &late)
+	go call(ctx, clusters, rate, drift, &failed, &late)
 	began := time.Now()
 	for time.Since(began) < lasts {
 		time.Sleep(10 * time.Second)
@@ -172,7 +174,7 @@ func (c *cluster) look() (high, mean float64, moved int, err error) {
 }
 
 // call calls an entity of each cluster at that rate, until ctx ends.
-func call(ctx context.Context, clusters []*cluster, rate int, failed, late *atomic.Int64) {
+func call(ctx context.Context, clusters []*cluster, rate int, drift float64, failed, late *atomic.Int64) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var sums []float64
 	total := 0.0
@@ -180,8 +182,23 @@ func call(ctx context.Context, clusters []*cluster, rate int, failed, late *atom
 		total += 1 / math.Pow(float64(rank+1), law)
 		sums = append(sums, total)
 	}
+	ranks := make([]int, entities) // the entities, the most called one first
+	for i := range ranks {
+		ranks[i] = i
+	}
+	drifted := time.Now()
 	under := make(chan struct{}, 1000)
 	for tick := time.NewTicker(10 * time.Millisecond); ctx.Err() == nil; <-tick.C {
+		if time.Since(drifted) >= 10*time.Second {
+			drifted = time.Now()
+			for range int(math.Round(drift * entities)) {
+				a, b := rng.IntN(entities), rng.IntN(entities)
+				if rng.IntN(10) == 0 {
+					a = rng.IntN(100)
+				}
+				ranks[a], ranks[b] = ranks[b], ranks[a]
+			}
+		}
 		for range rate / 100 {
 			rank, _ := slices.BinarySearch(sums, rng.Float64()*total)
 			for _, c := range clusters {
@@ -192,7 +209,7 @@ func call(ctx context.Context, clusters []*cluster, rate int, failed, late *atom
 					continue
 				}
 				go func() {
-					if _, err := c.refs[min(rank, entities-1)].Add(ctx, 1); err != nil && ctx.Err() == nil {
+					if _, err := c.refs[ranks[min(rank, entities-1)]].Add(ctx, 1); err != nil && ctx.Err() == nil {
 						failed.Add(1)
 					}
 					<-under
