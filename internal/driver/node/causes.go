@@ -33,7 +33,8 @@ var errPending = fmt.Errorf("%w: %d calls of this process wait for answers (let 
 
 func expired(why string) error { return fmt.Errorf("%w: %s", context.DeadlineExceeded, why) }
 
-// late returns the error of a call whose wait for why ended with err, with a remedy.
+// late returns the error of a call that waited for the reason why until its wait ended with err. If
+// the deadline has passed and more time may help, it adds that as the remedy.
 func late(err, why error) error {
 	for _, waited := range []error{errNoHome, errNoAnswer, errBusy, ErrMoving, errOutOfReach, errPassed} {
 		if errors.Is(why, waited) {
@@ -57,8 +58,7 @@ func circular(chain string) error {
 	return fmt.Errorf("%w: %s (make one of these calls a Tell, or make it after the turn)", ErrCircular, chain)
 }
 
-// NoContact returns why a node runs no turns of the entities it has: it has lost contact with the
-// cluster.
+// NoContact returns the reason why a node runs no turns after it has lost contact with the cluster.
 func NoContact(node string) string {
 	return "node " + node + " has lost contact with the cluster and runs nothing (check its connection to NATS, and those of the other members)"
 }
@@ -67,8 +67,8 @@ func noResult(why error) error {
 	return fmt.Errorf("%w: %w (the method has run: correct the results that it returns)", ErrNoResult, why)
 }
 
-// notRun returns the error of a call that, by its answer, did not run; otherwise nil. buffered is
-// Config.Limits.SingletonBuffer.
+// notRun returns the error of a call if its result says that it did not run, otherwise nil.
+// buffered is Config.Limits.SingletonBuffer.
 func notRun(kind string, res calls.Result, buffered int) error {
 	switch res.Code {
 	case wire.CodeOverloaded:
@@ -134,8 +134,8 @@ func unacknowledged(p *peers.Session) string {
 		held, p.Peer().Name, limit)
 }
 
-// silence returns how long ago the peer last sent a message, or "" below silenceTold. A silent peer
-// may be reachable and have nothing to answer.
+// silence returns a text that says how long ago the peer last sent a message; "" if that is less
+// than silenceTold. A silent peer may be reachable and have nothing to answer.
 func silence(p *peers.Session, now time.Time) string {
 	if d := p.Silence(now); d >= silenceTold {
 		return fmt.Sprintf("; its last message came %v ago", d.Round(100*time.Millisecond))
@@ -171,9 +171,9 @@ func (e *overload) Unwrap() error { return e.cause }
 
 var errNoLease = errors.New("the singleton's lease is over (retry: its next instance takes the call)")
 
-// errSingletonStays is the error of Passivate and Forget in a singleton or a pool. Its tasks would run beside
-// those of the next instance.
-var errSingletonStays = errors.New("a singleton lives as long as its node may run it, and an instance of a pool as long as it is there (return an error from a task of a singleton to start it again)")
+// errSingletonStays is the error of Passivate and Forget in a singleton or a pool. If its instance
+// ended, the tasks of this instance would run beside those of the next one.
+var errSingletonStays = errors.New("a singleton lives as long as its node may run it, and an instance of a pool as long as its shard has its home here (return an error from a task of a singleton to start it again)")
 
 type failure struct {
 	method string

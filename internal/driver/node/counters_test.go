@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Frequent events are counted each time, and logged ever more rarely.
+// TestLedgerAddSeldom: frequent events are counted each time, and logged ever more rarely.
 func TestLedgerAddSeldom(t *testing.T) {
 	var l Counters
 	var told []uint64

@@ -17,8 +17,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/measure"
 )
 
-// timing is the parent of a local caller's turn that is timed. Times are in nanoseconds after the
-// driver's base.
+// timing is the parent context of a local caller's turn if the turn is timed. Its times are in
+// nanoseconds after the driver's base.
 type timing struct {
 	context.Context       // the caller's
 	since           int64 // when the caller began to wait; 0 means it did not wait
@@ -33,8 +33,8 @@ func (t *turn) caller() context.Context {
 	return t.parent
 }
 
-// count counts a local caller's turn that has ended with result. cause is why the turn failed; ran
-// reports whether there was a turn at all, for the host.
+// count counts a local caller's turn that has ended with result. cause is why the turn failed. If
+// ran is false, only a call is counted, because the method did not run.
 func (t *turn) count(number int, cause string, result error, ran bool) {
 	s := t.shard()
 	drv, c := s.driver(), s.Host.Kind.Counts
@@ -139,15 +139,15 @@ func (s *HostedShard) dueTold(number int) int64 {
 	return 0
 }
 
-// due reports whether to note a turn that has just ended for operators, and for how many turns it
-// stands then.
+// due returns for how many turns a turn that has just ended stands in the log for operators; 0
+// means that it is not logged. It counts the n turns of which this turn is the last.
 func (drv *Driver) due(n uint64) uint64 { return drv.Turns.Due(n, drv.Lease.Now()) }
 
 func (drv *Driver) noteTurn(t operator.Turn, n uint64, took time.Duration) {
 	drv.Turns.Note(t, n, took, time.Now())
 }
 
-// noteSome notes the turn for operators, as one of n, if that is due.
+// noteSome logs the turn for operators, if that is due. The turn stands for n turns.
 func (t *turn) noteSome(n uint64, took time.Duration) {
 	drv := t.shard().driver()
 	if n = drv.due(n); n > 0 {
@@ -222,7 +222,7 @@ func (drv *Driver) ReportTurns(running []operator.RunningTurn) operator.TurnRepo
 	return r
 }
 
-// AddTrend adds the interval that ends now, with its load, to the last hour.
+// AddTrend adds the load of the interval that ends now to the load of the last hour.
 func (drv *Driver) AddTrend(l *ProcessLoad) {
 	drv.Trend.Add(time.Now(), l.Used, MemoryUsed(), drv.Calls())
 }

@@ -2,9 +2,10 @@
 // their shards, runs the turns of entities, commits the turns of durable types, passivates entities
 // and moves shards. It has no goroutine before its driver is opened.
 //
-// A Driver is the data plane of one process. It knows each type as a Kind, with a route for each
-// shard. A node has a Host for each type that it hosts, with a HostedShard for each shard. Package
-// shard implements the interface ControlPlane, behind which the control plane is.
+// A Driver is the data plane of one process. It knows each type as a Kind, which has a Route for
+// each shard. A node has a Host for each type that it hosts. A Host has a HostedShard for each
+// shard. The Driver calls the control plane by the interface ControlPlane, which package shard
+// implements.
 //
 // Package shard makes the Config and the Settings of types, and defines the public form of errors,
 // call descriptions and options. Package node does not import it.

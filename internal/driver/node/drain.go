@@ -88,8 +88,8 @@ func (drv Drain) Run(ctx context.Context) {
 	}
 }
 
-// closeDirect ends direct lanes, and waits until their received frames are handled. Peers send the
-// others again over the broker.
+// closeDirect ends direct lanes, and waits until the frames received on them are handled. Peers
+// send all other frames again over the broker.
 func (drv Drain) closeDirect(ctx context.Context) {
 	l := drv.Direct.Load()
 	if l == nil {

@@ -292,9 +292,9 @@ func (drv *Driver) SetTable(t *placement.Table) {
 	}
 }
 
-// BeginAnew closes the sessions with all processes except members, and forgets the homes of shards.
-// Calls that may have run fail with an unknown outcome; unsent calls wait for their shards' next
-// homes.
+// BeginAnew closes the sessions with all processes except members, and forgets the homes of shards,
+// because the cluster was founded again. Calls that may have run fail with an unknown outcome;
+// unsent calls wait for their shards' next homes.
 func (drv *Driver) BeginAnew(members map[transport.Address]bool) {
 	drv.kindsMu.Lock()
 	drv.ShardTable.Store(nil)
@@ -326,8 +326,8 @@ func (drv *Driver) waitAnswer() error {
 	return drv.waitUntil(drv.Context, drv.Lease.MayAnswer, runner.Over)
 }
 
-// waitUntil waits until allowed reports true. It fails when ctx or the process ends, or the lease
-// reaches tooLate.
+// waitUntil waits until allowed reports true. It fails when ctx or the process ends, or when the
+// lease reaches the phase tooLate.
 func (drv *Driver) waitUntil(ctx context.Context, allowed func() bool, tooLate runner.Phase) error {
 	for !allowed() {
 		if drv.Lease.Phase() >= tooLate {
@@ -426,7 +426,7 @@ func (drv *Driver) AddSeldomOf(what Reason, name string) (n uint64, tell bool) {
 }
 
 func laneOf(shard uint32, lanes int) int {
-	aligned := uint64(shard) << (64 - bits.Len32(shard)) << 1 // the prefix without its leading 1
+	aligned := uint64(shard) << (64 - bits.Len32(shard)) << 1 // the number without its leading 1, at the top of the 64 bits
 	hi, _ := bits.Mul64(aligned, uint64(lanes))
 	return int(hi)
 }
@@ -550,8 +550,8 @@ func NewDriver(cfg Config, self transport.Peer, ctl ControlPlane) *Driver {
 // behind each other.
 const minRunners = 4
 
-// forgottenFirst and forgottenRest are the times before the first and later sweeps of a type
-// without ttl. They find only records of forgotten entities.
+// forgottenFirst and forgottenRest are the times before the first and the later sweeps of a durable
+// type without ttl. Such sweeps only find records of forgotten entities.
 const (
 	forgottenFirst = time.Hour
 	forgottenRest  = 24 * time.Hour
@@ -570,8 +570,8 @@ type Pulse struct {
 	asked atomic.Int64 // when the waiting function was posted; 0 means none waits
 }
 
-// Beat posts a function to the loop, unless the last one still waits. now is a time of the lease's
-// clock, above 0.
+// Beat posts a function to the loop, unless the function posted before still waits. now is a time
+// of the lease's clock, above 0.
 func (p *Pulse) Beat(now int64, post func(func())) {
 	if p.asked.CompareAndSwap(0, now) {
 		post(func() { p.asked.Store(0) })
@@ -608,8 +608,8 @@ func (r *Reach) Note(ch transport.Channel, connected bool, now time.Time) {
 	}
 }
 
-// Away returns for how long a channel has had no connection to the broker, for the channel that
-// lost its connection first; 0 if all channels have one.
+// Away returns for how long one of the channels has had no connection to the broker: the longest
+// such time, or 0 if all channels have a connection.
 func (r *Reach) Away(now time.Time, channels ...transport.Channel) (longest time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

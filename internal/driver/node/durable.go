@@ -17,7 +17,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// DurableShard is a hosted shard of a durable type. It embeds the shard's claim in the store.
+// DurableShard is a hosted shard of a durable type. The embedded durablehost.Shard claims the shard
+// in the store.
 type DurableShard struct {
 	*durablehost.Shard
 	hosted      *HostedShard
@@ -26,7 +27,7 @@ type DurableShard struct {
 	retries     retries
 }
 
-// expiry returns when an entity expires that is committed under the tenure now; 0 means never.
+// expiry returns when an entity expires if it is committed now, under the tenure t; 0 means never.
 func (d *DurableShard) expiry(t *durablehost.Tenure) int64 {
 	if ttl := d.hosted.Host.Desc.TTL; ttl > 0 {
 		return t.Expiry(ttl)
@@ -81,8 +82,8 @@ func (d *DurableShard) placedLocked(opened bool) {
 	}
 }
 
-// leaveTimeout bounds the writing of records before a shard moves. The next home reads the rest
-// from the log.
+// leaveTimeout bounds the time for writing the records of entities before a shard moves. The next
+// home reads what was not written from the log.
 const leaveTimeout = 5 * time.Second
 
 // leave ends the tenure of a shard that moves, after the stop hooks have run. It does nothing if
@@ -128,7 +129,7 @@ func (d *DurableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 	}
 	if loaded.Found {
 		if strayed(&s.Host.Desc, &loaded) {
-			d.noteStray(e, "the state that calls saw last is lost: the events give another, so it was changed beside them (by a goroutine, by a method beside Record or marked //shard:read), or Apply has changed since")
+			d.noteStray(e, "the state that calls saw last is lost: the recorded events give another state. Either the state was changed outside Apply (by a goroutine, or by a method that recorded other events or is marked //shard:read), or Apply has changed since")
 		}
 		e.SetState(loaded.State, codegen.Recovered)
 	}
@@ -160,7 +161,8 @@ func (d *DurableShard) events() eventTaker {
 	return eventTaker{&d.hosted.Host.Desc, d.hosted.driver().ChecksTurns}
 }
 
-// begin keeps the state from before OnActivate, to be compared with the first commit.
+// begin keeps the state from before OnActivate. The first commit compares the entity's state with
+// it.
 func (d *DurableShard) begin(e *region.Entity, value any, unknown []byte) (err error) {
 	if h := &d.hosted.Host.Desc; h.Events != nil {
 		_, _ = h.Events.Take(value) // from now on its journal encodes the events that are recorded
@@ -187,7 +189,7 @@ func (d *DurableShard) encode(value any, unknown []byte, size int) (state []byte
 
 func (d *DurableShard) stray(e *region.Entity, state []byte) {
 	if a := d.entity(e); a != nil && a.ready && !a.woken && a.tenure == d.Current() && !a.expired() && !bytes.Equal(a.state, state) {
-		d.noteStray(e, "its state was changed outside its turns, by a goroutine or by a method marked //shard:read: the change is committed only if the entity is passivated in order, and with a journal not even then")
+		d.noteStray(e, "its state was changed outside its turns, by a goroutine or by a method marked //shard:read. This change is committed only if the entity is passivated gracefully, and never if the type has a journal")
 	}
 }
 
@@ -289,8 +291,8 @@ func (d *DurableShard) wrote(e *region.Entity, method string) error {
 	return fmt.Errorf("%s/%s: %s, a method marked //shard:read, has changed the state (remove the mark)", d.hosted.ID.Kind, clip(e.ID), method)
 }
 
-// A call fails so long before its deadline while it waits for the store: by a tenth of the time
-// left, at most maxNotice. Its caller then still gets the reason.
+// While a call waits for the store, it fails before its deadline, so that its caller still gets the
+// reason. The time between is a tenth of the time left, at most maxNotice.
 const (
 	noticePart = 10
 	maxNotice  = 200 * time.Millisecond
@@ -365,7 +367,8 @@ func (d *DurableShard) differs(e *region.Entity, a *durableEntity) bool {
 	return err != nil || !bytes.Equal(state, a.state)
 }
 
-// undoStray logs and drops changes that a singleton about to end has from outside a turn.
+// undoStray drops the changes of a singleton's state from outside a turn, and logs that. The
+// singleton is about to end.
 func (d *DurableShard) undoStray(e *region.Entity) {
 	a := d.entity(e)
 	if a != nil && a.ready && e.Value != nil && d.hosted.Host.Instance.HadTasks() && d.differs(e, a) {
@@ -384,8 +387,8 @@ func keptOf(a answer) []byte {
 }
 
 // checksTurns reports whether to check that //shard:read methods change nothing and that events
-// give the final state. Only tests do, because it costs time; elsewhere stateSum detects a lost
-// change later.
+// give the final state. Only tests check this, because it costs time; elsewhere stateSum detects a
+// lost change later.
 func checksTurns() bool {
 	benchmarks := flag.Lookup("test.bench") // package testing, which this package must not import, defines it
 	return invariant.Enabled || benchmarks != nil && benchmarks.Value.String() == ""
@@ -407,7 +410,7 @@ func (a *durableEntity) expired() bool { return a.expires != 0 && a.tenure.Expir
 var errActivate = errors.New("activate")
 
 // loadState reads an inactive entity, applies its events and migrates its state. The caller has the
-// entity's turn, and must call Passivated in the end.
+// entity's turn. If loadState succeeds, the caller must call Passivated in the end.
 func loadState(ctx context.Context, h *codegen.Host, tenure *durablehost.Tenure, id string) (durable.Loaded, error) {
 	loaded, err := tenure.Load(ctx, id)
 	if err != nil || !loaded.Found {

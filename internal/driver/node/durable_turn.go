@@ -33,7 +33,7 @@ type durableTurn struct {
 	wakes bool // OnActivate is running
 	calls durable.Calls
 	tells durableTells
-	// reminders is nil unless the turn has to do with them; most have not.
+	// reminders is nil unless the turn reads or changes reminders; most turns do not.
 	reminders *turnReminders
 	reminded  bool // reminders are taken for the commit; a goroutine of the method may still be running
 }
@@ -272,7 +272,7 @@ func (r *durableTurn) decided(v durable.Admission) answer {
 	return answer{code: wire.CodeDropped}
 }
 
-// discard ends the turn's command without an answer to keep.
+// discard ends the turn's command without storing an answer for it.
 func (r *durableTurn) discard() {
 	if r.command.Number != 0 {
 		r.tenure.Discard(&r.command)
@@ -381,8 +381,8 @@ func refuseTurn(a answer, text string) answer {
 	return answer{code: wire.CodeRefused, text: text}
 }
 
-// unwoken drops an activation with tells or reminders of OnActivate that no turn has committed.
-// OnActivate then runs again.
+// unwoken drops an activation if its OnActivate has sent tells or changed reminders, and no turn
+// has committed these. OnActivate then runs again.
 func (r *durableTurn) unwoken(e *region.Entity, active *durableEntity) {
 	if !active.woken {
 		return
@@ -409,7 +409,7 @@ func (r *durableTurn) sendTells(tells []durableTell) {
 	})
 }
 
-// reads reports whether what the turn publishes now has no commit.
+// reads reports whether the turn has no commit for a message that it publishes now.
 func (r *durableTurn) reads() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -438,7 +438,7 @@ func (d *durableTells) add(c *outCall, p invoker) bool {
 	return d.put(durableTell{nil, p, c.Ref, c.Method, slices.Clone(c.Args), outgoingOf(c.Context)})
 }
 
-// put adds what is to be committed. It reports false if the turn has ended.
+// put adds a tell or message that is to be committed. It reports false if the turn has ended.
 func (d *durableTells) put(t durableTell) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -448,7 +448,8 @@ func (d *durableTells) put(t durableTell) bool {
 	return !d.taken
 }
 
-// after adds what is to be sent once after the commit. It reports false if the turn has ended.
+// after adds a tell or message that is to be sent once, after the commit. It reports false if the
+// turn has ended.
 func (d *durableTells) after(t durableTell) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

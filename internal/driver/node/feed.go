@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// DeadBody returns the body of a tell that commits its id without an effect.
+// DeadBody returns the body of a tell that only commits its command id, and runs no method.
 func DeadBody() []byte { return durablehost.Body{Method: wire.MethodDead}.Append(nil) }
 
 // SendCommands sends tells of a feed. id returns the command ID of a tell. then is called for each
@@ -37,11 +37,12 @@ type mapping struct {
 var (
 	errMapCalls   = errors.New("the function of shard.Consume may only tell durable entities, so that each message is applied once (make other calls in the method that it tells)")
 	errMapOver    = errors.New("the function of shard.Consume has returned (tell before it returns, and not from other goroutines)")
-	errMapMany    = fmt.Errorf("the message becomes more than %d tells (let an entity tell the others)", feed.MaxParts)
+	errMapMany    = fmt.Errorf("the function of shard.Consume has made more than %d tells for one message (tell one entity, and let its method make the other tells)", feed.MaxParts)
 	errMapForeign = errors.New("the client belongs to another process's Node or Conn (make the client with the node given to shard.Consume)")
 )
 
-// Value returns the mapping for turnKey, and hides it from a turn of the same context.
+// Value returns the mapping for turnKey. If the context is derived from a turn's, the mapping hides
+// that turn.
 func (m *mapping) Value(key any) any {
 	if key == (turnKey{}) {
 		return m

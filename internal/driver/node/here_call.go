@@ -60,8 +60,8 @@ func (h *hereCall) newTurn() *durableTurn {
 	return new(durableTurn)
 }
 
-// share lets the answer use the results in kept, its encoding for the log. h is nil for a call from
-// another goroutine.
+// share makes the answer use the results in kept, which is the answer encoded for the log. h is nil
+// for a call from another goroutine.
 func (h *hereCall) share(a answer, kept []byte) answer {
 	if h == nil || a.code != wire.CodeOK || a.payload == nil || len(*a.payload) > len(kept) {
 		return a
@@ -76,7 +76,8 @@ func (h *hereCall) share(a answer, kept []byte) answer {
 }
 
 // end ends the turn, and answers the caller once everything that the turn saw is in the log. If the
-// tenure ends first, the caller sends the command to the next home. Driver.answering counts it.
+// tenure ends first, the caller sends the command to the next home. Until the caller is answered,
+// Driver.answering counts the call.
 func (h *hereCall) end(e *region.Entity, a answer) {
 	h.shard.driver().answering.Add(1)
 	h.shard.endTurnOf(e, h.after(), h.failed)

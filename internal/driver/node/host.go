@@ -222,7 +222,8 @@ func (h *Host) Holds() bool {
 	return false
 }
 
-// lost no longer counts an entity that loses its value, and ends its activation in the store.
+// lost is called before an entity loses its value: the entity no longer counts as active, and its
+// activation in the store ends.
 func (h *Host) lost(e *region.Entity) {
 	if e.Value != nil {
 		h.active.Add(-1)

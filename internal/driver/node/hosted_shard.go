@@ -53,8 +53,8 @@ func (s *HostedShard) driver() *Driver { return s.Host.driver }
 
 func (s *HostedShard) runner() *TurnRunner { return s.Host.driver.runner(s.ID.Shard) }
 
-// tell gives a tell of this process to the runner without the shard's lock. If near is false, it
-// must take the ordinary path. err means that there is no room.
+// tell gives a tell of this process to the runner without the shard's lock. If near is false, the
+// caller must send the tell as an encoded call. An error means that there is no room.
 func (s *HostedShard) tell(e *region.Entity, c *outCall) (near bool, err error) {
 	most := 0
 	if len(c.Args) <= region.TellBytes {
@@ -106,8 +106,8 @@ func (s *HostedShard) Direct(on bool) {
 }
 
 // enqueue queues an encoded call of this process. It reports false if the shard is not here or the
-// route leads elsewhere: here the call would arrive behind the route's Flush. An error means no
-// room for a tell.
+// route leads elsewhere, because the call would arrive here after the route's Flush. An error means
+// no room for a tell.
 func (s *HostedShard) enqueue(e *wire.Envelope, current func() bool) (settled bool, err error) {
 	if e.Type == wire.TypeTell {
 		return s.runner().enqueue(s, e, current)
@@ -218,7 +218,7 @@ func (s *HostedShard) lostToken(e *region.Entity) {
 func (s *HostedShard) begin(ctx context.Context, up *turn, e *region.Entity, method string, note uint32, since int64, noContext bool) (codegen.Turn, error) {
 	ready := e.Value != nil && s.mayRunInline()
 	timed := since != 0 || s.words.Due(int(note), counting.Ask)
-	// Most calls have no parent and are not timed, which decides against their trace.
+	// A call without a parent that is not timed gets no trace if the driver traces few calls.
 	if tr := s.tracing; tr != nil && (timed || !tr.thin || ctx.Value(tr.key) != nil) {
 		if trace := s.traceLocal(ctx, up, e, method, note, since, timed); trace != nil {
 			return s.beginTraced(trace, ctx, up, e, method, since)
@@ -289,7 +289,8 @@ func (s *HostedShard) prepareTurn(t *turn, method string) (failed *failure, err 
 	return nil, nil
 }
 
-// mayRunInline is mayRun with the coarse clock if the lease lasts longer than that can be wrong.
+// mayRunInline is mayRun, but reads the coarse clock if the lease lasts longer than this clock may
+// be late.
 func (s *HostedShard) mayRunInline() bool {
 	drv := s.driver()
 	if !drv.watch.Valid(&drv.Lease) && !drv.Lease.Valid() {
@@ -324,8 +325,8 @@ func (s *HostedShard) cannotMove(why error) {
 }
 
 // passivateAll encodes entities stopped for a move, and then runs their stop hooks. It ends early
-// if the move is given up. If a state cannot be encoded, it fails before any hook, or with must
-// moves that entity without it.
+// if the move is given up. If a state cannot be encoded, it fails before any hook runs. With must,
+// it drops that state instead.
 func (s *HostedShard) passivateAll(entities []*region.Entity, why codegen.Passivation, must bool) error {
 	states := make([][]byte, len(entities))
 	for i, e := range entities {
@@ -383,8 +384,8 @@ func (s *HostedShard) settle(e *region.Entity, why codegen.Passivation, state []
 	s.retire(e, why, state, err)
 }
 
-// hookAndEncode runs a stop hook and returns the state after it. After a failure it returns state,
-// from before the hook.
+// hookAndEncode runs a stop hook and returns the state after it. If the hook or the encoding fails,
+// it returns the given state, from before the hook.
 func (s *HostedShard) hookAndEncode(e *region.Entity, why codegen.Passivation, state []byte) ([]byte, error) {
 	if s.Host.Desc.Passivate == nil {
 		return state, nil

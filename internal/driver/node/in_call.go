@@ -56,7 +56,8 @@ func (c *InCall) newTurn(e *region.Entity) *encodedTurn {
 	return r
 }
 
-// described describes the call's turn. It leaves the turn itself alone, which may be running.
+// described describes the call's turn. It does not read the turn itself, because the turn may be
+// running.
 func (c *InCall) described(e *region.Entity) operator.Turn {
 	var d *durableTurn
 	if hostedOf(e).Durable != nil {
@@ -65,8 +66,8 @@ func (c *InCall) described(e *region.Entity) operator.Turn {
 	return c.turnIn(d, e).turn.described()
 }
 
-// turnIn returns a turn with the data of the call, without its hold on a lane or runner: in d, if
-// the type is durable, else d is nil.
+// turnIn returns a turn with the data of the call, without its hold on a lane or runner. If the
+// type is durable, the turn is the one in d. Otherwise d is nil.
 func (c *InCall) turnIn(d *durableTurn, e *region.Entity) (r *encodedTurn) {
 	if d != nil {
 		d.deadline, d.chain = c.Deadline, c.Links
@@ -180,7 +181,7 @@ func (c *InCall) runQueued(s *HostedShard, e *region.Entity, token *runner.Token
 	return kept
 }
 
-// finish ends a turn and answers its call. Driver.answering counts it.
+// finish ends a turn and answers its call. Meanwhile Driver.answering counts the call.
 func (c *InCall) finish(s *HostedShard, e *region.Entity, a answer, by peers.Publisher) {
 	drv, answers := s.driver(), c.ID != 0
 	if answers {

@@ -31,7 +31,7 @@ func indexOf(h *codegen.Host) *durable.Index {
 	}
 	return &durable.Index{Fields: fields, Keys: func(id string, form uint32, state []byte, since [][]byte) (keys []byte, err error) {
 		defer func() {
-			if r := recover(); r != nil { // of the factory: a shard is not to fail because of one entity
+			if r := recover(); r != nil { // the factory panicked: a shard must not fail because of one entity
 				keys, err = nil, PanicError("reading a state for its indexes", r)
 			}
 		}()

@@ -29,10 +29,10 @@ func (p intercepted) Choose(choice codegen.PoolChoice, key string) codegen.Invok
 	return intercepted{p.invoker, chooser{p.invoker, choice, key}}
 }
 
-// Hash is that of the calls.
+// Hash returns the hash that the invoker p.calls gives the id.
 func (p intercepted) Hash(id string) (uint64, error) { return p.calls.Hash(id) }
 
-// Refs are those of the calls.
+// Refs returns the cache of references of the invoker p.calls.
 func (p intercepted) Refs() *codegen.RefCache { return p.calls.Refs() }
 
 // Begin returns no turn, so that the caller uses Do, which calls the interceptors.

@@ -352,7 +352,8 @@ func (p invoker) enterDurable(c *outCall, up *turn, r *Route) (*HostedShard, *re
 
 // enterRead begins a turn on the caller's goroutine for a type with encoded calls. It returns nil
 // unless the method is marked //shard:read and not intercepted, and the active entity's state is in
-// the log. Others go through attempt, because their arguments and results are part of the commit.
+// the log. Other calls go through attempt, because their arguments and results are part of the
+// commit.
 func (p invoker) enterRead(r *codegen.Ref, method string, note uint32) *region.Entity {
 	k := p.kind
 	if k.Host == nil || !k.Host.nearReads[method] {
@@ -441,7 +442,7 @@ func (p invoker) do(ctx context.Context, r *codegen.Ref, method string, args []b
 	return results, err
 }
 
-// doLater is Do for a call that must wait before it may leave the turn up.
+// doLater is Do for a call that must wait before it may leave up, the turn that makes it.
 //
 //go:noinline
 func (p invoker) doLater(ctx context.Context, up *turn, r *codegen.Ref, method string, args []byte, trace *sentTrace) (results []byte, err error) {
@@ -454,7 +455,7 @@ func (p invoker) doLater(ctx context.Context, up *turn, r *codegen.Ref, method s
 	return p.do(limit, r, method, args, trace)
 }
 
-// mayLeave waits until a call may leave the turn up. An error says why it may not.
+// mayLeave waits until a call may leave up, the turn that makes it. An error says why it may not.
 //
 //go:noinline
 func (p invoker) mayLeave(ctx context.Context, up *turn, r *codegen.Ref, method string) error {
@@ -470,7 +471,7 @@ func (p invoker) mayLeave(ctx context.Context, up *turn, r *codegen.Ref, method 
 }
 
 // newCommand gives a call its command. The reference's key takes precedence over an id derived from
-// the turn up.
+// up, the turn that makes the call.
 func (p invoker) newCommand(c *outCall, up *turn) *sentCommand {
 	s := newSentCommand()
 	if t, ok := c.Context.(*toldContext); ok {
@@ -503,7 +504,7 @@ func (p invoker) uncalled(ctx context.Context, r *codegen.Ref, method string) {
 	}
 }
 
-// attempt sends the call once, for the turn up if it is not nil. w receives the answer.
+// attempt sends the call once. up is the turn that makes the call, or nil. w receives the answer.
 //
 //go:noinline
 func (p invoker) attempt(c *outCall, up *turn, limit *calls.Deadline) (w *calls.Call, id uint64, err error) {
@@ -622,7 +623,8 @@ func (p invoker) giveUp(c *outCall, w *calls.Call, id uint64) (calls.Withdrawal,
 }
 
 // tellNear gives a tell to a runner without the shard's lock. It reports false if the entity is
-// elsewhere or inactive, or calls wait for it: order then requires the ordinary path.
+// elsewhere or inactive, or if calls wait for the entity: to keep the order, the tell is then sent
+// as an encoded call.
 func (p invoker) tellNear(c *outCall) (near bool, err error) {
 	if p.kind.Encodes || outgoingOf(c.Context) != nil {
 		return false, nil // its turn commits, or it has more than arguments

@@ -23,7 +23,7 @@ func journalOf(e *codegen.Events, shards int) durable.Journal {
 
 var errNotRecorded = errors.New("the turn changed the state without an event (change the state in Apply alone, and record the events that Apply needs)")
 
-var errOtherState = errors.New("the turn left a state other than its events give (change the state in Apply alone, and let Apply use only the state and the event)")
+var errOtherState = errors.New("the turn left a state that its events do not give (change the state in Apply alone, and let Apply use only the state and the event)")
 
 // foldEvents applies events to a state, and returns a panic of Apply as an error.
 func foldEvents(h *codegen.Host, id string, state []byte, events [][]byte) (folded []byte, err error) {
@@ -31,7 +31,7 @@ func foldEvents(h *codegen.Host, id string, state []byte, events [][]byte) (fold
 		return state, nil
 	}
 	if h.Events == nil {
-		return nil, errors.New("the type has a journal in the store, and none in this program (keep its field of type shard.Journal)")
+		return nil, errors.New("the type has a journal in the store, but no journal in this program (keep its field of type shard.Journal)")
 	}
 	defer func() {
 		if r := recover(); r != nil {
@@ -79,8 +79,8 @@ func restate(h *codegen.Host, id string, state []byte, change func(entity any) e
 	return changed, err
 }
 
-// stateSum returns a checksum for [durable.Turn]; 0 means none. Its upper 12 bits identify the
-// contract, because another one may encode the same state differently.
+// stateSum returns a checksum of 24 bits for [durable.Turn]; 0 means none. Its upper 12 bits
+// identify the contract, because another contract may encode the same state differently.
 func stateSum(h *codegen.Host, state []byte) uint32 {
 	if h.Events == nil || h.Contract == "" {
 		return 0
@@ -89,8 +89,9 @@ func stateSum(h *codegen.Host, state []byte) uint32 {
 	return uint32(xxhash.Sum64String(h.Contract)&half<<12 | xxhash.Sum64(state)&half)
 }
 
-// strayed reports whether an entity's events give another state than its last turn left. It reports
-// false across contracts, whose checksums cannot be compared.
+// strayed reports whether an entity's events give a state other than the one that its last turn
+// left. It reports false if the last turn had another contract, because the checksums cannot be
+// compared.
 func strayed(h *codegen.Host, loaded *durable.Loaded) bool {
 	sum := stateSum(h, loaded.State)
 	return len(loaded.Since) > 0 && loaded.Sum != 0 && loaded.Sum>>12 == sum>>12 && loaded.Sum != sum
@@ -104,8 +105,9 @@ type eventTaker struct {
 	checked bool // check that applying a turn's events gives the state that the turn left
 }
 
-// collect takes the events of a turn. It fails if the state changed without an event or, if
-// t.checked is set, if the events do not give after. after is not used for //shard:read.
+// collect takes the events of a turn. It fails if the state changed without an event. If t.checked
+// is set, it also fails if the events do not give the state after. For a //shard:read method, after
+// is not used.
 func (t eventTaker) collect(value any, before, after []byte, read bool, id string) (events [][]byte, err error) {
 	h := t.host
 	if h.Events == nil || value == nil {

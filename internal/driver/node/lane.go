@@ -97,7 +97,8 @@ func (l *lane) stop(err error) {
 	close(l.done)
 }
 
-// resume runs the lane on a new goroutine, because the former has a long turn.
+// resume runs the lane on a new goroutine, because a long turn keeps the goroutine that ran the
+// lane.
 func (l *lane) resume() {
 	l.slow.SlowDown()
 	l.run()
@@ -115,7 +116,8 @@ func (l *lane) denied(to transport.Address, why string) {
 
 var errFrame = fmt.Errorf("a frame of more than %d bytes", stream.FrameBytes)
 
-// message handles a message, but only begins to handle a frame.
+// message handles a message. If it is a frame, message only parses the header, and frame handles
+// the envelopes.
 func (l *lane) message(m transport.Message) {
 	drv := l.driver
 	l.at = time.Now()

@@ -114,8 +114,8 @@ func TestNoTurnWhenTheLeaseEndsInOnActivate(t *testing.T) {
 	})
 }
 
-// TestNoTurnBeginsWhileTheNodeExits: a call whose turn would come when other nodes may start its
-// entity waits, and is then refused, so that its caller sends it to the new home.
+// TestNoTurnBeginsWhileTheNodeExits: a call whose turn would begin when other nodes may already
+// have its entity waits. It is then refused, so that its caller sends it to the new home.
 func TestNoTurnBeginsWhileTheNodeExits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStand(t)
@@ -134,8 +134,8 @@ func TestNoTurnBeginsWhileTheNodeExits(t *testing.T) {
 	})
 }
 
-// TestCutTurnsAreSentAgain: a turn waits for the lease or for its log when a leaving node ends its
-// context. The call has not run and has time left, so its caller sends it again.
+// TestCutTurnsAreSentAgain: a leaving node ends the context of a turn that still waits for the
+// lease or for its log. The call has not run and has time left, so its caller sends it again.
 func TestCutTurnsAreSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStand(t)
@@ -156,8 +156,8 @@ func TestCutTurnsAreSentAgain(t *testing.T) {
 	})
 }
 
-// TestNoAnswerWithoutALease: a call that has run is answered when the node may answer again, and
-// never if it may not, because others may have run the entity since.
+// TestNoAnswerWithoutALease: a call that has run is answered when the node may answer again. If the
+// node never may, the call gets no answer, because another node may have run the entity since.
 func TestNoAnswerWithoutALease(t *testing.T) {
 	ask := func(st *stand) (*calls.Call, *InCall) {
 		waits, id := st.driver.Pending.Open(0, 0)
@@ -256,7 +256,7 @@ func (r *recorder) Drain(context.Context) error                    { return nil 
 func (r *recorder) Flush(context.Context, transport.Channel) error { return nil }
 
 // TestNoGoodbyeBeforeTheAnswers: a goodbye tells a peer that all its calls were answered. So a
-// process whose time ends while an answer waits for its log sends none.
+// process sends no goodbye if its time ends while an answer waits for the log.
 func TestNoGoodbyeBeforeTheAnswers(t *testing.T) {
 	st := newStand(t)
 	st.driver.Lease.End(runner.Ending)

@@ -16,7 +16,7 @@ import (
 var _ codegen.Lister = invoker{}
 
 // listRemedy ends the errors about a shard that did not answer.
-const listRemedy = " (to go on, list again with shard.After of the last id, and if time was short with a later deadline)"
+const listRemedy = " (to go on, list again with shard.After of the last id; if the deadline passed, with a later one)"
 
 // List yields the ids of the kind's entities: see [codegen.Lister]. It asks each shard by a call to
 // the shard itself, which takes the same way as calls to the shard's entities. Such a call is safe
@@ -29,8 +29,8 @@ func (p invoker) List(ctx context.Context, l codegen.Listing) iter.Seq2[string, 
 	return p.list(ctx, method, wire.ListRequest{Prefix: l.Prefix, After: l.After, To: l.To, Index: l.Index, Active: l.Active})
 }
 
-// Dues yields the [wire.DueKey] of each entity of a kind that has reminders, above one, in the order of
-// their times.
+// Dues yields a [wire.DueKey] for each entity of the kind that has reminders, in the order of their
+// times. It begins after the key after.
 func Dues(ctx context.Context, k *Kind, after string) iter.Seq2[string, error] {
 	return invoker{k}.list(ctx, wire.MethodDue, wire.ListRequest{After: after})
 }
@@ -59,7 +59,8 @@ func (p invoker) list(ctx context.Context, method string, r wire.ListRequest) it
 	return lister.List(ctx, r)
 }
 
-// listError returns the cause of a failed call to a shard: the call itself is not the user's.
+// listError returns the cause of a failed call to a shard. It drops the description of the call,
+// because the user did not make the call.
 func (p invoker) listError(err error) error {
 	if failed, ok := p.kind.Driver.Config.ReadCallError(err); ok && failed.Err != nil {
 		return failed.Err
@@ -79,8 +80,8 @@ func listsShard(e *wire.Envelope) bool {
 	return false
 }
 
-// list returns a page of the shard's ids. The caller has checked the lease after the call arrived:
-// so this home is the only one, and the page has everything acknowledged before.
+// list returns a page of the shard's ids. The caller has checked the lease after the call arrived.
+// So this home is the only one, and the page has everything that was acknowledged before the call.
 func (s *HostedShard) list(r *encodedTurn, method string, args []byte) answer {
 	request, err := wire.ParseListRequest(args)
 	if err != nil {
@@ -137,7 +138,7 @@ func listKind(method string) durable.ListKind {
 	return durable.IDs
 }
 
-// stored returns a page of what is stored of a durable shard.
+// stored returns a page of the ids or keys in the store for a durable shard.
 func (r *durableTurn) stored(q durable.Query) (ids []string, more bool, err error) {
 	if r.tenure = r.turn.shard().Durable.Current(); r.tenure == nil {
 		if err := r.open(); err != nil {

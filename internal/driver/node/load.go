@@ -18,11 +18,11 @@ import (
 	"github.com/shardgen/shardgen/runtime/measure"
 )
 
-// A shardTime has the time of a shard's turns. It is not in HostedShard: there, turns of other
-// processes' calls would take the cache lines that local callers read.
+// A shardTime has the time of a shard's turns. It is not a part of HostedShard, because turns of
+// other processes' calls would then take the cache lines that local callers read.
 type shardTime struct {
 	used    atomic.Int64 // nanoseconds, by a sample; see spent
-	metered int64        // used at the last measurement; guarded by the LoadMeter
+	metered int64        // the value of used at the last measurement; guarded by the LoadMeter
 }
 
 // spent adds the time of a turn that has ended to its shard's.
@@ -31,16 +31,17 @@ func (s *HostedShard) spent(took time.Duration) {
 	h.times[s.ID.Shard&uint32(len(h.times)-1)].used.Add(int64(took))
 }
 
-// spentWithin adds the time of n turns on their callers' goroutines. up is the turn that called the
-// last one, or nil: what ran in other turns is taken from its own time. Of timed turns each stands for
-// n, so the sums are right on average.
+// spentWithin adds the time of n turns on their callers' goroutines. Only one of these turns was
+// timed, and it took the time took; so the sums are right on average. up is the turn that made the
+// timed call, or nil. The same time is subtracted from the shard of up.
 func (s *HostedShard) spentWithin(up *turn, n uint64, took time.Duration) {
 	all := time.Duration(n) * took
 	s.spent(all)
 	up.waited(all)
 }
 
-// waited takes a wait from the time of the turn's shard. The turn may be nil.
+// waited subtracts d, for which the turn waited, from the time of the turn's shard. The turn may be
+// nil.
 func (t *turn) waited(d time.Duration) {
 	if t != nil {
 		t.shard().spent(-d)
@@ -54,9 +55,9 @@ func (t *turn) waitedSince(began int64) {
 	}
 }
 
-// maxOverhead bounds the processor time of a shard to that multiple of the time of its turns. The
-// envelopes and frames of a call may cost as much as twenty short turns. What is above the bound is
-// not the shards': they would not take it along when they move.
+// maxOverhead bounds the processor time that counts for a shard, as a multiple of the time of its
+// turns. The envelopes and frames of a call may cost as much as twenty short turns. Time above the
+// bound is not the shard's: it would stay here if the shard moved.
 const maxOverhead = 32
 
 // maxHottest bounds the shards in measure.Process.
@@ -65,7 +66,7 @@ const maxHottest = 10
 // A ProcessLoad is the load of the process and of its shards in one interval.
 type ProcessLoad struct {
 	measure.Process
-	// Types has the types that the process hosts, with all shards that it holds, in order.
+	// Types has the hosted types except singletons, ordered by name, with all shards held here.
 	Types []TypeLoad
 }
 
@@ -75,7 +76,7 @@ type TypeLoad struct {
 	Shards []ShardUse
 }
 
-// Of returns the number of processors that a shard uses.
+// Of returns the number of processors that a shard uses; 0 if the shard is not in l.
 func (l *ProcessLoad) Of(kind string, shard uint32) float64 {
 	for i := range l.Types {
 		t := &l.Types[i]
@@ -126,8 +127,9 @@ func NewLoadMeter(capacity float64, zone string, system fs.FS) *LoadMeter {
 	return m
 }
 
-// metered is the number of nodes of this process that measure their loads. The processor time of the
-// process is not that of one node if there are more, as in tests: then the times of turns count.
+// metered is the number of nodes in this process that measure their loads. If there are several, as
+// in tests, the processor time of the process is not the time of one node. Then only the times of
+// turns count.
 var metered atomic.Int32
 
 // Begin begins the first interval. The node of m runs until end is called.
@@ -145,7 +147,7 @@ func (m *LoadMeter) Last() *ProcessLoad { return m.last.Load() }
 // Capacity returns the number of processors that the process may use.
 func (m *LoadMeter) Capacity() float64 { return m.capacity }
 
-// Measure ends an interval.
+// Measure ends an interval, and returns the load in it.
 func (m *LoadMeter) Measure(now int64, hosts []*Host) *ProcessLoad {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -181,8 +183,8 @@ func (m *LoadMeter) Measure(now int64, hosts []*Host) *ProcessLoad {
 	return l
 }
 
-// scale turns the nanoseconds of the shards into processors, so that all turns together make the
-// processor time of the process, within maxOverhead.
+// scale converts the nanoseconds of each shard to a number of processors. All turns together get
+// the processor time of the process, but at most maxOverhead times their own time.
 func (l *ProcessLoad) scale(took, cpu, turns time.Duration) {
 	took = max(took, 1)
 	l.Used = float64(cpu) / float64(took)
@@ -215,7 +217,7 @@ func gcTime() time.Duration {
 	return time.Duration(s[0].Value.Float64() * float64(time.Second))
 }
 
-// memoryShare returns which share of GOMEMLIMIT the process has; 0 means that there is no limit.
+// memoryShare returns which share of GOMEMLIMIT the process uses; 0 means that there is no limit.
 func memoryShare() float64 {
 	limit := debug.SetMemoryLimit(-1)
 	if limit == math.MaxInt64 || limit <= 0 {
@@ -224,7 +226,7 @@ func memoryShare() float64 {
 	return float64(MemoryUsed()) / float64(limit)
 }
 
-// MemoryUsed returns the bytes that the Go runtime has of the system.
+// MemoryUsed returns the bytes that the Go runtime holds from the system.
 func MemoryUsed() uint64 {
 	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(s)
@@ -256,7 +258,8 @@ func processors(system fs.FS, procs int) float64 {
 	return least
 }
 
-// quota reads a file such as "200000 100000", microseconds in each period; 0 means no quota.
+// quota returns the number of processors that a file such as "200000 100000" allows: microseconds
+// of use and of the period. 0 means no quota.
 func quota(system fs.FS, name string) float64 {
 	text, err := fs.ReadFile(system, name)
 	fields := strings.Fields(string(text))

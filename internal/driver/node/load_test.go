@@ -35,8 +35,8 @@ func TestProcessors(t *testing.T) {
 	}
 }
 
-// TestScale: the shards share the processor time of the process by the times of their turns, and what
-// is far more than these is not theirs.
+// TestScale: the shards share the processor time of the process in proportion to the times of their
+// turns. Time above maxOverhead is not given to shards.
 func TestScale(t *testing.T) {
 	for _, c := range []struct {
 		name             string
@@ -65,7 +65,7 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// TestOf: the load of each shard is found, and others have none.
+// TestOf: Of returns the load of a shard, and 0 for a shard without a load.
 func TestOf(t *testing.T) {
 	l := ProcessLoad{Types: []TypeLoad{{"Cart", []ShardUse{{4, 0.1}}}, {"User", []ShardUse{{4, 0.2}, {5, 0.3}, {7, 0.4}}}}}
 	for _, c := range []struct {

@@ -44,10 +44,10 @@ type sentCommand struct {
 	number uint64 // number among the commands of this process; 0 means that id has a key, or comes from a turn or a log
 	sent   calls.Command
 	tried  bool
-	doubt  string // why it is unknown whether the last attempt was committed; "" if no answer said so
+	doubt  string // why it is unknown whether the last attempt was committed; "" means that no answer raised this doubt
 }
 
-// why adds to ended the doubt about the last attempt or, without doubt, cause.
+// why adds a reason to ended: the doubt about the last attempt, or cause if there is no doubt.
 func (c *outCall) why(ended, cause error) error {
 	switch {
 	case c.Command != nil && c.Command.doubt != "":
@@ -66,8 +66,8 @@ func (s *sentCommand) next(from *durablehost.Source) *durablehost.ID {
 	return &s.id
 }
 
-// end ends a call's command. If an earlier attempt may have run, err no longer says that the call
-// did not run.
+// end ends a call's command, and returns the call's error. If an earlier attempt may have run, this
+// error no longer says that the call did not run.
 func (s *sentCommand) end(drv *Driver, err error) error {
 	if s.number != 0 {
 		drv.commands.End(s.number)

@@ -32,7 +32,7 @@ type outbox struct {
 	running bool       // the goroutine of run is running
 }
 
-// A batch has tells that one sender, a shard or a feed, has sent together.
+// A batch has tells that one sender, a shard or a feed, sends together.
 type batch struct {
 	box     *outbox
 	ctx     context.Context
@@ -40,7 +40,7 @@ type batch struct {
 	shard   store.Shard                            // the sender; zero if it is a feed
 	id      func(tell durable.Tell) durablehost.ID // returns the command ID of a tell
 	then    func(tells []durable.Tell, r feed.Result, why error)
-	arrived []durable.Tell // whose end then does not know yet; used only by run
+	arrived []durable.Tell // committed tells that then has not got yet; used only by run
 }
 
 // A sending is a stored tell that is being sent.
@@ -51,7 +51,7 @@ type sending struct {
 	hint uint64 // of the call
 }
 
-// Completed has the outbox handle the answer.
+// Completed makes the outbox handle the answer.
 func (s *sending) Completed(*calls.Call) {
 	o := s.box
 	o.mu.Lock()
@@ -71,7 +71,8 @@ func (drv *Driver) sendTells(ctx context.Context, from store.Shard, tells []dura
 	b.send(drv, from.Number, tells)
 }
 
-// send sends the batch's tells through one of the process's outboxes, always the same for a number.
+// send sends the batch's tells through one of the process's outboxes: for the same number always
+// the same one.
 func (b *batch) send(drv *Driver, number int, tells []durable.Tell) {
 	o := &drv.outboxes[number%len(drv.outboxes)]
 	b.box = o

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Bounds of the control messages from outside the cluster, for each client name. A dropped one does
-// no harm: clients repeat all.
+// Bounds of the control messages from outside the cluster, for each client name. Dropping such a
+// message does no harm, because clients repeat all of them.
 const (
 	// maxOutsiderWaiting bounds a name's messages that wait for the control loop, ahead of members'
 	// heartbeats.

@@ -100,8 +100,9 @@ func (p *Parts) again(part int) {
 	}
 }
 
-// start starts a task of a part that runs, behind the tasks from before a renew. The task's context ends
-// with the part, or by renew. start reports false if the part ends.
+// start starts a task of a part that runs. The task first waits for the end of the tasks from
+// before the last renew. Its context ends with the part, or by renew. start reports false if the
+// part ends.
 func (p *Parts) start(part int, task func(ctx context.Context)) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,7 +143,7 @@ func (p *Parts) renew(part int) {
 	}
 }
 
-// renewed returns a channel that gets an element when the entity of a part that runs was dropped.
+// renewed returns a channel that gets an element when a running part's entity was dropped.
 func (p *Parts) renewed(part int) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -171,7 +171,8 @@ func (r idleEntity) now() {
 	}
 }
 
-// paceForgetting waits until passivated ids are forgotten, because passivation is faster.
+// paceForgetting waits until passivated ids are forgotten, because forgetting is slower than
+// passivation.
 func (p *Passivator) paceForgetting(s *HostedShard, passivated int) {
 	if s.remembered != nil && passivated > 0 {
 		s.remembered.WaitForgotten()

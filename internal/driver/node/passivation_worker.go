@@ -281,8 +281,8 @@ func (r *passivationWorker) look() {
 	}
 }
 
-// abandon passivates the entity of a hanging hook with the state from before. The worker no longer
-// touches the entity.
+// abandon passivates the entity of a hanging hook, with the state from before the hook. The worker
+// no longer touches the entity.
 func (r *passivationWorker) abandon(h idleHook) {
 	h.shard.passivated(h.entity, bytes.Clone(r.state), h.shard.Host.hookAbandoned())
 }

@@ -21,8 +21,8 @@ import (
 // passedOver is how long calls pass over an instance that was lost or overloaded.
 const passedOver = time.Second
 
-// A Pool is a kind of pool as this process calls it: instance i is the entity with id i, alone in the
-// shard of number i. It is safe for concurrent use.
+// A Pool has what this process needs to call the instances of a kind of pool. Instance i is the
+// entity with id i, alone in the shard of number i. A Pool is safe for concurrent use.
 type Pool struct {
 	kind  *Kind
 	state atomic.Pointer[poolState] // never nil
@@ -39,8 +39,8 @@ type poolCalls struct {
 // A poolState is what the shard table says of a pool.
 type poolState struct {
 	count int   // the instances are 0 to count-1
-	there []int // those that have a home
-	near  []int // those at this process
+	there []int // the instances that have a home
+	near  []int // the instances at this process
 }
 
 func newPool(k *Kind) *Pool {
@@ -54,7 +54,7 @@ func newPool(k *Kind) *Pool {
 	return p
 }
 
-// follow takes over the homes in a shard table, after the routes have.
+// follow applies the homes in a shard table, after the routes have applied them.
 func (p *Pool) follow(t *placement.TypeTable) {
 	next := &poolState{}
 	for e := range t.All() {
@@ -72,8 +72,8 @@ func (p *Pool) follow(t *placement.TypeTable) {
 	}
 }
 
-// stranded lets calls that wait for instance i look for another one, if the pool no longer has it. Tells
-// go to another one at once.
+// stranded is called if instance i may have left the pool. If so, the calls that wait for it look
+// for another instance, and the tells go to another instance at once.
 func (p *Pool) stranded(i int) {
 	if s := p.state.Load(); i < s.count || s.count == 0 {
 		return
@@ -90,8 +90,9 @@ func (p *Pool) stranded(i int) {
 // Count returns the number of instances, or 0 while none has a home.
 func (p *Pool) Count() int { return p.state.Load().count }
 
-// better returns the better one of two instances: one whose home can be reached and that is not passed
-// over, then the one with fewer calls of this process under way.
+// better returns the better one of two instances. An instance whose home can be reached and that is
+// not passed over is better. Among equals, the instance with fewer calls of this process under way
+// is better.
 func (p *Pool) better(i, j int) int {
 	now := p.kind.Driver.Lease.Now()
 	good := func(i int) bool { return p.kind.routes[i].Target() != nil && p.calls[i].until.Load() <= now }
@@ -107,8 +108,9 @@ func (p *Pool) better(i, j int) int {
 	return i
 }
 
-// any returns the instance for a call: one at this process if it is idle, else the better one of two.
-// If neither can take calls, it is the best of all.
+// any returns the instance for a call: an idle instance at this process if there is one, else the
+// better one of two chosen at random. If neither of the two can take calls, it returns the best of
+// all instances.
 func (p *Pool) any() int {
 	s := p.state.Load()
 	if i, ok := p.idle(s); ok {
@@ -149,7 +151,7 @@ func (p *Pool) idle(s *poolState) (i int, ok bool) {
 	return 0, false
 }
 
-// near returns the better instance at this process, or that of any.
+// near returns the best instance at this process, or the result of any if none is here.
 func (p *Pool) near() int {
 	s := p.state.Load()
 	if len(s.near) == 0 {
@@ -162,8 +164,8 @@ func (p *Pool) near() int {
 	return best
 }
 
-// of returns the instance of a key, by rendezvous hashing: of n+1 instances in place of n, only one in
-// n+1 keys gets another one.
+// of returns the instance of a key, by rendezvous hashing. If the pool grows from n to n+1
+// instances, only one in n+1 keys gets another instance.
 func (p *Pool) of(key string) int {
 	hash, best, most := xxhash.Sum64String(key), 0, uint64(0)
 	for i := range p.state.Load().count {
@@ -256,13 +258,13 @@ func (p chooser) Begin(ctx context.Context, r *codegen.Ref, method string, noCon
 // Send sends a tell to an instance.
 func (p chooser) Send(ctx context.Context, r *codegen.Ref, method string, args []byte) error {
 	if err := unfit(r); err != nil || delayOf(r) != nil {
-		return p.invoker.Send(ctx, r, method, args) // it fails with the reason
+		return p.invoker.Send(ctx, r, method, args) // the invoker fails, with the reason
 	}
 	return p.invoker.Send(ctx, &p.kind.Pool.calls[p.choose()].ref, method, args)
 }
 
-// Do sends a call to an instance and waits for its results. A call that has not begun goes to another
-// instance until its deadline, and so does one that may run twice.
+// Do sends a call to an instance and waits for its results. Until its deadline, a call that has not
+// begun is sent to another instance. So is a call that has begun, if its method may run twice.
 func (p chooser) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
 	began := p.kind.Driver.Lease.Now()
 	ctx, trace := p.trace(ctx, r, method, false)
@@ -304,7 +306,7 @@ func (p chooser) do(ctx context.Context, r *codegen.Ref, method string, args []b
 	return results, err
 }
 
-// once makes one attempt at instance i. again says to make another one.
+// once makes one attempt at instance i. again means that the caller must make another attempt.
 func (p chooser) once(c *outCall, up *turn, limit *calls.Deadline, i, try int) (results []byte, again bool, err error) {
 	drv, pool := p.kind.Driver, p.kind.Pool
 	of := &pool.calls[i]
@@ -315,7 +317,7 @@ func (p chooser) once(c *outCall, up *turn, limit *calls.Deadline, i, try int) (
 	if err != nil {
 		return nil, false, err
 	}
-	pool.stranded(i) // if it ended after it was chosen, nothing else would end the waiting
+	pool.stranded(i) // if the instance ended after it was chosen, nothing else would end the wait
 	answered := calls.Await(c.Context, &drv.Pending, w, id, limit)
 	if !answered {
 		again, err = p.failed(c, w, id, limit, answered, try)
@@ -347,14 +349,15 @@ func (p chooser) once(c *outCall, up *turn, limit *calls.Deadline, i, try int) (
 // poolErr returns why calls cannot choose an instance of the kind, or nil.
 func (k *Kind) poolErr() error {
 	if k.Err == nil && k.Pool == nil {
-		return fmt.Errorf("%w: type %s is a pool in this program and no pool in another part of it", ErrMismatch, k.Desc.Name)
+		return fmt.Errorf("%w: type %s is a pool for one client in this program and no pool for another client (run go generate for both)", ErrMismatch, k.Desc.Name)
 	}
 	return k.Err
 }
 
 var errNotPool = errors.New("ctx is not the context of a pool's method (pass the method's own context, before the method returns)")
 
-// InstanceOf returns the number of the pool's instance whose turn ctx belongs to, and of how many.
+// InstanceOf returns the number of the pool's instance whose turn ctx belongs to, and the number of
+// instances.
 func InstanceOf(ctx context.Context) (index, count int, err error) {
 	t := turnOf(ctx)
 	if t == nil || t.shard().Host.Kind.Pool == nil {

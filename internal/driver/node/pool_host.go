@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/coordinator"
 )
 
-// Pauses before an instance that could not be activated is activated again, or a task that failed runs
-// again.
+// The pauses before an instance that could not be activated is activated again, and before a failed
+// task runs again: at first instancePause, and at most instancePauseMax.
 const (
 	instancePause    = time.Second
 	instancePauseMax = time.Minute
@@ -64,14 +64,14 @@ func (s *HostedShard) activateInstance(id string) (err error) {
 	return err
 }
 
-// A poolSample counts how busy the instances of a pool here are. It belongs to the goroutine of the
-// coarse clock.
+// A poolSample counts how busy the instances of a pool are at this node. It belongs to the
+// goroutine of the coarse clock.
 type poolSample struct {
-	ticks, instances, busy int // instances and busy ones are summed over the ticks
+	ticks, instances, busy int // instances and busy are sums over the ticks
 }
 
-// Sample looks at each ClockTick which instances of a pool run a turn. After each report's interval it
-// returns a report, if there are instances here.
+// Sample is called at each ClockTick, and counts the instances of a pool that run a turn here.
+// After coordinator.LoadInterval it returns a report, if there are instances here.
 func (h *Host) Sample() (l coordinator.PoolLoad, ok bool) {
 	if !h.Desc.Pool {
 		return l, false
@@ -96,7 +96,8 @@ func (h *Host) Sample() (l coordinator.PoolLoad, ok bool) {
 	return l, l.Instances > 0
 }
 
-// waiting returns the number of calls that wait for the shard, or in an entity's mailbox.
+// waiting returns the number of calls that wait for the shard or in the mailbox of the referenced
+// entity.
 func (s *HostedShard) waiting(r *codegen.Ref) uint32 {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()

@@ -21,8 +21,8 @@ var (
 	errNoPublisher     = errors.New("the store of Config.Store does not publish (open one with natsstore.Open)")
 )
 
-// Publish publishes what encode returns in the turn of ctx: with the turn's commit or, if bestEffort
-// is set, once after it.
+// Publish publishes the result of encode in the turn of ctx. It is published with the turn's commit
+// or, if bestEffort is set, once after the commit.
 func Publish(ctx context.Context, subject string, encode func() ([]byte, error), bestEffort bool) error {
 	if err := publish(ctx, subject, encode, bestEffort); err != nil {
 		return fmt.Errorf("publish on %s: %w: %w", clip(subject), ErrNotPublished, err)
@@ -99,13 +99,14 @@ func (m *message) send(drv *Driver) {
 	}
 }
 
-// messageID returns the id of a message in the log of a shard: no other message of the store has it.
+// messageID returns the id of a message in the log of a shard. No other message of the store has
+// this id.
 func messageID(from store.Shard, number uint64) string {
 	return fmt.Sprintf("%s/%d/%d", url.PathEscape(from.Type), from.Number, number)
 }
 
 // publishStored publishes a message that is stored in the log of shard from. It reports whether a
-// stream has it.
+// stream has stored the message.
 func (drv *Driver) publishStored(ctx context.Context, from store.Shard, tell durable.Tell) (stored bool) {
 	body, err := durablehost.ReadBody(tell.Body)
 	if err == nil {

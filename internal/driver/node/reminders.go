@@ -20,7 +20,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// lookRetry is the pause after a look at an entity that did not run.
+// lookRetry is the pause after an attempt to run an entity's due reminders that has probably not
+// run.
 const lookRetry = time.Second
 
 // Errors of reminders; package shard has their documentation.
@@ -37,15 +38,15 @@ type Firing struct {
 	Missed int
 }
 
-// turnReminders are the reminders of an entity as its turn has changed them.
+// turnReminders are the reminders of an entity, with the changes of its turn.
 type turnReminders struct {
 	all     reminders.List
 	changed bool
 	dropped bool // the turn's changes are dropped
 	firing  *Firing
-	ran     *wire.DurableReminder // by a firing, whose commit ends its tries
-	command durable.Command       // the source of nested calls of a firing
-	trace   TurnTrace             // of a firing, until its commit; nil: none
+	ran     *wire.DurableReminder // the reminder that the turn has run; the commit ends its tries
+	command durable.Command       // the source of nested calls while the reminder's method runs
+	trace   TurnTrace             // the reminder's trace, until the commit; nil: none
 }
 
 // builtins are the methods of entities with reminders that the runtime answers itself.
@@ -59,16 +60,16 @@ func builtins() map[string]*hostedMethod {
 	}
 }
 
-// A remindedTurn has the reminders of its entity: a durableTurn changes them with its commit, a
-// volatileTurn at once.
+// A remindedTurn is a turn that can change its entity's reminders. A durableTurn changes them with
+// its commit, a volatileTurn at once.
 type remindedTurn interface {
 	whose() *turn
-	// now is the time by which reminders are due, in Unix milliseconds.
+	// now returns the time with which due times are compared, in Unix milliseconds.
 	now() int64
-	// version is one that the reminders set so far do not have.
+	// version returns a version that no reminder of the entity has.
 	version() uint64
 	list() reminders.List
-	// change replaces the reminders with what f returns, unless f fails. what is for errors.
+	// change replaces the reminders with what f returns, unless f fails. what begins the error text.
 	change(what string, f func(reminders.List) (reminders.List, error)) error
 	// replace puts next in the place of a reminder that is due and does not run; nil removes it.
 	replace(due, next *wire.DurableReminder)
@@ -172,8 +173,8 @@ func (r *durableTurn) takeReminders() *wire.DurableReminders {
 	return r.reminders.all.Message()
 }
 
-// replace puts next in the place of a reminder that is due, whatever marks the method has; nil removes
-// it.
+// replace puts next in the place of a reminder that is due; nil removes the reminder. Unlike
+// change, it does so in a //shard:read method too.
 func (r *durableTurn) replace(due, next *wire.DurableReminder) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -211,8 +212,8 @@ func scheduleReminder(ctx context.Context, _ any, args, out []byte) ([]byte, err
 	return out, setReminder(r, request)
 }
 
-// mark notes on whose behalf a reminder runs. What the request says of that does not count, because a
-// client may send anything.
+// mark records on whose behalf a reminder runs. It overwrites what the request says about that,
+// because a client may send anything.
 func mark(t *turn, m *wire.DurableReminder) {
 	m.Info, m.Client = nil, ""
 	if r := t.encoded(); r != nil && r.unusual != nil {
@@ -304,8 +305,8 @@ func delayOf(r *codegen.Ref) *codegen.Delay {
 
 var errDelayed = errors.New("options of reminders, such as shard.In, are for tells (use Tell instead of Ref)")
 
-// schedule sends a tell with a time. In a turn of a durable type it is part of the commit. Otherwise
-// schedule returns when the receiver has it.
+// schedule sends a tell that runs at a time. In a turn of a durable type, the tell is part of the
+// commit. Otherwise schedule returns when the receiver has stored it.
 func (p invoker) schedule(ctx context.Context, r *codegen.Ref, delay *codegen.Delay, method string, args []byte) error {
 	request, err := requestOf(delay, method, args)
 	odd := r.Invoker.(*codegen.RefWithOptions)
@@ -373,7 +374,8 @@ func requestOf(delay *codegen.Delay, method string, args []byte) (*wire.DurableS
 	return request, reminders.Check(request)
 }
 
-// retries are the reminders of a shard that failed at this home. It is safe for concurrent use.
+// retries has the failed attempts at the reminders of a shard at this home. It is safe for
+// concurrent use.
 type retries struct {
 	mu   sync.Mutex
 	core reminders.Retries
@@ -395,7 +397,8 @@ func (f *retries) succeeded(entity string, m *wire.DurableReminder) {
 	f.core.Succeeded(entity, m)
 }
 
-// fire runs the earliest reminder of the entity that is due. Its result is Look.Again.
+// fire runs the earliest due reminder of the entity. It returns Look.Again, encoded: when the
+// entity's reminders must be looked at next.
 func fire(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
 	r, err := reminded(ctx)
 	if err != nil {
@@ -429,7 +432,7 @@ func fire(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
 	t.method = m.GetMethod()
 	drv.Meters.fired(kind, late)
 	ran, err := t.runReminder(entity, m)
-	if _, unread := err.(*codegen.ArgumentsError); !ran || unread || errors.Is(err, ErrTryAgain) { //nolint:errorlint // only the method's own
+	if _, unread := err.(*codegen.ArgumentsError); !ran || unread || errors.Is(err, ErrTryAgain) { //nolint:errorlint // only the type of the method's own error counts
 		drv.Limiter.Warn(drv.Logger, "reminder is tried again", kind, m.GetMethod(), "kind", kind, "entity", clip(id), "name", clip(m.GetName()), "method", m.GetMethod(), "tries", look.Tries+1, "err", err)
 		r.failed()
 		return out, nil
@@ -438,8 +441,8 @@ func fire(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
 	return out, err
 }
 
-// runReminder runs a reminder's method inside the host's interceptors. ran is false if one of them has
-// refused it; otherwise err is the method's.
+// runReminder runs a reminder's method inside the host's interceptors. If ran is false, an
+// interceptor has refused the reminder. Otherwise err is the error of the method.
 func (t *turn) runReminder(entity any, m *wire.DurableReminder) (ran bool, err error) {
 	s := t.shard()
 	if sender := s.driver().Local; len(m.GetInfo()) > 0 || m.GetClient() != "" {
@@ -484,7 +487,7 @@ func (t *turn) runReminder(entity any, m *wire.DurableReminder) (ran bool, err e
 	return true, err
 }
 
-// lookAt runs the due reminders of entities of a shard.
+// lookAt starts to run the due reminders of entities of a shard.
 func (drv *Driver) lookAt(t *durablehost.Tenure, entities []string) {
 	k := (*drv.Kinds.Load())[t.Shard().Type]
 	for _, id := range entities {
@@ -498,16 +501,16 @@ func (drv *Driver) lookAt(t *durablehost.Tenure, entities []string) {
 	}
 }
 
-// Bounds of the looks of a node that are under way. More of them would hold up calls, because many
-// reminders are due at the same time. One that takes long counts no more, so those that hang stop no
-// others.
+// A node runs the reminders of at most maxLooks entities at once, because many reminders are due at
+// the same time and would hold up calls. One that takes longer than longLook no longer counts, so
+// that hanging methods do not stop other reminders.
 const (
 	maxLooks = 256
 	longLook = time.Second
 )
 
-// look runs a reminder of an entity that is due. It returns the time before which the entity is not to
-// be looked at again, in Unix milliseconds by now.
+// look runs a due reminder of an entity. It returns the time before which the entity need not be
+// looked at again, in Unix milliseconds by now.
 func (drv *Driver) look(ctx context.Context, k *Kind, id string, now func() int64) (again int64) {
 	select {
 	case drv.looks <- struct{}{}:

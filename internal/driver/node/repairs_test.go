@@ -54,8 +54,8 @@ func endless() *chain {
 	return c
 }
 
-// TestStateJSON: operators see the state in the order of the struct, without secrets, and nothing
-// rather than only a part.
+// TestStateJSON: operators see the state in the order of the struct, without secrets. If a part of
+// the state cannot be shown, they see nothing.
 func TestStateJSON(t *testing.T) {
 	for name, tt := range map[string]struct {
 		entity any

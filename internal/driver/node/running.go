@@ -20,8 +20,8 @@ type answer struct {
 	after   *durableTurn // the answer waits until everything that this turn saw is in the log; nil means no wait
 }
 
-// parts cuts an error's text to fit into one message, also for a local caller, so that the error is
-// the same wherever the entity is.
+// parts returns the error's text and the payload, cut to fit into one message. It cuts the text for
+// a local caller too, so that the error is the same wherever the entity is.
 func (a answer) parts(drv *Driver) (text string, payload []byte) {
 	text = a.text[:min(len(a.text), maxErrorText)]
 	if a.payload != nil {
@@ -40,7 +40,7 @@ func (a answer) envelope(drv *Driver, id uint64) wire.Envelope {
 	return wire.Envelope{Type: wire.TypeAnswer, ID: id, Code: a.code, Text: wire.BytesOf(text), Payload: payload}
 }
 
-// err returns the answer as interceptors see it; own is the method's error.
+// err returns the answer as an error for interceptors. own is the method's error.
 func (a answer) err(s *HostedShard, call CallInfo, own error) error {
 	switch {
 	case a.code == wire.CodeOK:

@@ -70,8 +70,8 @@ func fieldJSON(f reflect.StructField, v reflect.Value, depth int) ([]byte, error
 
 var errDeep = errors.New("the state is nested too deep to show")
 
-// openJSON encodes as encoding/json, without secrets. A type with its own JSON form and secrets is
-// hidden. In structs with secrets only names of json tags count.
+// openJSON encodes v as encoding/json does, but without secrets. A type that has its own JSON form
+// and can hold secrets is hidden. In structs with secrets, only the name in a json tag counts.
 func openJSON(v reflect.Value, depth int) ([]byte, error) {
 	switch {
 	case depth > maxStateDepth:
@@ -168,11 +168,11 @@ func hasOwnForm(t reflect.Type) bool {
 	return false
 }
 
-// holdsSecrets reports whether values can contain a secret field. With hidden, interfaces count
-// too, because only their value shows.
+// holdsSecrets reports whether values of type t can contain a secret field. If hidden is set, it
+// returns true for interfaces too, because only the value in an interface shows that.
 func holdsSecrets(t reflect.Type, hidden bool, within []reflect.Type) bool {
 	if slices.Contains(within, t) {
-		return false // decided further out
+		return false // a caller of this call decides about t
 	}
 	within = append(within, t)
 	switch t.Kind() {

@@ -42,11 +42,12 @@ type TurnTrace interface {
 // tracing decides which calls are traced, before anything is allocated for them.
 type tracing struct {
 	Tracing
-	key   any     // of a call's parent in contexts
-	ratio float64 // of calls without a parent that are traced
-	// thin says that ratio is less than the share of timed calls, of which each stands for at most
-	// 2*counting.Every. Then only timed calls may be traced, so that others need no random number. At the
-	// highest such ratio one in twenty traces is missing, because no call stands for more than one.
+	key   any     // the key of a call's parent in contexts
+	ratio float64 // the share of calls without a parent that are traced
+	// thin is set if few calls are traced: ratio is at most maxThin. Then, of calls without a parent,
+	// only timed calls may be traced, so that other calls need no random number. A timed call stands
+	// for up to 2*counting.Every calls but gets at most one trace. At a ratio of maxThin one in twenty
+	// traces is missing because of that.
 	thin bool
 }
 
@@ -60,7 +61,7 @@ func newTracing(t Tracing) *tracing {
 	return &tracing{Tracing: t, key: t.ParentKey(), ratio: ratio, thin: ratio <= maxThin}
 }
 
-// A choice is what is done about the trace of one call.
+// A choice says what the driver does about the trace of one call.
 type choice int
 
 const (
@@ -69,10 +70,11 @@ const (
 	traced
 )
 
-// choose decides about a call of the turn up, or of no turn, with the context ctx. of is the number of
-// calls for which the call stands if it has no parent; with 0 it is not traced then.
+// choose decides whether a call with the context ctx is traced. up is the turn that makes the call,
+// or nil. of is the number of calls for which a call without a parent stands; if of is 0, such a
+// call is not traced.
 //
-// A turn that is not traced makes no calls that are, because they would be traces without beginning.
+// A turn that is not traced makes no traced calls, because their traces would lack the beginning.
 func (tr *tracing) choose(ctx context.Context, up *turn, of float64) choice {
 	if t, ok := ctx.(*turn); ok && t == up {
 		return untraced // the context of a traced turn has another type
@@ -91,8 +93,8 @@ func (tr *tracing) choose(ctx context.Context, up *turn, of float64) choice {
 	return traced
 }
 
-// traceLocal begins the trace of a call on its caller's goroutine, if it is to be traced. since is when
-// the caller began to wait, or 0.
+// traceLocal begins the trace of a call on its caller's goroutine. It returns nil if the call is
+// not to be traced. since is when the caller began to wait; 0 means that it did not wait.
 func (s *HostedShard) traceLocal(ctx context.Context, up *turn, e *region.Entity, method string, note uint32, since int64, timed bool) CallTrace {
 	drv, of := s.driver(), 1.0
 	switch {
@@ -189,9 +191,9 @@ func (t *sentTrace) again(why error) {
 	}
 }
 
-// trace begins the trace of a call that leaves its caller encoded, if it is to be traced. It returns the
-// context with which the call is to be sent. The runtime's own calls are not traced, because others
-// have caused them.
+// trace begins the trace of a call that leaves its caller encoded, if it is to be traced. It
+// returns the context with which the call must be sent. Calls that the runtime makes by itself are
+// not traced.
 func (p invoker) trace(ctx context.Context, r *codegen.Ref, method string, tell bool) (context.Context, *sentTrace) {
 	tr := p.kind.Driver.tracing
 	if tr == nil || strings.HasPrefix(method, wire.OwnMethod) {
@@ -231,8 +233,8 @@ func (p invoker) traceFailed(ctx context.Context, r *codegen.Ref, method string,
 	}
 }
 
-// callersTrace returns the parent of the turn's trace, for what its method calls outside the cluster. It
-// is not nil only if the turn is not traced itself.
+// callersTrace returns the parent of the turn's trace, so that calls out of the cluster continue
+// that trace. It returns nil if the turn itself is traced.
 func (t *turn) callersTrace(tr *tracing) any {
 	r := t.encoded()
 	if r == nil {
@@ -258,7 +260,7 @@ func (c *InCall) traced(s *HostedShard, r *encodedTurn, e *region.Entity, method
 		r.turn.endTrace(trace)
 	}()
 	within := len(s.Host.Settings.Intercept) > 0
-	var own error // the method's
+	var own error // the method's error
 	a = c.intercepted(s, r, trace.Context(), e, func(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 		if !within {
 			ctx = trace.Context()
@@ -278,8 +280,8 @@ func (t *turn) endTrace(trace TurnTrace) {
 	}
 }
 
-// traceFiring begins the trace of a reminder's turn, if the tell that set it was traced. traced is to be
-// called with the method's error.
+// traceFiring begins the trace of a reminder's turn, if the tell that set the reminder was traced.
+// The caller must call traced with the method's error.
 func (t *turn) traceFiring(m *wire.DurableReminder, info CallInfo) (ctx context.Context, traced func(error)) {
 	tr := t.shard().driver().tracing
 	if tr == nil || !wire.Traced(m.GetInfo()) {

@@ -44,8 +44,8 @@ const (
 
 func (t *turn) shard() *HostedShard { return hostedOf(t.entity) }
 
-// up returns the turn that made the call, or nil. A failed turn of which nobody could see the context
-// has no parent: see unseenTurn.
+// up returns the turn that made the call, or nil. It returns nil for a failed turn whose method got
+// an unseenTurn.
 func (t *turn) up() *turn {
 	if t.parent == nil {
 		return nil
@@ -59,8 +59,8 @@ func (t *turn) end() { t.flags.Or(turnOver) }
 
 func (t *turn) after() uint32 { return t.flags.Load() }
 
-// encodedTurn is the turn of an encoded call. Other calls than a volatile entity's tells use
-// remoteTurn or durableTurn.
+// encodedTurn is the turn of an encoded call. A tell of a volatile entity has only an encodedTurn.
+// Other calls have a remoteTurn or a durableTurn, which contains it.
 type encodedTurn struct {
 	turn   turn
 	run    runner.Hold    // its hold on its lane or runner; zero means none
@@ -79,8 +79,9 @@ type remoteTurn struct {
 	chain    []byte // the turns that wait for this one, encoded
 }
 
-// unseenTurn is the context for a method that does not name it. If the generated code is outdated,
-// the method may use it after all: calls with it fail, and Err names the remedy.
+// unseenTurn is the context for a method that does not name its context. If the generated code is
+// outdated, the method may use the context after all. Then calls with it fail, and Err names the
+// remedy.
 type unseenTurn struct{ entity *region.Entity }
 
 // End ends the turn of a local caller; see turn.End.
@@ -135,7 +136,7 @@ func (t unseenTurn) Err() error {
 // Value returns nil, and logs why the context must not be used.
 func (t unseenTurn) Value(any) any {
 	s := hostedOf(t.entity)
-	s.driver().Limiter.Warn(s.driver().Logger, "context used that the generated code does not know of", s.ID.Kind, "", "kind", s.ID.Kind, "err", t.Err())
+	s.driver().Limiter.Warn(s.driver().Logger, "a method used its context, but the generated code does not know that", s.ID.Kind, "", "kind", s.ID.Kind, "err", t.Err())
 	return nil
 }
 

@@ -11,7 +11,8 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// What users of package shard do with the context of a turn. Its functions have the documentation.
+// These functions implement what users of package shard do with the context of a turn. Package
+// shard has their documentation.
 
 func AfterCommit(ctx context.Context, f func(err error)) bool {
 	d := durableOf(turnOf(ctx))

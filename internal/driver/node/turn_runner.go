@@ -59,8 +59,8 @@ func (r *TurnRunner) runTold(s *HostedShard, e *region.Entity, name string, args
 	return runTell(s, method, e, name, args, token)
 }
 
-// newToldCall returns a call for a tell that must wait. It copies the arguments, because their
-// batch is reused before.
+// newToldCall returns a call for a tell that must wait. It copies the arguments, because the batch
+// with the arguments may be reused before the tell runs.
 func newToldCall(s *HostedShard, e *region.Entity, name string, args []byte) *InCall {
 	c := &InCall{lane: s.lane}
 	c.Method, c.Args, c.Tell = wire.BytesOf(name), slices.Clone(args), true

@@ -13,7 +13,8 @@ import (
 // TurnsUnderWay lists a node's running turns.
 type TurnsUnderWay []*Host
 
-// Running returns the turns in the shards held here, in no order. It examines every entity.
+// Running returns the turns that run in the shards held here, in no particular order. It examines
+// every entity.
 func (u TurnsUnderWay) Running() (all []operator.RunningTurn) {
 	for s := range u.shards() {
 		if _, held := s.Held(); !held {

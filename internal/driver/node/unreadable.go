@@ -10,8 +10,8 @@ import (
 )
 
 // An entity cannot be activated if its state does not decode, or has a later version than the
-// program's. Its state is then kept unchanged, its calls fail with this reason, and an operator can
-// show, replace or drop the state.
+// program knows. The stored state then stays unchanged, and the entity's calls fail with this
+// reason. An operator can show, replace or drop the state.
 
 func errUnreadable(h *codegen.Host, id string, err error) error {
 	remedy := "the flags -from FILE and -drop replace or drop it"

@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// maxDelay bounds the time after which due times are compared with the clock again, because the
-// store's clock may have been set.
+// maxDelay is the longest time until due times are compared with the clock again. It is bounded
+// because the store's clock may have been set.
 const maxDelay = 10 * time.Second
 
 // volatileReminders has the reminders of the entities of a shard whose type is not durable. They are in
@@ -27,17 +27,17 @@ type volatileReminders struct {
 
 	mu      sync.Mutex
 	lists   map[string]reminders.List // of entities with reminders
-	epoch   placement.Epoch           // of the move that brought coming
+	epoch   placement.Epoch           // the epoch of the move that brought coming
 	coming  map[string][]byte         // encoded lists that come with the shard, until it opens
-	last    uint64                    // version that the latest change got
+	last    uint64                    // the version of the latest change
 	wakes   wakes
-	at      map[string]int64   // when entities are to be looked at; wakes has more, which do not count
-	under   map[string]bool    // entities that are looked at; true if their reminders have changed since
-	running map[string]*Firing // what the present turns of entities run
+	at      map[string]int64   // when each entity's reminders must be looked at; wakes has outdated times too
+	under   map[string]bool    // entities being looked at; true if their reminders have changed meanwhile
+	running map[string]*Firing // the reminders that the present turns of entities run
 	timer   *time.Timer
 }
 
-// now is the store's time or, without a store, that of the process.
+// now returns the store's time or, without a store, the time of the process.
 func (v *volatileReminders) now() int64 {
 	if d := v.shard.driver().Durable; d != nil {
 		now, _ := d.Clock.Now()
@@ -46,7 +46,7 @@ func (v *volatileReminders) now() int64 {
 	return time.Now().UnixMilli()
 }
 
-// changedLocked notes that an entity's reminders are others now. The caller holds mu.
+// changedLocked records the new reminders of an entity. The caller holds mu.
 func (v *volatileReminders) changedLocked(entity string, all reminders.List) {
 	if v.lists == nil {
 		v.lists, v.at, v.under, v.running = map[string]reminders.List{}, map[string]int64{}, map[string]bool{}, map[string]*Firing{}
@@ -61,7 +61,7 @@ func (v *volatileReminders) changedLocked(entity string, all reminders.List) {
 	v.wakeLocked(entity, all.Due())
 }
 
-// wakeLocked sets when an entity is to be looked at.
+// wakeLocked sets when an entity's reminders must be looked at.
 func (v *volatileReminders) wakeLocked(entity string, at int64) {
 	if old, there := v.at[entity]; there && old == at {
 		return
@@ -78,10 +78,11 @@ func (v *volatileReminders) wakeLocked(entity string, at int64) {
 	v.armLocked()
 }
 
-// lookPause is between looks at an entity that change nothing, as when its shard has just moved.
+// lookPause is the pause after a look at an entity that changed none of its reminders, for example
+// because the entity's shard has just moved.
 const lookPause = 10 * time.Millisecond
 
-// fewWakes is the number of wakes up to which those that do not count are kept.
+// fewWakes is how many outdated wakes are kept before they are removed.
 const fewWakes = 64
 
 func (v *volatileReminders) armLocked() {
@@ -116,8 +117,8 @@ func (v *volatileReminders) look() {
 	v.armLocked()
 }
 
-// looked ends a look at an entity. It is not looked at again before a time, unless its reminders have
-// changed.
+// looked ends a look at an entity. The entity is not looked at again before the time again, unless
+// its reminders have changed.
 func (v *volatileReminders) looked(entity string, again int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -179,7 +180,7 @@ func (v *volatileReminders) leaving() map[string][]byte {
 	return all
 }
 
-// arrived keeps the pieces of reminders that came with a part of the shard until the shard opens.
+// arrived keeps the reminders that came with a part of the shard, until the shard opens.
 func (v *volatileReminders) arrived(with shardhost.Carried) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/internal/ops/verdict"
 )
 
-// Writes returns how the writes of a durable type's shards fail or are slow. ok is false if they do
-// not.
+// Writes describes the failing or slow writes of a durable type's shards. ok is false if no writes
+// fail or are slow.
 func (h *Host) Writes(now time.Time) (all verdict.Writes, ok bool) {
 	if !h.Desc.Durable {
 		return all, false
@@ -31,12 +31,12 @@ func (h *Host) Writes(now time.Time) (all verdict.Writes, ok bool) {
 	return all, all.Shards > 0
 }
 
-// longTurn is how long an entity must not have ended a turn for the one under way to be listed by
-// Long.
+// longTurn is how long an entity must have ended no turn before Long lists its running turn, in
+// ticks of the coarse clock.
 const longTurn = 2 * TicksASecond
 
-// Long lists the turns under way that may be long: of entities that have ended no other turn for
-// two seconds. It examines every entity. clock is the coarse clock at the time now.
+// Long lists the running turns of entities that have ended no turn for longTurn. It examines every
+// entity. clock is the coarse clock at the time now.
 func (u TurnsUnderWay) Long(clock uint32, now time.Time) (all []verdict.Turn) {
 	for s := range u.shards() {
 		if _, held := s.Held(); !held {
