@@ -59,7 +59,7 @@ func (f *Coalescer) Delay(p Delayed) {
 	f.delayed = append(f.delayed, p)
 	f.mu.Unlock()
 	f.any.Store(true)
-	if f.Woken() == 0 { // it has passed meanwhile
+	if f.Woken() == 0 { // the last woken caller has run meanwhile
 		f.release()
 	}
 }

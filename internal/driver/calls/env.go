@@ -77,7 +77,8 @@ type Env interface {
 	Shard(kind []byte, shard uint32) (Shard, bool)
 	// EachShard calls f for the shards of a lane, or of all lanes if lane is AllLanes.
 	EachShard(lane int, f func(Shard))
-	// Returned makes a call from an envelope that this process forwarded on the lane and got back.
+	// Returned makes a call from an envelope that this process forwarded on the lane. The envelope
+	// came back, because its receiver departed or refused it.
 	Returned(e *wire.Envelope, lane int) *shardhost.Call
 
 	// Session returns the session with a process. It reports false if the process was removed.

@@ -36,8 +36,8 @@ type Step uint8
 // The steps after an attempt.
 const (
 	Return    Step = iota // return the Outcome to the caller
-	SendAgain             // send the call again after Pause; if its time does not last that long, it was NotExecuted
-	Withdraw              // the time is over: withdraw the call, and get the outcome from Withdrawn
+	SendAgain             // send the call again after Pause; if its time ends before that, the outcome is NotExecuted
+	Withdraw              // the call's time is over: withdraw the call, and get the outcome from Withdrawn
 )
 
 // A Command records, at the caller, the attempts of a call to a durable entity. The entity applies
@@ -94,7 +94,7 @@ const (
 	WithdrawnDelivered                     // it was sent, and may have arrived
 )
 
-// Withdrawn returns the outcome of a call that was withdrawn as how says.
+// Withdrawn returns the outcome of a withdrawn call. how is the stage at which the caller gave up.
 func Withdrawn(how Withdrawal) Outcome {
 	if how >= WithdrawnBegun {
 		return Unknown

@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// TestAnswered: the next step and the outcome for each code: without a command, with one, and with
-// one of which an attempt may have run.
+// TestAnswered: the next step and the outcome for each code, for a call without a command, with a
+// command, and with a command of which an attempt may have run.
 func TestAnswered(t *testing.T) {
 	tests := []struct {
 		code    wire.Code

@@ -68,8 +68,8 @@ func (p *Plane) refused(from Session, e *wire.Envelope) {
 	}
 }
 
-// flush passes a Flush to the shard. The shard forwards it to the new home behind the sender's
-// forwarded calls.
+// flush passes a Flush to the shard. The shard forwards the Flush to the new home, behind the calls
+// of the same sender that it has forwarded.
 func (p *Plane) flush(from Session, lane int, e *wire.Envelope) {
 	from.AckSoon()
 	f := region.Flush{
@@ -177,8 +177,8 @@ func (p *Plane) cancelAtHome(r *routing.Route, sent Session, cancel *wire.Envelo
 	}
 }
 
-// Follow applies a newer shard table to a type's shards and routes. A table arrives with every
-// move, so Follow skips entries that have not changed, unless the route has no target.
+// Follow applies a newer shard table to a type's shards and routes. Because each move makes a new
+// table, Follow skips unchanged entries, unless the entry's route has no target.
 func (p *Plane) Follow(old, t *placement.Table, kind string) {
 	was, name, term := old.Type(kind), []byte(kind), t.Version().Term
 	sameTerm := old.Version().Term == term
@@ -280,8 +280,8 @@ func (p *Plane) BeginAnew(members map[transport.Address]bool) {
 	p.env.EachRoute(AllLanes, (*routing.Route).BeginAnew)
 }
 
-// Homes returns the other processes that routes lead to, each once, without those that have left or
-// were removed.
+// Homes returns the other processes to which routes lead, each once. It leaves out processes that
+// have left or were removed.
 func (p *Plane) Homes() (all []transport.Address) {
 	self := p.env.Self().Address
 	p.env.EachRoute(AllLanes, func(r *routing.Route) {
@@ -293,9 +293,10 @@ func (p *Plane) Homes() (all []transport.Address) {
 	return slices.DeleteFunc(all, p.env.Parted)
 }
 
-// Needs reports whether a leaving process still waits for one of its shards, or for the next home of
-// tells. Such tells wait in a route, or went to a home that has left and may give them back. Drain
-// waits for other homes.
+// Needs reports whether a leaving process still waits for one of its shards, or for the next home
+// of tells. Such tells wait in a route, or were sent to a home that has left and may give them
+// back. Needs ignores tells sent to other homes, because package node's Drain waits for their
+// acknowledgements.
 func (p *Plane) Needs() (needs bool) {
 	p.env.EachShard(AllLanes, func(s Shard) { needs = needs || s.Needed() })
 	p.env.EachRoute(AllLanes, func(r *routing.Route) {

@@ -18,7 +18,7 @@ import (
 )
 
 // A stage is a process with one hosted shard and one session. It records what the Plane does. A
-// method that a test does not expect is that of a nil interface, and panics.
+// method that no test expects belongs to a nil interface, and panics.
 type stage struct {
 	Env
 	Plane
@@ -324,8 +324,8 @@ func TestNeeds(t *testing.T) {
 	require.False(t, s.Needs())
 }
 
-// TestNeedsHomesForTells: a leaving process waits until tells have a home, and until a home that has
-// left has acknowledged them or they have come back.
+// TestNeedsHomesForTells: a leaving process waits until its tells have a home. If that home has
+// left, the process waits until the home has acknowledged the tells or they have come back.
 func TestNeedsHomesForTells(t *testing.T) {
 	s := newStage()
 	b := &home{name: "b"}

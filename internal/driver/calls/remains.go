@@ -53,8 +53,9 @@ func (r remains) Returned(e *wire.Envelope, certain bool) {
 	}
 }
 
-// Strand takes the envelopes back that a route holds for a shard which ends. Callers may call another
-// one: their calls end with wire.CodeMoved. tell gets the tells, in order, and may send them elsewhere.
+// Strand takes back the envelopes that a route holds for a shard that ends. Calls end with
+// wire.CodeMoved, so that their callers can call another shard. tell gets the tells, in order, and
+// may send them elsewhere.
 func (t *Table) Strand(r *routing.Route, tell func(*wire.Envelope)) {
 	var all []wire.Envelope
 	r.Drop(func(o stream.Outgoing) bool {

@@ -68,7 +68,7 @@ type Call struct {
 	// that callers need not read the clock.
 	over atomic.Int64
 	res  Result    // set before the caller is woken
-	then Completer // is told instead of Caller, unless it is nil
+	then Completer // gets the end of the call instead of Caller, unless it is nil
 
 	mu      sync.Mutex // guards the fields below
 	sent    uint64     // number of the call that session and its sequence number belong to; if the slot's call is another one, that call has not been sent
@@ -112,7 +112,7 @@ type Table struct {
 	limit     atomic.Int64            // free slots from this number on are taken out of use; 0 means none
 	grow      sync.Mutex              // guards changes of slots and limit, and guards gone and uses
 	gone      []*Call                 // slots taken out of use; empty without a limit
-	uses      uint64                  // no dropped slot was used more often than this
+	uses      uint64                  // the highest number of uses of a dropped slot
 	few       int                     // how many sweeps in a row found few slots in use; only Sweep uses it
 	parts     [parts]struct {
 		mu   sync.Mutex
@@ -135,12 +135,12 @@ func (c *Call) Wake() {
 }
 
 // Open adds a call to the table, and returns its slot and number. over is the call's deadline on
-// Sweep's clock. 0 means that the caller itself watches the time; a negative over means -over from
-// the next Sweep on. hint selects the lock, so callers with different hints rarely wait for each
-// other. Open returns nil if the table is closed or has MaxCalls calls.
+// Sweep's clock. If over is 0, the caller itself watches the time. If over is negative, the call's
+// time ends -over after the next Sweep. hint selects the lock, so callers with different hints
+// rarely wait for each other. Open returns nil if the table is closed or has MaxCalls calls.
 func (t *Table) Open(over int64, hint uint64) (c *Call, id uint64) { return t.OpenFor(over, hint, nil) }
 
-// OpenFor is Open for a call whose end then is told; nil means the slot's Caller.
+// OpenFor is Open, but the end of the call goes to then; nil means the slot's Caller.
 func (t *Table) OpenFor(over int64, hint uint64, then Completer) (c *Call, id uint64) {
 	c = t.slot(hint % parts)
 	if c == nil {
@@ -150,7 +150,7 @@ func (t *Table) OpenFor(over int64, hint uint64, then Completer) (c *Call, id ui
 	c.last += MaxCalls
 	c.over.Store(over)
 	c.id.Store(c.last)
-	if t.closed.Load() && t.Remove(c.last) != nil { // else Close has seen it, and answers it
+	if t.closed.Load() && t.Remove(c.last) != nil { // if Remove returns nil, Close answers the call
 		t.Free(c, hint)
 		return nil, 0
 	}
@@ -303,7 +303,7 @@ func (t *Table) Sweep(now int64) {
 		case id == 0 || over == 0:
 		case over < 0:
 			c.over.CompareAndSwap(over, now-over) // from now on
-		case now >= over && c.id.Load() == id: // over is id's, for numbers are not used again
+		case now >= over && c.id.Load() == id: // the slot still has the call id, so over belongs to it
 			t.Complete(id, Result{Code: Expired})
 		}
 	}

@@ -55,8 +55,9 @@ func Abandon(t *Table, c *Call, id, hint uint64) {
 }
 
 // A Deadline is the end of a call's time: the deadline of its context, or its own timeout if that
-// is earlier. The sweep of the pending calls ends timeouts, at no cost for each call, not even
-// reading the clock. Timeouts too short for the sweep's interval use a timer.
+// is earlier. Timeouts are ended by the sweep of the pending calls. So they cost nothing for each
+// call, not even a reading of the clock. Timeouts that are too short for the sweep's interval use a
+// timer.
 type Deadline struct {
 	ctx     context.Context
 	at      time.Time     // zero: timeout after the sweep that first sees the call
@@ -94,8 +95,8 @@ func NewDeadline(ctx context.Context, option, def time.Duration, sweeping bool) 
 	return d
 }
 
-// Swept returns when the sweep ends the call, as Open's parameter over; 0 means that a timer or the
-// context ends it.
+// Swept returns when the sweep ends the call, in the form of Open's parameter over. 0 means that a
+// timer or the context ends the call.
 func (d *Deadline) Swept(base time.Time) int64 {
 	switch {
 	case d.timeout == 0 || d.timer != nil:
@@ -114,7 +115,7 @@ func (d *Deadline) Seen(over int64, base time.Time) {
 	case over > 0:
 		d.at = base.Add(time.Duration(over))
 	default:
-		d.at = time.Now().Add(d.timeout) // no sweep saw it: it took less than Sweep
+		d.at = time.Now().Add(d.timeout) // no sweep has seen the call, so it took less than SweepInterval
 	}
 }
 

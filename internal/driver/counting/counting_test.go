@@ -10,7 +10,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/measure"
 )
 
-// TestMethods: each method has a number of its own, which has its name, and every other name has 0.
+// TestMethods: each method has a number of its own, and Name returns its name for that number.
+// Every other name has the number 0.
 func TestMethods(t *testing.T) {
 	for n := range 40 {
 		var names []string
@@ -85,8 +86,8 @@ func TestQuickCallsAreCountedOnce(t *testing.T) {
 	}
 }
 
-// TestUntimedCallsTakeAsLongAsTheLastTimed: about 1 of 64 calls is timed, stands for those before it, and
-// gives its duration to those behind it.
+// TestUntimedCallsTakeAsLongAsTheLastTimed: about 1 of 64 calls is timed. It stands for the calls
+// before it, and the calls after it count with its duration.
 func TestUntimedCallsTakeAsLongAsTheLastTimed(t *testing.T) {
 	counts := New("User", []string{"Add"})
 	const calls, usual = 1000 * Every, 400 * time.Nanosecond
@@ -115,9 +116,9 @@ func TestUntimedCallsTakeAsLongAsTheLastTimed(t *testing.T) {
 	}
 }
 
-// TestLongCallsAreTimedOften: the longer a call takes, the sooner the next one is timed, and from 256 µs
-// on each is. The timed ones stand for all calls, so that the sum is right, also if short and long ones
-// alternate by chance.
+// TestLongCallsAreTimedOften: the longer a call takes, the sooner the next call is timed, and from
+// 256 µs on each call is timed. The timed calls stand for all calls, so the sum is right, even if
+// short and long calls alternate by chance.
 func TestLongCallsAreTimedOften(t *testing.T) {
 	for _, c := range []struct {
 		took  func() time.Duration

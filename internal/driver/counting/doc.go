@@ -3,7 +3,7 @@
 //
 // A call whose time is known anyway adds one to a bucket of a histogram ([Durations]). A call that
 // runs within its caller, without a clock, adds one to a word of its shard's stripe ([Words]): one
-// atomic operation. Of these calls about one in 64 is timed, and of those that take more than 4 µs
-// more: each from 256 µs on. The others count with the duration of the timed call before them, so
-// counts are exact, and durations a sample.
+// atomic operation. About one in 64 of these calls is timed. Of calls that take more than 4 µs a
+// larger share is timed, and from 256 µs on each call. An untimed call counts with the duration of
+// the timed call before it. So counts are exact, and durations are a sample.
 package counting

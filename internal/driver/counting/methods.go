@@ -5,8 +5,8 @@ import "slices"
 // OtherMethod is the name for all methods that a type does not have.
 const OtherMethod = "_OTHER"
 
-// Methods gives the methods of a type dense numbers from 1 on, in the order of their names. 0
-// stands for any other method.
+// Methods gives the methods of a type numbers from 1 on without gaps, in the order of their names.
+// 0 stands for any other method.
 type Methods struct {
 	names []string
 	table []uint16 // of numbers, with open addressing; 0 is an empty place
@@ -29,8 +29,8 @@ func NewMethods(names []string) Methods {
 	return m
 }
 
-// place returns where the search for a name begins. It reads only one byte, because a local call has
-// no time for more.
+// place returns where the search for a name begins in the table. It reads only one byte of the
+// name, because a local call has no time for more.
 func (m *Methods) place(name string) int {
 	if name == "" {
 		return 0

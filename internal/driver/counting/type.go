@@ -27,18 +27,19 @@ const (
 // stripes is the number of parts of a type's words; each shard has one of them.
 const stripes = 64
 
-// Every is the average number of quick calls of one method in one stripe of which one is timed. Of
-// those above 4 µs more are: each from alwaysFrom on. Timing a call costs about 0.25 µs, so it costs
-// a thousandth of a long call.
+// Every is the average number of quick calls between two timed calls of one method in one stripe.
+// Slow calls are timed more often: from 4 µs on a larger share, from alwaysFrom on each call.
+// Timing a call costs about 0.25 µs, a thousandth of a call of alwaysFrom.
 const (
 	Every      = 64
 	alwaysFrom = 256 * time.Microsecond
 )
 
-// Words are the counts of quick calls in one stripe. Each word has the bucket of the last timed
-// call above bucketAt, the number of calls until the next one above dueAt, and below it the number
-// of calls since then. The calls between two timed ones are a random number: if it were fixed, callers
-// that take turns might time always the same one.
+// Words are the counts of quick calls in one stripe. Each word has three parts. Above bucketAt it
+// has the bucket of the last timed call. Above dueAt it has the number of calls until the next
+// timed call. Below dueAt it has the number of calls since the last timed call. How many calls lie
+// between two timed calls is random: if it were fixed, callers that take turns might time always
+// the same caller.
 type Words []atomic.Uint64
 
 const (
@@ -52,8 +53,8 @@ func (w Words) Due(number int, q Quick) bool {
 	return v&(1<<dueAt-1) >= v>>dueAt&0xff
 }
 
-// Since returns for how many calls the next one stands if it is timed: itself, and those since the last
-// timed one.
+// Since returns for how many calls the next call stands if it is timed: for itself and the calls
+// since the last timed call.
 func (w Words) Since(number int, q Quick) uint64 {
 	return max(1, w[number*int(quicks)+int(q)].Load()&(1<<dueAt-1))
 }
@@ -70,7 +71,7 @@ func (w Words) Usual(number int, q Quick) time.Duration {
 type Key struct {
 	Number  int // of the method
 	Tell    bool
-	Outcome string // of callers
+	Outcome string // only in the counts of callers
 	Cause   string // "" means success
 }
 
@@ -108,7 +109,7 @@ func (t *Type) Words(shard uint32) Words {
 }
 
 // Timed counts a quick call of a stripe whose duration is known. It returns the number of calls
-// since the last timed one, for which it may stand.
+// since the last timed call, for which this call may stand.
 func (t *Type) Timed(w Words, number int, q Quick, took time.Duration) (n uint64) {
 	i := number*int(quicks) + int(q)
 	t.mu.Lock()
@@ -123,13 +124,14 @@ func (t *Type) Timed(w Words, number int, q Quick, took time.Duration) (n uint64
 	return max(1, was&(1<<dueAt-1))
 }
 
-// Side counts calls by method, and by how they ended.
+// Side counts calls by method and result.
 type Side struct {
 	done   []Durations // of calls that have succeeded, by method, asks before tells
 	failed sync.Map    // from Key to *Durations
 }
 
-// Add counts a call. stripe is any number; calls with different numbers disturb each other less.
+// Add counts a call. stripe may be any number; calls with different numbers rarely write to the
+// same memory.
 func (s *Side) Add(stripe uint32, k Key, took time.Duration) {
 	if k.Cause == "" {
 		i := 2 * k.Number

@@ -98,8 +98,8 @@ func TestWrongServer(t *testing.T) {
 	require.Empty(t, b.opened)
 }
 
-// TestHalfOpen: connections that show no key and nonce are bounded in number and time. Others get
-// through afterwards.
+// TestHalfOpen: connections that show no key and nonce are bounded in number and time. Afterwards
+// other connections get through.
 func TestHalfOpen(t *testing.T) {
 	broker := newBroker()
 	a, b := broker.process(t, memberA, "127.0.0.1:0"), broker.process(t, memberB, "")

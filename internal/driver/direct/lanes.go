@@ -465,4 +465,4 @@ func (l *Lanes) hearGreeting(c net.Conn) {
 	l.carry(conn, true)
 }
 
-var errNobody = fmt.Errorf("the nonce of the connection is not known, was used, or has expired")
+var errNobody = fmt.Errorf("the nonce that the connection showed is not known, was used, or has expired")

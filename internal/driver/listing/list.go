@@ -15,8 +15,8 @@ import (
 const (
 	atOnce    = 16      // requests under way
 	held      = 4 << 20 // bytes of all pages
-	firstIDs  = 1 << 14 // in the first pages of all shards together, so that the first id comes soon
-	aheadUpTo = 1024    // shards. With more, no page is requested before it is needed: the pages would be too small
+	firstIDs  = 1 << 14 // ids in the first pages of all shards together, so that the first id comes soon
+	aheadUpTo = 1024    // shards. With more shards, no page is requested before it is needed: the pages would be too small
 )
 
 // A Lister lists the ids of one type.
@@ -51,7 +51,8 @@ func (l *Lister) List(ctx context.Context, r wire.ListRequest) iter.Seq2[string,
 	}
 }
 
-// merge merges the pages of all shards. Only the goroutines in asking run beside its owner.
+// merge merges the pages of all shards. It is used by one goroutine, beside which only the
+// goroutines in asking run.
 type merge struct {
 	of      *Lister
 	request wire.ListRequest
@@ -68,9 +69,9 @@ type merge struct {
 // A shard is how far one shard has been listed.
 type shard struct {
 	index  int
-	head   []byte         // the next id to yield; nil: it is not known, or there is none
+	head   []byte         // the next id to yield; nil: it is not known, or there is no more id
 	page   wire.ListPage  // what follows head
-	size   int            // of the page, when it came
+	size   int            // the bytes of page when it came
 	after  []byte         // the last id of the latest page
 	more   bool           // there may be ids behind the latest page
 	asked  bool           // a request waits or is under way
@@ -168,7 +169,7 @@ func (m *merge) requestOf(s *shard) wire.ListRequest {
 	return r
 }
 
-// number returns the number of the shard with an index: see package placement.
+// number returns the shard number for an index: see package placement.
 func (m *merge) number(index int) int { return m.of.Shards + index }
 
 func (m *merge) answered(a answer) error {
@@ -196,7 +197,7 @@ func (m *merge) answered(a answer) error {
 	return nil
 }
 
-// turn begins a page.
+// turn makes page the current page of the shard, and its first id the head.
 func (m *merge) turn(s *shard, page wire.ListPage) {
 	s.page, s.size = page, page.Left()
 	s.head = s.page.Next()

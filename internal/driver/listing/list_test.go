@@ -143,7 +143,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestListMeanwhile: what is there throughout comes once and in order, while other ids come and go.
+// TestListMeanwhile: ids that exist during the whole listing come once and in order, while other
+// ids come and go.
 func TestListMeanwhile(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	stay := numbered(20_000, "%05d")

@@ -14,9 +14,9 @@ const (
 	MaxBytes = 64 << 10
 )
 
-// Best returns the lowest ids that belong to the answer to a request, ascending, at most limit. more
-// reports whether there are others. The ids come in any order. Best holds at most twice limit of
-// them.
+// Best returns the lowest ids that belong to the answer to a request, ascending, at most limit of
+// them. more reports whether there are more such ids. all yields ids in any order. Best holds at
+// most twice limit of them.
 func Best(all iter.Seq[string], r *wire.ListRequest, limit int) (ids []string, more bool) {
 	most, bounded := "", false // once bounded is set, only ids below most count
 	shorten := func() {
@@ -41,8 +41,8 @@ func Best(all iter.Seq[string], r *wire.ListRequest, limit int) (ids []string, m
 	return ids, more
 }
 
-// Fit bounds a page's ids to size bytes as encoded, but to no fewer than one. more reports whether
-// there are other ids, as before or because Fit has left some out.
+// Fit cuts a page's ids to size bytes as encoded, but keeps at least one id. It returns more as
+// true if more was true or if it has left ids out.
 func Fit(ids []string, more bool, size int) ([]string, bool) {
 	left := size - wire.MaxListHeader
 	for i, id := range ids {

@@ -71,8 +71,9 @@ func (p *peer) stalled(now time.Time) (most time.Duration) {
 	return most
 }
 
-// probe sends the client an acknowledgement on each session that has carried messages. If nobody
-// listens, the broker reports that, and NobodyListens drops the client later.
+// probe sends the client an acknowledgement on the first session that has carried messages, at most
+// once in half of silentFor. If nobody listens, the broker reports that, and NobodyListens drops
+// the client later.
 func (p *peer) probe(now time.Time) {
 	for _, session := range p.sessions {
 		session.Lock()

@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestRemovedProcessesAreForgotten: a removed process is recorded for a day, and the latest ones
-// longer. The records are bounded.
+// TestRemovedProcessesAreForgotten: a removed process is recorded for a day, and the latest removed
+// processes for longer. The number of records is bounded.
 func TestRemovedProcessesAreForgotten(t *testing.T) {
 	var r removed
 	begin := time.Now()

@@ -152,7 +152,7 @@ func (s *Set) add(to transport.Peer) *peer {
 	return p
 }
 
-// addWithin is add without Env.OverQuota. over means that the name has MaxNamed clients.
+// addWithin is add, but does not call Env.OverQuota. over means that the name has MaxNamed clients.
 func (s *Set) addWithin(to transport.Peer) (p *peer, over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -336,7 +336,7 @@ func (s *Set) ClientLeft(p *Session) {
 	}
 }
 
-// drop closes the sessions with a client. A live client gets new ones.
+// drop closes the sessions with a client. If the client still lives, it gets new sessions.
 func (s *Set) drop(a transport.Address) {
 	s.mu.Lock()
 	p := s.peers[a]

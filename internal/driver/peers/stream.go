@@ -23,8 +23,8 @@ type StreamEnv interface {
 	// Send sends a frame to the peer. It is called without the lock. An error means that the frame
 	// was not sent.
 	Send(token uint64, frame []byte) error
-	// Repack adapts envelopes to the payload limit after the broker refused a frame for its size. It
-	// reports false if sending again would not help.
+	// Repack adapts envelopes to the broker's payload limit, after the broker refused a frame for its
+	// size. It reports false if sending the frame again would not help.
 	Repack(token uint64, size int, err error) bool
 	// MayAnswer reports whether answers, and envelopes after them, may be sent.
 	MayAnswer() bool

@@ -336,7 +336,7 @@ func (r *Route) flushElsewhere(step stream.Step) {
 	}
 }
 
-// flush returns a Flush: no older call of this process will come.
+// flush returns a Flush, which says that no older call of this process will come.
 func (r *Route) flush(step stream.Step) *wire.Envelope {
 	return &wire.Envelope{
 		Type: wire.TypeFlush, Kind: r.kind, Shard: r.shard,
@@ -344,7 +344,7 @@ func (r *Route) flush(step stream.Step) *wire.Envelope {
 	}
 }
 
-// goTo sends held calls to the new home, and opens it to new calls.
+// goTo sends held calls to the new home, and makes the home the target of new calls.
 func (r *Route) goTo(step stream.Step) {
 	home, epoch := r.Core.Home, r.Core.Epoch
 	r.env.Released(step.Deliver)
@@ -360,7 +360,7 @@ func (r *Route) goTo(step stream.Step) {
 			ok = false
 		}
 	}
-	if !ok { // it has left: wait for the next one
+	if !ok { // the home has left: wait for the next home
 		r.Core.HomeDeparted(home, step.Deliver)
 		r.env.Taken(step.Deliver)
 		r.env.Ask()
@@ -370,7 +370,7 @@ func (r *Route) goTo(step stream.Step) {
 		seq, err := p.AppendLocked(&wire.Envelope{
 			Type: wire.TypeBarrier, Kind: r.kind, Shard: r.shard, Epoch: uint64(epoch), Via: transport.Peer{Address: via},
 		})
-		if err == nil { // a sender that arrives here needs a Flush to leave again, calls or not
+		if err == nil { // a later Flush must be sent after this barrier, even if no call is sent
 			r.Core.LastSeq = seq
 		}
 	}
@@ -399,7 +399,7 @@ func (r *Route) deliverLocked(p Session, e *wire.Envelope) {
 
 func (r *Route) goLocal(step stream.Step) {
 	s, ok := r.env.Local()
-	if !ok { // the table is wrong about this process: wait for another one
+	if !ok { // the table is wrong about this process: wait for another table
 		r.Core.HomeDeparted(r.env.Self().Address, step.Deliver)
 		r.env.Taken(step.Deliver)
 		return

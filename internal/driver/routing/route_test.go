@@ -164,8 +164,8 @@ func TestWaitingCallThatCannotBeSent(t *testing.T) {
 	require.NotNil(t, h.Target())
 }
 
-// TestMoveIsFollowedInOrder: calls to the former home stop, the former home gets a Flush, and calls
-// go to the new home after a barrier when the former one has acknowledged all.
+// TestMoveIsFollowedInOrder: calls to the former home stop, and the former home gets a Flush. When
+// it has acknowledged all, calls go to the new home, after a barrier.
 func TestMoveIsFollowedInOrder(t *testing.T) {
 	h := newHost()
 	h.hold(1)
@@ -185,9 +185,9 @@ func TestMoveIsFollowedInOrder(t *testing.T) {
 	require.True(t, h.LeadsTo(node("c")))
 }
 
-// TestLearntHome: a home that another process names is followed if it is newer; an older one only
-// if forced, as after a refusal. The place where a singleton was found is followed while the route
-// leads nowhere.
+// TestLearntHome: a home that another process names is followed if it is newer. An older home is
+// followed only if forced, as after a refusal. The place where a singleton was found is followed
+// while the route leads nowhere.
 func TestLearntHome(t *testing.T) {
 	h := newHost()
 	h.Learn(node("b"), at(3), false)
@@ -235,8 +235,8 @@ func TestHomeThatIsNotHere(t *testing.T) {
 	require.Contains(t, h.take(), "publish to b")
 }
 
-// TestHomeWithoutSession: a home whose session has ended gets no calls, and another home is asked
-// for.
+// TestHomeWithoutSession: a home whose session has ended gets no calls, and the route asks for
+// another home.
 func TestHomeWithoutSession(t *testing.T) {
 	h := newHost()
 	h.hold(1)
@@ -266,9 +266,9 @@ func (h *host) carry(id uint64) error {
 	})
 }
 
-// TestCallsAreSentWhereTheRouteLeads: a call is held while there is no home, and goes to the shard
-// here or to the session with the home. In a session its number is recorded before any goroutine
-// can publish it. If the session has ended, the call is held again.
+// TestCallsAreSentWhereTheRouteLeads: a call is held while there is no home. Otherwise it goes to
+// the shard here, or to the session with the home. In a session its number is recorded before any
+// goroutine can publish it. If the session has ended, the call is held again.
 func TestCallsAreSentWhereTheRouteLeads(t *testing.T) {
 	h := newHost()
 	require.NoError(t, h.carry(1))
@@ -356,8 +356,8 @@ func TestLeftEnvelopesAreSorted(t *testing.T) {
 	require.Nil(t, h.Target())
 }
 
-// TestRefusedCallGoesToTheNamedHome: a call that its home refused goes to the home that the refusal
-// names, when the first home has acknowledged what was sent there.
+// TestRefusedCallGoesToTheNamedHome: if a home refuses a call and names another home, the call goes
+// to that home. Before that, the first home must have acknowledged what was sent there.
 func TestRefusedCallGoesToTheNamedHome(t *testing.T) {
 	h := newHost()
 	h.hold(1)

@@ -19,7 +19,8 @@ const (
 
 var chunks = sync.Pool{New: func() any { return new([chunkBytes]byte) }}
 
-// argsEnd is twice the end of arguments in a chunk, plus one for the first of the chunk.
+// argsEnd is twice the end of arguments in a chunk, plus one if they are the first in the chunk. 0
+// means no arguments.
 type argsEnd int
 
 func (b *argsBuffer) add(args []byte) argsEnd {
@@ -69,7 +70,7 @@ func (b argsBuffer) emptied() argsBuffer {
 	return b[:1]
 }
 
-// argsReader is the place of the next arguments in a buffer.
+// argsReader is the position of the next arguments in a buffer.
 type argsReader struct{ chunk, at int }
 
 func (r *argsReader) next(b argsBuffer, end argsEnd) []byte {
@@ -80,7 +81,7 @@ func (r *argsReader) next(b argsBuffer, end argsEnd) []byte {
 		if r.at > 0 {
 			r.chunk, r.at = r.chunk+1, 0
 		}
-		for len(b[r.chunk]) == 0 { // the one that was kept was too small
+		for len(b[r.chunk]) == 0 { // the kept first chunk was too small for the first arguments
 			r.chunk++
 		}
 	}

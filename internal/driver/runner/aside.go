@@ -8,9 +8,8 @@ import (
 	"github.com/shardgen/shardgen/internal/core/region"
 )
 
-// asides holds tells set aside because their entity's turn goes on without the run token. Each
-// ended tell lets Runner.Leave run the next, which keeps their order. It is safe for concurrent
-// use.
+// asides holds tells set aside because their entity's turn goes on without the run token. When one
+// of them ends, Runner.Leave runs the next, so they stay in order. It is safe for concurrent use.
 type asides struct {
 	n     atomic.Int32 // number of entities whose tells are set aside; written under mu
 	bytes atomic.Int64 // bytes of the tells, counted as in a batch

@@ -24,7 +24,7 @@ func anEntity() *region.Entity {
 }
 
 // TestAsides: an entity's tells are set aside from the moment its turn goes on without the run
-// token until the last of them has begun, whichever goroutine reports that first.
+// token until the last of these tells has begun, whichever goroutine reports the loss first.
 func TestAsides(t *testing.T) {
 	tell := func(e *region.Entity, method string) *Turn { return &Turn{Entity: e, Method: method} }
 	for name, begin := range map[string]func(a *asides, e *region.Entity){

@@ -29,7 +29,8 @@ const (
 	MaxBackOff = time.Minute
 )
 
-// Bounds of the number of pairs, connected or not. Beyond them this process refuses offers.
+// Bounds of the number of pairs: a pair is a peer and a lane for which there is an offer or a
+// connection. Beyond the bounds this process refuses offers.
 const (
 	MaxLanes = 4096 // all pairs
 	MaxNamed = 1024 // pairs with clients of one name; the broker decides who may use a name
@@ -49,8 +50,8 @@ type Config struct {
 //
 // Invariants:
 //  1. There is at most one pair for each peer and lane, and it has at most one connection.
-//  2. The keys of expected are exactly the nonces of the expecting pairs, and those of open the
-//     connections of the connected pairs.
+//  2. The keys of expected are exactly the nonces of the expecting pairs. The keys of open are
+//     exactly the ids of the connections of the connected pairs.
 //  3. named counts the pairs with clients by name. It has no name without pairs.
 //  4. keys counts the expecting pairs by key.
 //  5. The field open of a peer is the number of its open connections.

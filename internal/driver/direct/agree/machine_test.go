@@ -301,8 +301,8 @@ func TestLanesAreApart(t *testing.T) {
 	w.requireOpen(2, a, b)
 }
 
-// TestOfferTwice: a process that lost its connection sends another offer, and the old connection is
-// closed.
+// TestOfferTwice: a process that lost its connection sends another offer. The peer then closes the
+// old connection.
 func TestOfferTwice(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.add(member("a", 1), true), w.add(member("b", 2), true)
