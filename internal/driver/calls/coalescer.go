@@ -6,10 +6,10 @@ import (
 )
 
 // A Coalescer decides when envelopes of calls are published, so that calls made together share a
-// frame. It counts the running calls, and among them the answered ones whose callers have not run
+// frame. It counts the running calls, and among them the answered calls whose callers have not run
 // yet: such a caller will probably make its next call at once. A goroutine with a frame to publish
-// therefore leaves that to the last of these callers. It is safe for concurrent use. Without it,
-// the p99 latency of 256 remote callers is 1.3 times as long (What each trick buys in
+// therefore leaves the publishing to the last of these callers. It is safe for concurrent use.
+// Without it, the p99 latency of 256 remote callers is 1.3 times as long (What each trick buys in
 // bench/README.md).
 type Coalescer struct {
 	calls atomic.Int64 // running <<32 | answered, but the caller has not run yet

@@ -78,7 +78,7 @@ type Env interface {
 	// EachShard calls f for the shards of a lane, or of all lanes if lane is AllLanes.
 	EachShard(lane int, f func(Shard))
 	// Returned makes a call from an envelope that this process forwarded on the lane. The envelope
-	// came back, because its receiver departed or refused it.
+	// came back, because its receiver departed without handling it.
 	Returned(e *wire.Envelope, lane int) *shardhost.Call
 
 	// Session returns the session with a process. It reports false if the process was removed.

@@ -222,8 +222,8 @@ func (p *Plane) PeerGone(a transport.Address, lane int, bye bool) {
 
 // Replace begins a new session with a peer that has dropped its side of session s, and returns the
 // new session; nil if the peer has departed. Unanswered calls on s fail with the code Lost if the
-// peer is a member and may have received them. The others are sent again to their shards' homes.
-// Sessions on other lanes are replaced separately.
+// peer is a member and may have received them. All other calls on s are sent again to their shards'
+// homes. Sessions on other lanes are replaced separately.
 func (p *Plane) Replace(s Session) Session {
 	next, left := p.env.Renew(s)
 	if left == nil {
@@ -257,8 +257,8 @@ func (p *Plane) giveBack(left *Left) {
 }
 
 // BeginAnew closes the sessions with all processes except members, and forgets the homes of shards,
-// because the cluster was founded again. Calls that may have run fail with the code Lost; the
-// others wait for their shards' next homes.
+// because the cluster was founded again. Calls that may have run fail with the code Lost; all other
+// calls wait for their shards' next homes.
 func (p *Plane) BeginAnew(members map[transport.Address]bool) {
 	// Routes come first. A route waiting for a departed home would otherwise go to the next home of
 	// the former cluster, on a session that outlives this method.

@@ -449,8 +449,8 @@ func TestRefusedCallIsSentAgain(t *testing.T) {
 	require.Equal(t, []uint64{7}, n.homes[address("c")].calls)
 }
 
-// TestAnotherLifeOfTheCluster: a process that comes to another life of the cluster parts with all
-// processes that are not its members. Its calls go to no home of the former life, not even to one
+// TestAnotherLifeOfTheCluster: a process that joins a cluster founded again parts with all
+// processes that are not members. Its calls go to no home of the former cluster, not even to a home
 // to which a shard was about to move and which is a member again. They wait for a home that is
 // asked for.
 func TestAnotherLifeOfTheCluster(t *testing.T) {

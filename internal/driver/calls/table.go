@@ -71,7 +71,7 @@ type Call struct {
 	then Completer // gets the end of the call instead of Caller, unless it is nil
 
 	mu      sync.Mutex // guards the fields below
-	sent    uint64     // number of the call that session and its sequence number belong to; if the slot's call is another one, that call has not been sent
+	sent    uint64     // number of the call that session and its sequence number belong to; if the slot has a later call, the later call has not been sent
 	session Carrier    // the session on which the call was last sent; nil while it is held or local
 	seq     uint64
 }
@@ -211,8 +211,8 @@ func (t *Table) add() *Call {
 	return c
 }
 
-// Free makes a slot available to later calls. hint is that of Open. The slot's call must be out of
-// the table, and no goroutine may be about to wake its caller.
+// Free makes a slot available to later calls. hint is the one given to Open. The slot's call must
+// be out of the table, and no goroutine may be about to wake its caller.
 func (t *Table) Free(c *Call, hint uint64) {
 	c.res, c.then = Result{}, nil
 	if t.limit.Load() != 0 && t.letGo(c) {
@@ -224,7 +224,8 @@ func (t *Table) Free(c *Call, hint uint64) {
 	s.mu.Unlock()
 }
 
-// End returns the result of a call that has ended, and frees its slot. hint is that of Open.
+// End returns the result of a call that has ended, and frees its slot. hint is the one given to
+// Open.
 func (t *Table) End(c *Call, hint uint64) Result {
 	r := c.res
 	t.Coalescer.Resumed()

@@ -105,7 +105,7 @@ func TestSlotsStay(t *testing.T) {
 }
 
 // TestSlotsStayForAWhile: slots are not taken out of use when one sweep finds few of them in use,
-// but when shrinkAfter sweeps in a row do. Otherwise calls that come in bursts would make them
+// but when shrinkAfter sweeps in a row do. Otherwise bursts of calls would make the same slots
 // again each time.
 func TestSlotsStayForAWhile(t *testing.T) {
 	const slots = 4 * keptSlots

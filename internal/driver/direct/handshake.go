@@ -12,8 +12,8 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/direct/agree"
 )
 
-// version is the version of the handshake: after the TLS handshake the dialing process sends
-// version and nonce, and the other answers with version.
+// version is the version of the handshake. After the TLS handshake, the dialing process sends
+// version and nonce, and the listening process answers with version.
 const version = 1
 
 var errVersion = errors.New("the peer speaks another version of direct lanes")

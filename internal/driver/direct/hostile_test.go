@@ -80,8 +80,8 @@ func TestStrangers(t *testing.T) {
 	require.Equal(t, "still there", string(m.Payload))
 }
 
-// TestWrongServer: a process that dials finds another key than the one announced through the
-// broker.
+// TestWrongServer: a process that dials finds a key other than the one that was announced through
+// the broker.
 func TestWrongServer(t *testing.T) {
 	broker := newBroker()
 	a, b := broker.process(t, memberA, "127.0.0.1:0"), broker.process(t, memberB, "")

@@ -15,7 +15,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// maxGreeting bounds the connections that have not shown a nonce yet. Further ones are closed.
+// maxGreeting bounds the connections that have not shown a nonce yet. Further connections are
+// closed.
 const maxGreeting = 64
 
 const acceptPause = 100 * time.Millisecond
@@ -129,7 +130,7 @@ func advertised(advertise string, at net.Addr) (string, error) {
 	}
 	if advertise == "" {
 		if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
-			return "", fmt.Errorf("listening on %s, which is no address that others can dial (set Config.Direct.Advertise)", at)
+			return "", fmt.Errorf("listening on %s, which is no address that other processes can dial (set Config.Direct.Advertise)", at)
 		}
 		return at.String(), nil
 	}

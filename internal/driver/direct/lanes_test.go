@@ -43,7 +43,7 @@ func TestDrained(t *testing.T) {
 	a.lanes.Close() // twice
 }
 
-// A detour dials another address than the given one.
+// A detour dials the address to instead of the given address.
 type detour struct {
 	net.Dialer
 	to string

@@ -41,8 +41,8 @@ type Config struct {
 
 func (c *Config) directEnabled() bool { return c.DirectDial || c.DirectListen != "" }
 
-// RunnerBytes returns how many bytes of tells may wait at each of so many runners. The batch of
-// tells that a runner is running may have as many bytes again.
+// RunnerBytes returns how many bytes of tells may wait at each runner, in a process with the given
+// number of runners. The batch of tells that a runner is running may have as many bytes again.
 func (c *Config) RunnerBytes(runners int) int { return c.BufferBytes / (2 * runners) }
 
 // A CallFailure describes the error of a call.

@@ -153,7 +153,7 @@ func (v *dataEnv) Lost(e *wire.Envelope, how calls.Loss) {
 	case e.Type != wire.TypeTell:
 	case how == calls.LostUnacknowledged:
 		v.Undelivered.lose(&v.Counts, calls.Unknown)
-	default: // another process's
+	default: // a tell of another process
 		v.Counts.Add(tellLost)
 	}
 }

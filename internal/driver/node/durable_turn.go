@@ -259,7 +259,7 @@ func (r *durableTurn) decided(v durable.Admission) answer {
 		return answer{code: wire.Code(kept.Code), text: kept.Text, payload: &payload, after: r}
 	case durable.Forgotten:
 		r.ticket = v.Ticket
-		return answer{code: wire.CodeForgotten, text: fmt.Sprintf("%s ran the command within the last minutes, and then too many calls with other keys to keep its answer", r.turn.shard().ID.Kind), after: r}
+		return answer{code: wire.CodeForgotten, text: fmt.Sprintf("%s ran the command within the last minutes, but then ran too many calls with other keys and dropped the answer", r.turn.shard().ID.Kind), after: r}
 	case durable.BelowFloor:
 		return answer{code: wire.CodeCanceled, text: "its caller no longer waits for it"}
 	case durable.Mismatch:

@@ -31,7 +31,7 @@ type Host struct {
 	Shards     []HostedShard
 	Instance   *singlehost.Instance // of a singleton; else nil
 	Remembered *remembering.Type    // of a type whose entities are remembered; else nil
-	Parts      *Parts               // of a type whose shards run functions; else nil
+	Parts      *Parts               // of a pool; else nil
 
 	Second     Signal // to the passivator: a second has passed
 	excess     Signal // to the passivator: more entities are active than may be

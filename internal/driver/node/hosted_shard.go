@@ -26,7 +26,7 @@ type HostedShard struct {
 	Host       *Host
 	lane       int
 	words      counting.Words
-	tracing    *tracing           // that of the driver
+	tracing    *tracing           // the driver's
 	remembered *remembering.Shard // nil where entities are not remembered
 
 	// Guarded by Mu.
@@ -311,7 +311,7 @@ func (s *HostedShard) noRoom(c *region.Call) *noRoom { return &noRoom{s, c.Full,
 func hostedOf(e *region.Entity) *HostedShard { return e.Shard().Driver.(*HostedShard) }
 
 // leaveTries is how often a leaving node tries to move a shard with states that cannot be encoded.
-// At the last try it goes without these.
+// At the last try the shard moves without these states.
 const leaveTries = 3
 
 var errEncodeExits = fmt.Errorf("encode the state: %w: runtime.Goexit", ErrPanic)

@@ -34,7 +34,7 @@ type InCall struct {
 	failed   *failure                    // the failure that the supervisor decides about; nil means none
 	run      runner.Hold                 // the turn's hold on its lane or runner; zero means it has none
 	began    int64                       // when its turn began, in nanoseconds after the driver's base; 0 for tells that begin by the coarse clock
-	timed    int64                       // when such a tell began, if it is timed; else 0
+	timed    int64                       // when a tell with began 0 began, if the tell is timed; else 0
 	arrived  time.Time                   // when the call arrived; for tells of this process up to calls.SweepInterval earlier, unless the type has interceptors or the call has headers
 
 	// here is the hereCall that contains this call, if its turn runs on its caller's goroutine and
@@ -227,7 +227,7 @@ func (c *InCall) answerNow(drv *Driver, a answer, by peers.Publisher) {
 }
 
 // answerLeased answers a local caller when the lease allows it. A downed node never answers,
-// because another may have run the entity.
+// because another node may have run the entity.
 func (c *InCall) answerLeased(drv *Driver, a answer) {
 	if drv.waitAnswer() == nil {
 		c.answerNow(drv, a, nil)

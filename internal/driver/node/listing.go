@@ -19,8 +19,8 @@ var _ codegen.Lister = invoker{}
 const listRemedy = " (to go on, list again with shard.After of the last id; if the deadline passed, with a later one)"
 
 // List yields the ids of the kind's entities: see [codegen.Lister]. It asks each shard by a call to
-// the shard itself, which takes the same way as calls to the shard's entities. Such a call is safe
-// to repeat, so it is sent again also if it may have run.
+// the shard itself, which is routed like calls to the shard's entities. Such a call is safe to
+// repeat, so it is sent again even if it may have run.
 func (p invoker) List(ctx context.Context, l codegen.Listing) iter.Seq2[string, error] {
 	method := wire.MethodList
 	if l.Index != "" {

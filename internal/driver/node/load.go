@@ -60,7 +60,7 @@ func (t *turn) waitedSince(began int64) {
 // bound is not the shard's: it would stay here if the shard moved.
 const maxOverhead = 32
 
-// maxHottest bounds the shards in measure.Process.
+// maxHottest bounds the number of shards in measure.Process.Hottest.
 const maxHottest = 10
 
 // A ProcessLoad is the load of the process and of its shards in one interval.

@@ -21,8 +21,8 @@ import (
 const storedTellPatience = time.Minute
 
 // An outbox sends tells that are stored in the logs of this process's shards. One goroutine sends
-// them and handles their answers, so that tells share frames and nobody is woken for each. A tell
-// whose first attempt does not succeed is sent again by a goroutine of its own.
+// them and handles their answers, so that tells share frames and no goroutine is woken for each
+// tell. A tell whose first attempt does not succeed is sent again by a goroutine of its own.
 type outbox struct {
 	driver *Driver
 

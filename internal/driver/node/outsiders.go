@@ -13,7 +13,7 @@ const (
 	// heartbeats.
 	maxOutsiderWaiting = 64
 	maxOutsiderRate    = 4096
-	// manyOutsiders is the number of names above which idle ones are removed.
+	// manyOutsiders is the number of names above which idle names are removed.
 	manyOutsiders = 1024
 )
 

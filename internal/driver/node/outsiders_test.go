@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestOutsidersAreBounded: messages of one name beyond the bounds are dropped, those of other names
-// are not. There is room again when messages were handled and a second has passed.
+// TestOutsidersAreBounded: messages of one name beyond the bounds are dropped, and messages of
+// other names are handled. There is room again when messages were handled and a second has passed.
 func TestOutsidersAreBounded(t *testing.T) {
 	var o Outsiders
 	now := time.Unix(0, 0)

@@ -8,9 +8,9 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/runner"
 )
 
-// Parts run a function for each shard of a type that has its home at this process. Part i is the shard
-// with number i; the type may have more shards than parts, and has no entities. The function of a part
-// runs once at a time, and again if the shard comes back.
+// Parts run a function for each shard of a pool that has its home at this process. Part i is the
+// shard with index i: see package placement. The function of a part runs once at a time, and again
+// if the shard comes back.
 type Parts struct {
 	driver *Driver
 	run    func(ctx context.Context, part int)
@@ -25,11 +25,11 @@ type partRun struct {
 	ended  chan struct{}
 
 	// Of an instance of a pool, guarded by Parts.mu.
-	ctx    context.Context    // that of run
+	ctx    context.Context    // the context of run
 	life   context.Context    // of the tasks; nil means that none was started since the last renew
 	end    context.CancelFunc // ends life
 	tasks  *sync.WaitGroup    // tasks since the last renew
-	former *sync.WaitGroup    // tasks before that, for which the new ones wait; nil means none
+	former *sync.WaitGroup    // tasks before the last renew, for which the new tasks wait; nil means none
 	over   bool               // no task starts any more
 	anew   chan struct{}      // has an element when the instance was dropped
 }
@@ -150,7 +150,7 @@ func (p *Parts) renewed(part int) <-chan struct{} {
 	return p.running[part].anew
 }
 
-// wait waits until a part that is not placed here does not run.
+// wait waits until the run of a part that is no longer placed here has ended.
 func (p *Parts) wait(part int) {
 	if part >= len(p.here) {
 		return

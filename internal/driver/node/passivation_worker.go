@@ -16,8 +16,8 @@ const (
 	// not count.
 	maxHooks = 64
 	slowHook = time.Second
-	// workersLook is how often a batch may get one more worker: if fewer than quickHooks entities
-	// were taken meanwhile, hooks mostly wait.
+	// workersLook is the interval at which a batch may get one more worker. It gets one if fewer than
+	// quickHooks entities were taken meanwhile, because hooks then mostly wait.
 	workersLook = time.Millisecond
 	quickHooks  = 10
 )

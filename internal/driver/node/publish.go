@@ -16,7 +16,7 @@ import (
 var (
 	errPublishOutside  = errors.New("ctx is not the context of an entity's method (publish with the method's own context, before the method returns)")
 	errPublishReads    = errors.New("the turn has no commit, because its method is marked //shard:read or it is OnActivate of a singleton (publish in another method, or with shard.BestEffort)")
-	errPublishEarly    = errors.New("an interceptor published before the turn had begun, which may be refused (publish in the method, or with shard.BestEffort)")
+	errPublishEarly    = errors.New("an interceptor published before the turn had begun, and the turn may still be refused (publish in the method, or with shard.BestEffort)")
 	errPublishVolatile = errors.New("the type is not durable, so there is no commit (make it durable, or publish with shard.BestEffort)")
 	errNoPublisher     = errors.New("the store of Config.Store does not publish (open one with natsstore.Open)")
 )

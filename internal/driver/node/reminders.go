@@ -270,7 +270,7 @@ func Unschedule(ctx context.Context, name string) (there bool, err error) {
 	return there && err == nil, err
 }
 
-// Scheduled returns the reminders of the turn's entity, which are not to be changed.
+// Scheduled returns the reminders of the turn's entity. The caller must not change them.
 func Scheduled(ctx context.Context) (reminders.List, error) {
 	r, err := reminded(ctx)
 	if err != nil {
@@ -291,7 +291,7 @@ func FiredReminder(ctx context.Context) (f Firing, ok bool) {
 func Self(ctx context.Context, kind string) (codegen.Invoker, string, error) {
 	t := turnOf(ctx)
 	if t == nil || t.shard().ID.Kind != kind {
-		return nil, "", fmt.Errorf("reference to the own %s: the context belongs to no turn of a %s (use the context of its method)", kind, kind)
+		return nil, "", fmt.Errorf("reference to the turn's own %s: the context belongs to no turn of a %s (use the context of its method)", kind, kind)
 	}
 	return InvokerOf(t.shard().Host.Kind), t.entity.ID, nil
 }

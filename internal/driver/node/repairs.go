@@ -69,7 +69,7 @@ func SetState(s *HostedShard, e *region.Entity, state []byte) error {
 		return errors.New("the entity is active, so its state can be read (call a method to change it)")
 	}
 	if s.Durable != nil {
-		return errors.New("the entity is durable, so its state is in the store (shardctl store repair replaces or drops one that cannot be read)")
+		return errors.New("the entity is durable, so its state is in the store (shardctl store repair replaces or drops a state that cannot be read)")
 	}
 	if !s.mayRun() {
 		return errors.New("the entity's shard may have moved to another node (try again)")

@@ -23,7 +23,7 @@ type home struct {
 	Key  string `shard:"secret"`
 }
 
-// A person has a secret, and another in an embedded struct.
+// A person has a secret, and another secret in an embedded struct.
 type person struct {
 	Name string
 	PIN  int `shard:"text,secret" json:"pin"`

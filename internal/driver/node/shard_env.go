@@ -79,7 +79,7 @@ func (v *shardEnv) Drained() {
 	v.Host.driver.Group.Go(v.shard().HandOff)
 }
 
-// part returns the number of the part in [Parts] that runs where the shard is.
+// part returns the number of the shard's part: see [Parts].
 func (v *shardEnv) part() int { return int(v.ID.Shard - v.Host.Kind.Shards) }
 
 // StopEntities encodes the entities, runs their stop hooks, and calls done.

@@ -74,8 +74,9 @@ func TestStopHookContextIsDerivedCheaply(t *testing.T) {
 	}
 }
 
-// TestStopHooksShareContext: stop hooks that run one after another share a context with nearly all
-// of their time. A hook that has called Done gets its own, which ends with the hook.
+// TestStopHooksShareContext: stop hooks that run one after another share a context while it leaves
+// a hook nearly all of its time. A hook that has called Done gets its own context, which ends with
+// the hook.
 func TestStopHooksShareContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -193,7 +193,7 @@ func (v *volatileReminders) arrived(with shardhost.Carried) {
 	}
 }
 
-// opened takes the reminders that came with the shard, which has opened.
+// opened is called when the shard has opened, and takes over the reminders that came with it.
 func (v *volatileReminders) opened() {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -27,8 +27,8 @@ type Session struct {
 	class identity.Class // of the peer
 	link  transport.Link
 	// Receiving is held from Receive to Received, so that one frame of the peer is handled at a
-	// time, although frames may come by the broker and a direct lane at once. Another goroutine may
-	// unlock it than the one that locked it.
+	// time, although frames may come by the broker and a direct lane at once. The goroutine that unlocks it
+	// may not be the one that locked it.
 	Receiving sync.Mutex
 	retries   uint64 // Core.Retries when stalled last read it
 	// queued, timer and probed are guarded by the session's lock.

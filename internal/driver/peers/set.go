@@ -350,8 +350,8 @@ func (s *Set) drop(a transport.Address) {
 }
 
 // Replace begins a new session with a peer that has dropped its side of p, and returns it; nil if
-// the peer has departed. left has the envelopes that the peer may have received over p; it is nil
-// if another goroutine has already replaced p.
+// the peer has departed. left has the unacknowledged envelopes of p, which the peer may have
+// received. It is nil if another goroutine has already replaced p.
 func (s *Set) Replace(p *Session) (next *Session, left *Left) {
 	a, lane := p.Peer().Address, int(p.lane)
 	s.mu.Lock()

@@ -83,8 +83,8 @@ func (a *asides) add(t *Turn, args []byte) bool {
 	return is
 }
 
-// leave ends one tell of the entity's turn. If goesOn, next runs now. If left is false, the caller
-// must end the turn under the shard's lock.
+// leave ends one tell of the entity's turn. If goesOn is true, the caller must run next now. If
+// left is false, the caller must end the turn under the shard's lock.
 func (a *asides) leave(e *region.Entity, now uint32) (next Aside, goesOn, left bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

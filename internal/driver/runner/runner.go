@@ -57,7 +57,7 @@ func (r *Runner) Init(group *tasks.Group, watch *Watchdog, env Env) {
 	watch.Mind(&r.Token)
 }
 
-// SetMost sets the number of bytes of waiting tells above which Offer refuses further tells.
+// SetMost sets the number of bytes of waiting tells from which on Offer refuses further tells.
 func (r *Runner) SetMost(bytes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,7 +67,7 @@ func (r *Runner) SetMost(bytes int) {
 type batch struct {
 	turns []Turn
 	args  argsBuffer
-	bytes int // bytes that the tells count
+	bytes int // the bytes for which the tells count
 }
 
 // A Turn is a turn that has begun and waits to be run: with Call or, if Call is nil, with a tell of
@@ -79,7 +79,8 @@ type Turn struct {
 	args   argsEnd // where the turn's arguments end in the batch's
 }
 
-// turnBytes is about the size of a Turn. Each waiting tell counts it in addition to its arguments.
+// turnBytes is about the size of a Turn. Each waiting tell counts for so many bytes in addition to
+// its arguments.
 const turnBytes = 40
 
 // Add queues a turn.

@@ -34,7 +34,7 @@ func TestPace(t *testing.T) {
 }
 
 // TestFewLongTurns: a few long turns, as when the system stops the process or collects garbage, do
-// not make turns slow. Every fourth one does, and so do several in a row.
+// not make turns slow. If every fourth turn or several in a row are long, they do.
 func TestFewLongTurns(t *testing.T) {
 	var p SlowTurnDetector
 	now := int64(1)
