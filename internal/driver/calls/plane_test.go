@@ -151,7 +151,7 @@ func TestLostProcess(t *testing.T) {
 
 // TestAnswersOfARemovedProcess: calls sent to a removed process fail, because their answers will
 // not come. Calls sent to other processes do not fail, nor calls on lanes on which the removed
-// process said goodbye, because it had answered or forwarded these.
+// process said goodbye, because it had answered or forwarded these calls.
 func TestAnswersOfARemovedProcess(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -176,7 +176,7 @@ func TestAnswersOfARemovedProcess(t *testing.T) {
 // TestCallsOnADroppedSession: a member that has dropped its side of a session may have run the
 // calls sent on it, and does not answer them. These calls fail with that cause. Calls on other
 // sessions go on, even with the same member on another lane. If another goroutine has replaced the
-// session, all calls go on, because that goroutine has failed the lost ones.
+// session, all calls go on, because that goroutine has failed the lost calls.
 func TestCallsOnADroppedSession(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
 		s := newStage()
@@ -247,8 +247,8 @@ func TestFlushForAHomeThatIsGone(t *testing.T) {
 	require.Equal(t, []bool{false, true, false}, lost)
 }
 
-// TestRefusal: the refusal of a call goes back on the session on which the call came. That of a
-// forwarded call goes to its sender. A refused forwarded tell is lost.
+// TestRefusal: the refusal of a call goes back on the session on which the call came. The refusal
+// of a forwarded call goes to the call's sender. A refused tell that was forwarded is lost.
 func TestRefusal(t *testing.T) {
 	s := newStage()
 	other := &session{stage: s}
@@ -347,7 +347,7 @@ func TestNeedsHomesForTells(t *testing.T) {
 	require.False(t, s.Needs(), "its unacknowledged calls have come back")
 }
 
-// A network is the process of a route, with a home for each name.
+// A network is the Env of a route in a test. It has a home for each name.
 type network struct {
 	routing.Env
 	homes map[transport.Address]*home

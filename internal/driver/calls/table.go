@@ -34,8 +34,8 @@ type Result struct {
 	Lost    transport.Address // with Lost: the node that the call was sent to
 }
 
-// Codes that end a call inside the caller's process, and are never sent. Codes above Lost belong to
-// the Table's user.
+// Codes that end a call inside the caller's process, and are never sent. The Table's user may
+// define codes above Lost.
 const (
 	Expired wire.Code = 1<<16 + iota // the call's time is over
 	Lost                             // the process that the call was sent to is gone; it may have run

@@ -229,7 +229,7 @@ type carrier struct{ peer transport.Peer }
 func (s *carrier) Peer() transport.Peer { return s.peer }
 
 // TestCompleteSent: calls on a lost carrier end. Calls that have since been sent elsewhere, or
-// nowhere, do not.
+// nowhere, do not end.
 func TestCompleteSent(t *testing.T) {
 	table := newTable()
 	lost, other := &carrier{}, &carrier{}
@@ -298,8 +298,8 @@ func TestOpenBesideClose(t *testing.T) {
 	}
 }
 
-// TestSentOnIsOfOneCall: a call does not have the carrier of an earlier call in its slot, and does
-// not end when that carrier is lost.
+// TestSentOnIsOfOneCall: a call in a reused slot does not have the carrier of the slot's earlier
+// call, and does not end when that carrier is lost.
 func TestSentOnIsOfOneCall(t *testing.T) {
 	table, lost := newTable(), &carrier{}
 	first, id := table.Open(0, 0)

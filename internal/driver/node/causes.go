@@ -181,8 +181,8 @@ type failure struct {
 	panics bool // the method panicked, or ended its goroutine
 }
 
-// outcome returns whether the call ran and how it failed, without the error's text: it may contain
-// arguments and state.
+// outcome returns whether the call ran and how it failed, without the error's text, because the
+// text may contain arguments and state.
 func (f *failure) outcome(read func(error) (CallFailure, bool)) string {
 	call, ok := read(f.err)
 	switch {

@@ -31,7 +31,7 @@ import (
 )
 
 // Driver is the data plane of one process: its lanes, sessions with peers, routes and pending
-// calls. A node has one, and so has a client connection, which hosts nothing. The driver exists
+// calls. A node has a Driver, and so has a client connection, which hosts nothing. The driver exists
 // before the process is connected, so that clients can be made and their calls can wait. Open
 // connects the driver.
 type Driver struct {
@@ -546,8 +546,8 @@ func NewDriver(cfg Config, self transport.Peer, ctl ControlPlane) *Driver {
 	return drv
 }
 
-// minRunners bounds the runners from below. With fewer, turns just below a millisecond would queue
-// behind each other.
+// minRunners is the least number of runners. With fewer runners, turns that take just below a
+// millisecond would queue behind each other.
 const minRunners = 4
 
 // forgottenFirst and forgottenRest are the times before the first and the later sweeps of a durable

@@ -279,7 +279,8 @@ func (r *durableTurn) discard() {
 	}
 }
 
-// settle commits the changes of a turn and returns the answer, to be sent when they are in the log.
+// settle commits the changes of a turn and returns the answer, to be sent when the changes are in
+// the log.
 func (r *durableTurn) settle(e *region.Entity, here *hereCall, active *durableEntity, a answer) answer {
 	read := r.read && !active.woken
 	tells, after := r.tells.take()
@@ -333,7 +334,7 @@ func (r *durableTurn) settle(e *region.Entity, here *hereCall, active *durableEn
 }
 
 // changes sets the state and the events to commit, and reports whether there are any. An error
-// refuses the call.
+// means that the call is refused.
 func (r *durableTurn) changes(turn *durable.Turn, e *region.Entity, active *durableEntity, read bool) (changed bool, err error) {
 	s := r.turn.shard()
 	checked := read && s.driver().ChecksTurns

@@ -29,8 +29,8 @@ type hereCall struct {
 
 var hereCalls = sync.Pool{New: func() any { return new(hereCall) }}
 
-// newHereCall returns a call to s, made by the turn up if it is not nil. id is the call's number
-// among the pending calls.
+// newHereCall returns a call to s. up is the turn that makes the call, or nil. id is the call's
+// number among the pending calls.
 func newHereCall(s *HostedShard, c *outCall, up *turn, id uint64, left time.Duration) *hereCall {
 	drv, h := s.driver(), hereCalls.Get().(*hereCall)
 	h.here, h.Driver, h.lane, h.shard = h, &h.InCall, s.lane, s

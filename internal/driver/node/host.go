@@ -108,8 +108,9 @@ func (h *Host) DecodeState(value any, state []byte) (unknown []byte, err error) 
 	return codegen.UnknownFields(state, d.StateFields), nil
 }
 
-// stopHook runs OnPassivate on a new goroutine, because the hook may never return. Its error is
-// only logged: the entity ends in any case.
+// stopHook runs OnPassivate on a new goroutine, because the hook may never return. It returns an
+// error if the hook panicked, ended its goroutine, or did not return within StopTimeout. An error
+// that the hook returns is only logged.
 func (h *Host) stopHook(e *region.Entity, why codegen.Passivation) error {
 	if h.Desc.Passivate == nil {
 		return nil
@@ -262,8 +263,8 @@ func (h *Host) askSupervisor(failed *failure, e *region.Entity) (d Action) {
 	return d
 }
 
-// StuckShards describes, with cause and remedy, the first durable shard of the type that was placed
-// here and has still not opened after too long, and says how many more such shards there are. ""
+// StuckShards returns a text about the durable shards of the type that were placed here and have
+// not opened for too long: the cause and remedy for the first, and the number of the others. ""
 // means that there is none.
 func (h *Host) StuckShards(now time.Time) string {
 	if !h.Desc.Durable {

@@ -357,8 +357,8 @@ func (s *HostedShard) passivateAll(entities []*region.Entity, why codegen.Passiv
 }
 
 // passivate runs an entity's stop hook and keeps its state. The caller has the entity's turn. If
-// the state cannot be encoded, an idle entity stays active, and one that must go loses its changes
-// since the last encoding.
+// the state cannot be encoded, an idle entity stays active, and an entity that must go loses its
+// changes since the last encoding.
 func (s *HostedShard) passivate(e *region.Entity, why codegen.Passivation) {
 	state, err := s.Host.encodeState(e)
 	s.stray(e, state, err)
@@ -400,7 +400,8 @@ func (s *HostedShard) hookAndEncode(e *region.Entity, why codegen.Passivation, s
 	return after, nil
 }
 
-// retire passivates an entity whose hook has run. err, of the hook or the encoding, is only logged.
+// retire passivates an entity whose hook has run. err, an error of the hook or the encoding, is
+// only logged.
 func (s *HostedShard) retire(e *region.Entity, why codegen.Passivation, state []byte, err error) {
 	if err != nil {
 		s.Host.passivationFailed(e, why, err)

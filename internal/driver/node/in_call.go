@@ -164,8 +164,8 @@ func (c *InCall) runAlone(s *HostedShard, e *region.Entity, p *runner.SlowTurnDe
 	return true
 }
 
-// runQueued runs a turn on a runner's goroutine, and reports whether it still has the run token. If
-// the call is a tell of that runner, reuse keeps the InCall.
+// runQueued runs a turn on a runner's goroutine, and reports whether this goroutine still has the
+// run token. If the call is a tell of that runner, reuse keeps the InCall.
 func (c *InCall) runQueued(s *HostedShard, e *region.Entity, token *runner.Token, reuse *toldCalls) bool {
 	c.run = token.Enter()
 	a := c.guarded(s, e)

@@ -67,7 +67,7 @@ func (p intercepted) Send(ctx context.Context, r *codegen.Ref, method string, ar
 }
 
 // around makes a call inside the interceptors. It returns the call's error, unless an interceptor
-// refuses.
+// refuses the call.
 func (p intercepted) around(ctx context.Context, r *codegen.Ref, method string, args []byte, tell bool, call func(context.Context) error) (err error) {
 	made := false
 	info := func(ctx context.Context) CallInfo { return p.outgoingInfo(ctx, r.ID, method, tell) }

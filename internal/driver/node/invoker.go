@@ -552,8 +552,8 @@ func (p invoker) noPlace() error {
 	return errPending
 }
 
-// failed ends an attempt without results: it pauses and reports to send again, or returns the
-// call's error.
+// failed ends an attempt without results. It pauses and returns again as true if the caller must
+// send the call again. Otherwise it returns the call's error.
 //
 //go:noinline
 func (p invoker) failed(c *outCall, w *calls.Call, id uint64, limit *calls.Deadline, answered bool, try int) (again bool, err error) {

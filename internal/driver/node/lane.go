@@ -104,9 +104,9 @@ func (l *lane) resume() {
 	l.run()
 }
 
-// denied fails the lane's calls to a process whose subject the broker refuses; a zero to means all
-// calls, because the lane cannot connect. The outcome may be unknown: an earlier attempt may have
-// arrived.
+// denied fails the lane's calls to a process whose subject the broker refuses. If to is zero, it
+// fails all calls of the lane, because the lane cannot connect. The outcome may be unknown, because
+// an earlier attempt may have arrived.
 func (l *lane) denied(to transport.Address, why string) {
 	l.driver.Pending.CompleteSent(func(s calls.Carrier) bool {
 		p, ok := s.(*peers.Session)

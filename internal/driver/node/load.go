@@ -25,7 +25,7 @@ type shardTime struct {
 	metered int64        // the value of used at the last measurement; guarded by the LoadMeter
 }
 
-// spent adds the time of a turn that has ended to its shard's.
+// spent adds took, the time of a turn that has ended, to the time of the turn's shard.
 func (s *HostedShard) spent(took time.Duration) {
 	h := s.Host
 	h.times[s.ID.Shard&uint32(len(h.times)-1)].used.Add(int64(took))

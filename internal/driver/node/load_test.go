@@ -9,7 +9,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/measure"
 )
 
-// TestProcessors: a quota of the control group, or of one above it, bounds the processors.
+// TestProcessors: a quota of the control group, or of a control group above it, bounds the
+// processors.
 func TestProcessors(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -139,7 +139,7 @@ func (o *outbox) run() {
 	}
 }
 
-// begin sends a tell as a call. It reports false if it cannot.
+// begin sends a tell as a call. It reports false if the tell cannot be sent.
 func (s *sending) begin() bool {
 	drv := s.box.driver
 	body, err := durablehost.ReadBody(s.tell.Body)
@@ -173,7 +173,7 @@ func (s *sending) begin() bool {
 	return false
 }
 
-// plainTold is the encoded info of a tell that has nothing else.
+// plainTold is the encoded info of a tell that has no other info.
 var plainTold = (&wire.Info{Told: true}).Append(nil)
 
 // toldInfo adds to an encoded info that the call is a tell.

@@ -8,7 +8,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// TestMessageID checks that each message has an id that stores take, whatever its type's name is.
+// TestMessageID checks that each message has an id that stores accept, whatever its type's name is.
 func TestMessageID(t *testing.T) {
 	for kind, want := range map[string]string{
 		"Wallet": "Wallet/4095/18446744073709551615", "Größe 1": "Gr%C3%B6%C3%9Fe%201/4095/18446744073709551615",

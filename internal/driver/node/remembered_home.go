@@ -18,7 +18,7 @@ func (v *rememberedHome) shard() *HostedShard { return (*HostedShard)(v) }
 // MayRun reports whether a turn may begin now.
 func (v *rememberedHome) MayRun() bool { return v.shard().mayRun() }
 
-// Ticks returns the coarse clock, also used to decide which entities are idle.
+// Ticks returns the time of the coarse clock, which also decides which entities are idle.
 func (v *rememberedHome) Ticks() uint32 { return v.Host.driver.Clock.Load() }
 
 // EndTurn ends the turn of an entity and begins the next one.

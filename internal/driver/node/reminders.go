@@ -398,7 +398,7 @@ func (f *retries) succeeded(entity string, m *wire.DurableReminder) {
 }
 
 // fire runs the earliest due reminder of the entity. It returns Look.Again, encoded: when the
-// entity's reminders must be looked at next.
+// entity's reminders must be run next.
 func fire(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
 	r, err := reminded(ctx)
 	if err != nil {
@@ -502,15 +502,15 @@ func (drv *Driver) lookAt(t *durablehost.Tenure, entities []string) {
 }
 
 // A node runs the reminders of at most maxLooks entities at once, because many reminders are due at
-// the same time and would hold up calls. One that takes longer than longLook no longer counts, so
-// that hanging methods do not stop other reminders.
+// the same time and would hold up calls. A reminder that takes longer than longLook no longer
+// counts, so that hanging methods do not stop other reminders.
 const (
 	maxLooks = 256
 	longLook = time.Second
 )
 
-// look runs a due reminder of an entity. It returns the time before which the entity need not be
-// looked at again, in Unix milliseconds by now.
+// look runs a due reminder of an entity. It returns the time before which the entity's reminders
+// need not be run again, in Unix milliseconds by now.
 func (drv *Driver) look(ctx context.Context, k *Kind, id string, now func() int64) (again int64) {
 	select {
 	case drv.looks <- struct{}{}:

@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// TestRemindersOfEndingTurn: a goroutine of a turn that is being committed changes no reminders, and
-// learns that.
+// TestRemindersOfEndingTurn: a goroutine of a turn that is being committed cannot change reminders,
+// and gets an error.
 func TestRemindersOfEndingTurn(t *testing.T) {
 	r := &durableTurn{reminders: &turnReminders{all: reminders.List{{Name: "a"}, {Name: "b"}}}}
 	without := func(name string) error {

@@ -38,7 +38,7 @@ func (v *singletonHome) After(d time.Duration, f func()) { (*shardEnv)(v).After(
 
 func (v *singletonHome) Now() time.Time { return time.Now() }
 
-// Ticks returns the coarse clock, also used to decide which entities are idle.
+// Ticks returns the time of the coarse clock, which also decides which entities are idle.
 func (v *singletonHome) Ticks() uint32 { return v.Host.driver.Clock.Load() }
 
 // RunTask runs a task of the instance on a new goroutine. ended gets the task's error.

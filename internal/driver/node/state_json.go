@@ -19,8 +19,8 @@ const maxStateDepth = 64
 const secretJSON = `"(secret)"`
 
 // StateJSON returns the entity's fields that are tagged state as a JSON object, encoded as by
-// encoding/json, in the order of the struct. Fields tagged secret, also those of nested structs,
-// show only secretJSON. It returns "" if the fields have no JSON form, or one larger than
+// encoding/json, in the order of the struct. Fields tagged secret, also in nested structs, show
+// only secretJSON. It returns "" if the fields have no JSON form, or if the object is larger than
 // maxStateJSON.
 func StateJSON(entity any) (text string) {
 	defer func() {
@@ -168,8 +168,8 @@ func hasOwnForm(t reflect.Type) bool {
 	return false
 }
 
-// holdsSecrets reports whether values of type t can contain a secret field. If hidden is set, it
-// returns true for interfaces too, because only the value in an interface shows that.
+// holdsSecrets reports whether values of type t can contain a secret field. If hidden is set, an
+// interface counts as secret, because its type does not show what it holds.
 func holdsSecrets(t reflect.Type, hidden bool, within []reflect.Type) bool {
 	if slices.Contains(within, t) {
 		return false // a caller of this call decides about t

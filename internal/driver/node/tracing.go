@@ -142,7 +142,7 @@ func (s *HostedShard) beginTraced(call CallTrace, ctx context.Context, up *turn,
 	return codegen.Turn{Entity: e.Value, Context: x}, nil
 }
 
-// tracedTurn is the context of a turn on its caller's goroutine that is traced.
+// tracedTurn is the context of a traced turn on its caller's goroutine.
 type tracedTurn struct {
 	context.Context // derived from turn
 	turn            *turn

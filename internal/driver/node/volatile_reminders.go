@@ -31,8 +31,8 @@ type volatileReminders struct {
 	coming  map[string][]byte         // encoded lists that come with the shard, until it opens
 	last    uint64                    // the version of the latest change
 	wakes   wakes
-	at      map[string]int64   // when each entity's reminders must be looked at; wakes has outdated times too
-	under   map[string]bool    // entities being looked at; true if their reminders have changed meanwhile
+	at      map[string]int64   // when each entity's reminders must be run next; wakes has outdated times too
+	under   map[string]bool    // entities whose due reminders are being run; true if their reminders have changed meanwhile
 	running map[string]*Firing // the reminders that the present turns of entities run
 	timer   *time.Timer
 }
@@ -61,7 +61,7 @@ func (v *volatileReminders) changedLocked(entity string, all reminders.List) {
 	v.wakeLocked(entity, all.Due())
 }
 
-// wakeLocked sets when an entity's reminders must be looked at.
+// wakeLocked sets when an entity's due reminders must be run next.
 func (v *volatileReminders) wakeLocked(entity string, at int64) {
 	if old, there := v.at[entity]; there && old == at {
 		return
@@ -78,8 +78,8 @@ func (v *volatileReminders) wakeLocked(entity string, at int64) {
 	v.armLocked()
 }
 
-// lookPause is the pause after a look at an entity that changed none of its reminders, for example
-// because the entity's shard has just moved.
+// lookPause is the pause after an attempt to run an entity's due reminders that changed none of
+// them, for example because the entity's shard has just moved.
 const lookPause = 10 * time.Millisecond
 
 // fewWakes is how many outdated wakes are kept before they are removed.
@@ -97,7 +97,7 @@ func (v *volatileReminders) armLocked() {
 	v.timer.Reset(delay)
 }
 
-// look looks at the entities whose reminders are due, in the order of their due times.
+// look starts to run the due reminders of entities, in the order of their due times.
 func (v *volatileReminders) look() {
 	drv := v.shard.driver()
 	if drv.Closed() {
@@ -117,8 +117,8 @@ func (v *volatileReminders) look() {
 	v.armLocked()
 }
 
-// looked ends a look at an entity. The entity is not looked at again before the time again, unless
-// its reminders have changed.
+// looked ends an attempt to run an entity's due reminders. The next attempt is not made before the
+// time again, unless the entity's reminders have changed.
 func (v *volatileReminders) looked(entity string, again int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -23,7 +23,7 @@ const (
 	stalledFor = time.Minute
 )
 
-// A name has the counts of all clients of one name. These trust each other.
+// A name has the counts of all clients of one name. Clients of one name trust each other.
 type name struct {
 	clients int
 	account *stream.Account // counts the bytes that are kept for these clients

@@ -18,7 +18,8 @@ func outsider(name string, i int) transport.Peer {
 }
 
 // TestInventedClientsAreBounded: 300,000 invented incarnations of one name get no more sessions
-// than one name may have, clients of other names get theirs, and sessions without a message expire.
+// than one name may have. Clients of other names get their sessions, and sessions without a message
+// expire.
 func TestInventedClientsAreBounded(t *testing.T) {
 	s, p, _ := newSet()
 	served := 0
@@ -61,7 +62,8 @@ func TestAbsentPeersAreKept(t *testing.T) {
 }
 
 // TestClientWithoutGoodbyeExpires: a client that was silent for long is sent a message. If nobody
-// listens for the patience, its sessions end; if it listens, it keeps them.
+// listens for the set patience, the client's sessions end. If the client listens, it keeps its
+// sessions.
 func TestClientWithoutGoodbyeExpires(t *testing.T) {
 	s, p, _ := newSet()
 	for i := range 2 {
@@ -89,7 +91,8 @@ func TestClientWithoutGoodbyeExpires(t *testing.T) {
 }
 
 // TestClientThatAcknowledgesNothingEnds: the sessions of a client end if it sends and listens but
-// acknowledges nothing for a minute. Members, and clients with nothing to acknowledge, keep theirs.
+// acknowledges nothing for a minute. Members, and clients with nothing to acknowledge, keep their
+// sessions.
 func TestClientThatAcknowledgesNothingEnds(t *testing.T) {
 	s, p, _ := newSet()
 	deaf, fair := outsider("web", 0), outsider("web", 1)

@@ -35,8 +35,8 @@ func TestRemovedProcessesAreForgotten(t *testing.T) {
 	require.Len(t, r.order, 3)
 }
 
-// TestSetForgetsRemovedProcesses: a process that sees many others come and go does not record all
-// of them.
+// TestSetForgetsRemovedProcesses: a process does not record all of the many processes that it has
+// seen come and go.
 func TestSetForgetsRemovedProcesses(t *testing.T) {
 	var s Set
 	s.Init(nil, Config{Lanes: 1})

@@ -250,8 +250,8 @@ func TestDepartedPeers(t *testing.T) {
 	require.NotNil(t, s.Session(member("c"), 0))
 }
 
-// TestDepartedPeersAreBounded: a process lists only the latest departed peers, no more than travel
-// with a shard, however many have left gracefully or were removed.
+// TestDepartedPeersAreBounded: a process lists only as many of the latest departed peers as may
+// travel with a shard, however many peers have left gracefully or were removed.
 func TestDepartedPeersAreBounded(t *testing.T) {
 	s, _, _ := newSet()
 	var left []transport.Address

@@ -150,8 +150,8 @@ func TestEnvelopesArriveInOrder(t *testing.T) {
 	a.Unlock()
 }
 
-// TestWriterTakesAlong: while one goroutine publishes, others only append. Their envelopes are
-// published too.
+// TestWriterTakesAlong: while one goroutine publishes a session, other goroutines only append. The
+// first goroutine publishes their envelopes too.
 func TestWriterTakesAlong(t *testing.T) {
 	a, b := pair(t)
 	a.append("1")
@@ -169,7 +169,7 @@ func TestWriterTakesAlong(t *testing.T) {
 	require.Equal(t, "12", string(b.got))
 }
 
-// TestGatheredInOneFrame: a writer that gathers lets others append before it publishes.
+// TestGatheredInOneFrame: a writer that gathers lets other goroutines append before it publishes.
 func TestGatheredInOneFrame(t *testing.T) {
 	a, _ := pair(t)
 	a.append("1")

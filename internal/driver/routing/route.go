@@ -420,7 +420,7 @@ func (r *Route) goLocal(step stream.Step) {
 	s.Direct(true)
 }
 
-// expired reports, and counts, that no caller waits for the call any more.
+// expired reports whether no caller waits for the call any more, and counts such a call.
 func (r *Route) expired(e *wire.Envelope) bool {
 	if e.ID == 0 || r.env.Waits(e.ID) {
 		return false

@@ -207,8 +207,8 @@ func TestLearntHome(t *testing.T) {
 	require.True(t, h.LeadsTo(node("c")), "under a lower epoch, when the other has departed")
 }
 
-// TestHomeThatIsHere: calls go to the shard of this process, and no longer straight there when it
-// leaves.
+// TestHomeThatIsHere: calls go directly to the shard of this process. When the shard leaves, they
+// no longer do.
 func TestHomeThatIsHere(t *testing.T) {
 	h := newHost()
 	h.shard = &shard{h}
@@ -326,8 +326,8 @@ func (s sorter) Returned(e *wire.Envelope, certain bool) {
 }
 
 // TestLeftEnvelopesAreSorted: calls, tells and Flushes that this process had forwarded to the
-// departed peer come back to their shard. Its own calls go on if they certainly did not run, and
-// are lost otherwise. Answers and messages of moves are dropped.
+// departed peer come back to their shard. This process's own calls are sent again if they certainly
+// did not run, and are lost otherwise. Answers and messages of moves are dropped.
 func TestLeftEnvelopesAreSorted(t *testing.T) {
 	h := newHost()
 	h.Learn(node("b"), at(1), false)

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A clock is the lease's clock, up to coarseSlack late, for short calls. The watchdog sets it every
-// millisecond while somebody reads it. It is safe for concurrent use. Without it, local one-way
-// calls run at 0.4 of their rate (What each trick buys in bench/README.md).
+// A clock is a copy of the lease's clock for short calls, up to coarseSlack late. The watchdog sets
+// it every millisecond while somebody reads it. It is safe for concurrent use. Without it, local
+// one-way calls run at 0.4 of their rate (What each trick buys in bench/README.md).
 type clock struct {
 	at   atomic.Int64 // nanoseconds after the lease's base; 0 means it stands still
 	read atomic.Bool  // somebody has read the clock since the last tick

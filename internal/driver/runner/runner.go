@@ -159,13 +159,15 @@ func (r *Runner) Leave(e *region.Entity, now uint32) (left bool) {
 // Leave. The result is certain for an entity whose turn the caller has.
 func (r *Runner) HasAside() bool { return r.some() }
 
-// keptTurns and idleTurns bound the batch, in turns, whose memory is reused, and kept while idle.
+// A batch of at most keptTurns turns leaves its memory to the next batch. An idle Runner keeps the
+// memory of at most idleTurns turns in each of its two batches.
 const (
 	keptTurns = 4 << 10
 	idleTurns = 1 << 10
 )
 
-// nextBatch takes the queued turns, or reports false: the Runner's goroutine then ends.
+// nextBatch takes the queued turns. It reports false if there are none. The Runner's goroutine then
+// ends.
 func (r *Runner) nextBatch() bool {
 	if r.lent {
 		r.batch.args = nil

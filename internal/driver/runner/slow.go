@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// slowTurn is the average duration above which each turn gets a goroutine: many times a goroutine's
-// cost.
+// slowTurn is the average duration above which each turn gets its own goroutine. It is many times
+// the cost of a goroutine.
 const slowTurn = 10 * time.Microsecond
 
 // A SlowTurnDetector measures how long turns take, to decide whether a lane should run them itself.

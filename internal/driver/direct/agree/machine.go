@@ -256,7 +256,7 @@ func (m *Machine) Arrived(now time.Time, key Key, nonce Nonce, id uint64) (from 
 	return p.peer, p.lane, true, out
 }
 
-// Dialed handles the result of a Dial. id names the connection; 0 means that dialing failed. It
+// Dialed handles the result of a Dial. id names the connection; 0 means that dialing failed. Dialed
 // reports whether the connection is still wanted.
 func (m *Machine) Dialed(now time.Time, d Dial, id uint64) (ok bool, out Output) {
 	at := pairKey{d.Peer.Address, d.Lane}
@@ -273,8 +273,8 @@ func (m *Machine) Dialed(now time.Time, d Dial, id uint64) (ok bool, out Output)
 	return true, out
 }
 
-// connect records a pair's open connection, and sends the first Renewal if it is the only one with
-// the peer.
+// connect records a pair's open connection. If it is the only connection with the peer, connect
+// sends the first Renewal.
 func (m *Machine) connect(now time.Time, p *pair, id uint64, out *Output) {
 	m.unexpect(p)
 	p.status, p.id, p.opened, p.used = connected, id, now, now

@@ -27,7 +27,7 @@ func keyOf(p transport.Peer) (k Key) {
 	return k
 }
 
-// machine returns the Machine of a process that listens or does not.
+// machine returns the Machine of the process self. listens says whether this process listens.
 func machine(self transport.Peer, listens bool) *Machine {
 	cfg := Config{Self: self, Lanes: 2, Key: keyOf(self), Seed: 1}
 	if listens {
