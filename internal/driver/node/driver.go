@@ -58,7 +58,7 @@ type Driver struct {
 	answering atomic.Int64
 	watch     runner.Watchdog
 
-	looks   chan struct{} // has one for each of at most maxLooks
+	looks   chan struct{} // has an element for each running look; at most maxLooks
 	Leaving atomic.Bool   // this node is leaving the cluster and gives its shards away
 	Exiting atomic.Bool   // this node has given its shards away, and takes no shard any more
 

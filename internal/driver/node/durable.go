@@ -319,7 +319,7 @@ func (d *DurableShard) activateInstance(t *turn, e *region.Entity) error {
 	if err != nil {
 		return err
 	}
-	d.tasks.take() // of an activation that failed
+	d.tasks.take() // drop the tasks of an activation that failed
 	a, err := d.activate(t, e, tenure)
 	if err != nil {
 		return err

@@ -320,7 +320,7 @@ func (p invoker) envelope(c *outCall, up *turn, r *Route, t wire.Type) wire.Enve
 		Type: t, Kind: k.name, Shard: r.shard,
 		Entity: wire.BytesOf(c.Ref.ID), Method: wire.BytesOf(c.Method), Payload: c.Args,
 	}
-	if t == wire.TypeCall && !k.Driver.Local.Client { // members take no chain from others
+	if t == wire.TypeCall && !k.Driver.Local.Client { // members accept no chain from clients
 		e.Chain = up.appendChain(nil)
 	}
 	if o, ok := c.Context.Value(outgoingKey{}).(*outgoing); ok {
