@@ -18,32 +18,34 @@ const (
 	leavesRead = 32 // in one request
 )
 
-// catalog has the ids of a shard's entities in order. Ids of records are in leaves, which are
-// records too. The directory of the leaves is part of the table, so leaves change with the head or
-// not at all. Ids that have come or gone since are in memory, and the log has their commits.
+// catalog lists the ids of a shard's entities in order. A leaf is a record that lists the ids of other
+// records. The table has the directory of the leaves, so leaves change only together with the head.
+// Ids that were added or removed since the last checkpoint are in memory, and their commits in the log.
 //
 // Invariants:
 //  1. The first leaf begins with the empty key, and the firsts of leaves ascend.
 //  2. A number is used by one leaf, or is free.
-//  3. If the catalog is whole, the leaves have the id of a loaded entity that is not in changed if and only if it has
-//     state. One that can expire may differ.
+//  3. If the catalog is whole, this holds for a loaded entity that is not in changed and cannot expire: the leaves
+//     have its id if and only if it has state.
 //  4. The entities in changed and moved are in the tail.
 type catalog struct {
-	limit int  // of a leaf
+	limit int  // of a leaf, in bytes
 	whole bool // the leaves have the ids and due times of all records
-	// indexed: they also have the keys by which all are found, and no others
+	// indexed: the leaves also have the keys of all entities in the type's indexes, and no keys of
+	// former indexes.
 	indexed bool
 	leaves  []leaf
-	free    []leaf // numbers that may be used again; their slot is the one used last
-	// changed has the entities of the tail that the leaves may lack, or have although they ended.
+	free    []leaf // numbers that may be used again, each with the slot that was used last
+	// changed has the entities of the tail whose ids or due times may be missing or outdated in the
+	// leaves.
 	changed map[string]*entity
-	// moved has the keys, by entity of the tail, in which the leaves may be wrong.
+	// moved has, by entity of the tail, the index keys that may be wrong in the leaves.
 	moved map[string]*moved
 	walk  walk
 
-	scans map[uint64]*scan // by their request under way
-	pause []*scan          // to be asked again later
-	last  uint64           // scan
+	scans map[uint64]*scan // by the number of their request
+	pause []*scan          // those whose request is to be repeated later
+	last  uint64           // the number of the last scan
 	read  leafCache
 	news  newKeys
 }
@@ -77,8 +79,9 @@ func listedIf(there bool) listing {
 	return unlisted
 }
 
-// The first byte of a key says what it is: an entity's id; the time at which an entity is due, in
-// eight bytes, and its id; or a key of its index, and its id.
+// The first byte of a catalog key is its kind. Behind it are, for kindID, an entity's id; for
+// kindWake, the time at which an entity is due, in eight bytes, and its id; for kindIndex, a key of
+// an index and the id.
 const (
 	kindID        = "\x00"
 	kindWake      = "\x01"
@@ -88,7 +91,7 @@ const (
 
 func idKey(id string) string { return kindID + id }
 
-// ownerOf returns the entity of a key.
+// ownerOf returns the id of the entity to which a catalog key belongs.
 func ownerOf(key string) string {
 	if strings.HasPrefix(key, kindWake) {
 		_, id := wakeOf(key)
@@ -104,16 +107,17 @@ func newCatalog(limit int) catalog {
 	return catalog{limit: limit, changed: map[string]*entity{}, moved: map[string]*moved{}, scans: map[uint64]*scan{}}
 }
 
-// note records that the leaves may differ from e.
+// note records that the leaves may be wrong about e.
 func (c *catalog) note(e *entity) { c.changed[e.id] = e }
 
-// forget is called when e leaves the tail: its record has what was acknowledged.
+// forget removes e, which leaves the tail, from changed and moved. The record of e has all its
+// acknowledged commits.
 func (c *catalog) forget(e *entity) {
 	delete(c.changed, e.id)
 	delete(c.moved, e.id)
 }
 
-// at returns the index of the leaf to which a key belongs, or -1 if there is none.
+// at returns the index of the leaf to which a key belongs, or -1 if there are no leaves.
 func (c *catalog) at(key string) int {
 	i, there := slices.BinarySearchFunc(c.leaves, key, func(l leaf, key string) int { return strings.Compare(l.first, key) })
 	if !there {
@@ -135,7 +139,8 @@ func (c *catalog) recover(t *wire.DurableTable, fields string) {
 	}
 }
 
-// recovered notes the entities of the log, after the claim has read them.
+// recovered records, after the claim has read the log, that the leaves may be wrong about its
+// entities.
 func (c *catalog) recovered(t *tail) {
 	//arch:order-free each by itself
 	for _, e := range t.entities {
@@ -147,20 +152,20 @@ func (c *catalog) recovered(t *tail) {
 type edit struct {
 	there   map[string]bool   // whether the leaves have a key afterwards
 	of      []savedEntity     // entities that the checkpoint writes
-	after   map[string]record // of a rebuild: all records
-	stale   []string          // keys of entities that are not due then
+	after   map[string]record // for a rebuild: all entities, by id
+	stale   []string          // keys to be removed, because their entities are not due at that time
 	rebuild bool              // all leaves are written again
-	none    bool              // they are not written, because a walk reads the records
+	none    bool              // the leaves are not written, because the catalog lacks keys
 	reads   []int             // indexes of the leaves that are read first
 	keys    map[int][]string
-	leaves  []leaf // afterwards
+	leaves  []leaf // after the checkpoint
 	free    []leaf
 	written map[leaf][][]byte // keys of the leaves that are written
 }
 
-// A record is what the catalog has of a record.
+// A record is what the leaves say about an entity with a stored record.
 type record struct {
-	there bool  // it has state
+	there bool  // the entity has state
 	due   int64 // earliest due time of its reminders; never if it has none
 	index []byte
 }
@@ -171,8 +176,9 @@ type savedEntity struct {
 	record
 }
 
-// begin begins an edit for the entities that the checkpoint under way writes, and for stale keys. all
-// reports whether these are all entities whose records differ from the log.
+// begin begins an edit of the leaves for saved, the entities that the checkpoint writes, and for
+// stale keys. all reports that saved has every entity whose acknowledged commits are only in the
+// log.
 func (c *catalog) begin(saved []savedEntity, all bool, stale []string) *edit {
 	ed := &edit{there: map[string]bool{}, keys: map[int][]string{}, of: saved, stale: stale}
 	ed.rebuild = c.walk.done && all
@@ -235,7 +241,7 @@ func (c *catalog) begin(saved []savedEntity, all bool, stale []string) *edit {
 
 func (ed *edit) reading() bool { return len(ed.keys) < len(ed.reads) }
 
-// next returns the records that are to be read next.
+// next returns the keys of the leaves that are to be read next.
 func (ed *edit) next(c *catalog) (keys []string) {
 	for _, i := range ed.reads[len(ed.keys):min(len(ed.keys)+leavesRead, len(ed.reads))] {
 		keys = append(keys, c.leaves[i].key())
@@ -243,7 +249,8 @@ func (ed *edit) next(c *catalog) (keys []string) {
 	return keys
 }
 
-// took takes the records that next has named. False means that one is not the leaf that was written.
+// took takes the records for the keys that next has returned. It returns false if one of them is
+// not the leaf that was written.
 func (ed *edit) took(c *catalog, records []store.Record) bool {
 	for _, r := range records {
 		i := ed.reads[len(ed.keys)]
@@ -349,7 +356,7 @@ func (l leaf) change(keys [][]byte) store.Change {
 	return store.Change{ID: l.key(), Value: seal(w)}
 }
 
-// merge returns the keys after the changes, and whether they differ.
+// merge returns keys after the changes, and whether the result differs from keys.
 func (ed *edit) merge(keys, changes []string) (merged []string, differs bool) {
 	merged = make([]string, 0, len(keys)+len(changes))
 	for len(keys) > 0 || len(changes) > 0 {
@@ -396,7 +403,7 @@ func sizeOf(keys []string) (bytes int) {
 	return bytes
 }
 
-// parts encodes the directory, one leaf a message.
+// parts encodes the directory of the leaves, one message for each leaf.
 func (ed *edit) parts(c *catalog) (all []*wire.DurableLeafAt) {
 	leaves, free := c.leaves, c.free
 	if !ed.none {
@@ -410,8 +417,8 @@ func (ed *edit) parts(c *catalog) (all []*wire.DurableLeafAt) {
 	return all
 }
 
-// written makes the edit the catalog, because the head names it. All entities that the checkpoint
-// has saved are in s.tail.
+// written applies an edit to the catalog, after the head that names the edit's leaves was written.
+// s.tail must still have all entities that the checkpoint saved.
 func (c *catalog) written(s *Shard, ed *edit) {
 	if c.walk.found != nil && !ed.rebuild {
 		for _, e := range ed.of {
@@ -442,16 +449,17 @@ func (c *catalog) written(s *Shard, ed *edit) {
 		if s.config.Index != nil {
 			c.indexWritten(s, e.entity, e.index)
 		}
-		delete(s.wakes.stale, wakeKey(e.entered, e.id)) // it was found stale while the checkpoint wrote it
+		delete(s.wakes.stale, wakeKey(e.entered, e.id)) // the key was found stale while the checkpoint wrote it
 		if e.listing == listedIf(e.last.number > 0 && !e.last.ended) && e.entered == e.last.due() {
 			delete(c.changed, e.id)
 		} else {
-			c.note(e.entity) // it has come or gone since, or has expired
+			c.note(e.entity) // the entity was created or ended since, or has expired
 		}
 	}
 }
 
-// recorded returns what the checkpoint under way leaves in the record of e.
+// recorded returns what the leaves must say about e after the checkpoint under way has written its
+// record.
 func (s *Shard) recorded(e *entity) record {
 	if e.acked.number > 0 && !e.acked.ended {
 		index, _ := s.ackedIndex(e)
@@ -487,24 +495,27 @@ func (c *catalog) check(t *tail, open bool) error {
 	return c.checkMoved(t)
 }
 
-// damaged begins a walk, because a leaf is not the one that was written: the store has lost it.
+// damaged marks the catalog as incomplete, because the store has lost a leaf. A walk then reads all
+// records.
 func (c *catalog) damaged() { c.whole = false }
 
-// ErrIndexing is the error of a page while the catalog is not complete.
+// ErrIndexing is [Page.Err] while the catalog is not complete.
 var ErrIndexing = errors.New("the list of the shard's entities is not complete yet (try again later)")
 
-// Lists reports whether [Shard.List] can answer for a kind.
+// Lists reports whether the catalog is complete for lists of a kind, so that [Shard.List] can
+// answer.
 func (s *Shard) Lists(of ListKind) bool { return s.catalog.whole && (of != Keys || s.catalog.indexed) }
 
-// walk reads all records, if the catalog lacks keys of some. A replica of the store that lags lists a part of
-// them, so the walk first writes a record of its own: once that one was listed, all that were written
-// before have been. And it may list deleted ones, so each is read again under the present head.
+// walk reads all records if the catalog lacks keys. A lagging replica of the store may list only
+// some records. Therefore the walk first writes a record of its own: when a list reaches it, all
+// earlier records were listed. A list may include deleted records, so the walk reads each listed
+// record again under the present head.
 type walk struct {
 	line  line
-	until store.Revision // of its own record
+	until store.Revision // of the walk's own record
 	after store.Revision // of the last record that was listed
-	ids   []string       // that were listed, and are to be read
-	ended bool           // all were listed
+	ids   []string       // those that were listed, and are to be read
+	ended bool           // all records were listed
 	found map[string]record
 	done  bool // found is complete
 }
@@ -516,7 +527,7 @@ func (w *walk) next(s *Shard) {
 	}
 }
 
-// mark writes a leaf that no directory names.
+// mark returns the request that writes the walk's own record: a leaf that is in no directory.
 func (w *walk) mark(s *Shard) Request {
 	return Request{Op: OpPut, Head: s.head.stored, Changes: []store.Change{leaf{}.change(nil)}}
 }
@@ -529,7 +540,7 @@ func (w *walk) answered(s *Shard, r Response) {
 	case op == OpPut && r.Outcome == OK:
 		w.until = r.Revision
 		w.more(s)
-	case op == OpPut: // a checkpoint has replaced the head, or another home
+	case op == OpPut: // a checkpoint or another home has replaced the head
 		w.line.ask(&s.desk, Request{Op: OpHead})
 	case op == OpHead && r.Outcome == OK && s.ours(r.Head): // at once: heads may change faster than a pause ends
 		w.line.ask(&s.desk, w.mark(s))
@@ -546,7 +557,7 @@ func (w *walk) answered(s *Shard, r Response) {
 	}
 }
 
-// more asks for the next records.
+// more requests the next records, or ends the walk if all were read.
 func (w *walk) more(s *Shard) {
 	n := min(len(w.ids), store.MaxGet)
 	switch {
@@ -583,7 +594,7 @@ func (w *walk) read(s *Shard, records []store.Record) {
 		if _, known := w.found[id]; !known { // else a checkpoint has written it since
 			v, err := readRecord(id, r, s.config.Index.fields())
 			index, _ := s.indexOf(id, &v, false)
-			w.found[id] = record{err != nil || v.number > 0 && !v.ended, v.due(), index} // a damaged one is there
+			w.found[id] = record{err != nil || v.number > 0 && !v.ended, v.due(), index} // a damaged record counts as state
 		}
 	}
 	w.ids = w.ids[len(records):]
@@ -595,25 +606,24 @@ type ListKind string
 // The kinds of lists.
 const (
 	IDs  ListKind = kindID    // ids of entities that have state
-	Dues ListKind = kindWake  // of entities with reminders: [wire.DueKey]
+	Dues ListKind = kindWake  // due times and ids of entities with reminders: see [wire.DueKey]
 	Keys ListKind = kindIndex // keys of the index, each with the id of its entity
 )
 
-// A Query says what a page has.
+// A Query selects what [Shard.List] lists.
 type Query struct {
 	Of     ListKind
 	Prefix string // what the ids or keys begin with
-	After  string // they are above it; "" means all
-	To     string // they are below it; "" means all
-	Limit  int    // at most so many, and at least one
+	After  string // only what is above it; "" means all
+	To     string // only what is below it; "" means all
+	Limit  int    // the most ids or keys; less than 1 means 1
 }
 
-// A Page is a part of what a shard lists, ascending, at the moment when the log has everything up to
-// Ticket.
+// A Page is an ascending part of a shard's list. It shows the state after all commits up to Ticket.
 type Page struct {
-	List   uint64   // that [Shard.List] has returned
-	IDs    []string // or keys
-	More   bool     // there may be others behind them
+	List   uint64   // the number that [Shard.List] has returned
+	IDs    []string // ids, or keys by [Query.Of]
+	More   bool     // there may be more ids or keys behind these
 	Ticket Ticket
 	Err    error // ErrIndexing or ErrNotOpen
 }
@@ -623,18 +633,18 @@ const pageBytes = 256 << 10
 
 type scan struct {
 	list   uint64
-	wakes  bool // it is for Shard.wakes, and no list
+	wakes  bool // it looks for due entities for Shard.wakes, not for a page
 	of     ListKind
 	prefix string
-	from   string // the least key that it looks for
+	from   string // the lowest key that it looks for
 	to     string // it looks for keys below; "" means for all
 	limit  int
 	line   line
-	leaf   leaf // that is read
+	leaf   leaf // the one that is being read
 }
 
-// List returns the number of the Page with the answer to q, which follows in [Effects.Pages]. A page
-// may end early.
+// List answers q by a Page, which follows in [Effects.Pages] with the returned number. A page may
+// be shorter than q.Limit although there are more ids: see [Page.More].
 func (s *Shard) List(now time.Time, q Query) uint64 {
 	s.desk.now = now
 	s.catalog.last++
@@ -649,7 +659,7 @@ func (s *Shard) List(now time.Time, q Query) uint64 {
 	return sc.list
 }
 
-// scan reads the leaf where the scan goes on.
+// scan reads the next leaf for sc, or answers at once if no leaf must be read.
 func (c *catalog) scan(s *Shard, sc *scan) {
 	i := c.at(sc.from)
 	switch {
@@ -689,7 +699,7 @@ func (c *catalog) done(s *Shard, r Response) bool {
 	switch {
 	case !c.whole: // another leaf was lost, and a checkpoint may have saved entities that the leaves lack
 		c.scan(s, sc)
-	case i < 0 || c.leaves[i].number != sc.leaf.number || c.leaves[i].generation != sc.leaf.generation: // a checkpoint has ended since
+	case i < 0 || c.leaves[i].number != sc.leaf.number || c.leaves[i].generation != sc.leaf.generation: // a checkpoint has changed the leaves since
 		c.scan(s, sc)
 	case !ok:
 		c.damaged()
@@ -703,7 +713,8 @@ func (c *catalog) done(s *Shard, r Response) bool {
 	return true
 }
 
-// pageOf is page for the keys of the leaf with index i.
+// pageOf calls page for the keys of the leaf with index i. The leaf's range ends where the next
+// leaf begins.
 func (c *catalog) pageOf(s *Shard, sc *scan, i int, keys [][]byte) {
 	end := ""
 	if i+1 < len(c.leaves) {
@@ -724,7 +735,8 @@ func (c *catalog) tick(s *Shard) {
 	}
 }
 
-// page merges the keys of a leaf, whose range ends before end, with the changed entities.
+// page answers a scan by the keys of a leaf, merged with those of the changed entities. The leaf's
+// range ends before end; "" means that it is the last leaf.
 func (c *catalog) page(s *Shard, sc *scan, keys [][]byte, end string) {
 	from, _ := slices.BinarySearchFunc(keys, sc.from, compareKey)
 	if keys = keys[from:]; len(keys) > sc.limit {
@@ -734,7 +746,7 @@ func (c *catalog) page(s *Shard, sc *scan, keys [][]byte, end string) {
 	for _, k := range keys {
 		key := string(k)
 		if !sc.wants(key) {
-			end = "" // nor are those behind it
+			end = "" // keys behind this one are not wanted either
 			break
 		}
 		if c.stands(s, sc, key) {
@@ -777,7 +789,8 @@ func (sc *scan) wants(key string) bool {
 	return strings.HasPrefix(key, sc.prefix) && (sc.to == "" || key < sc.to)
 }
 
-// stands reports whether a key of a leaf is there, and not among those of newsFor.
+// stands reports whether a leaf's key is still right. If its entity has changed, newsFor yields the
+// entity's present key.
 func (c *catalog) stands(s *Shard, sc *scan, key string) bool {
 	if sc.of == Keys {
 		return c.indexStands(s, key)
@@ -786,7 +799,7 @@ func (c *catalog) stands(s *Shard, sc *scan, key string) bool {
 	return e == nil || !e.loaded
 }
 
-// newsFor yields keys that the leaves may lack, in any order.
+// newsFor yields the present keys of changed entities, which the leaves may lack, in any order.
 func (c *catalog) newsFor(s *Shard, sc *scan) iter.Seq[string] {
 	if sc.of == Keys {
 		return c.eachMoved(s, sc)
@@ -801,7 +814,7 @@ func (c *catalog) newsFor(s *Shard, sc *scan) iter.Seq[string] {
 	}
 }
 
-// key returns the key of a changed entity that the scan looks for, or "".
+// key returns the key of a changed entity that scan sc looks for, or "" if the entity has none.
 func (e *entity) key(sc *scan, now time.Time) string {
 	switch {
 	case !e.loaded || e.last.number == 0 || e.last.gone(now):

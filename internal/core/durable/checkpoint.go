@@ -19,17 +19,17 @@ type checkpoint struct {
 	after  Ticket // another checkpoint is wanted when this ticket is acknowledged; 0 means none
 	active bool
 	scope  scope // of the one under way
-	keeps  bool  // the one under way does not move since, so entities stay in the tail: see lost
+	keeps  bool  // the checkpoint under way does not move since, so entities stay in the tail: see lost
 	anew   bool  // all Puts are repeated: see doubted
 	more   bool  // records of entities or of the journal are written before its head: see Shard.base
 	edit   *edit // of the catalog
 	table  tableParts
-	doubt  bool // a Put of it may still be on its way, beside its repetition
+	doubt  bool // an earlier copy of a repeated Put may still arrive at the store
 	line   line
 	puts   [][]store.Change // the first is under way
 	all    [][]store.Change // puts, including the finished ones
 	write  headWrite
-	room   int // in the last of puts
+	room   int // bytes left in the last of puts
 	since  store.Position
 	reach  uint64 // the counter of the append that the log must have under its head; 0 means none: see scopeOlder
 }
@@ -38,8 +38,8 @@ func (c *checkpoint) may(s *Shard) bool {
 	return s.state == Open && s.claim.step == stepNone && !s.group.repeats()
 }
 
-// next does not start a checkpoint while lost commits are being appended again, because the tail
-// must keep their entities.
+// next starts a checkpoint if one is due. While lost commits are being appended again it does not,
+// because the tail must keep their entities.
 func (c *checkpoint) next(s *Shard) {
 	if c.active || !c.may(s) {
 		return
@@ -67,11 +67,11 @@ type scope uint8
 
 const (
 	scopeAll scope = iota
-	// scopeOlder covers the commits acknowledged when the tail's generation began, except replaced
-	// ones. Hot entities then need not be rewritten just to trim the log, and the head names the append
-	// up to which the log must go: see young.
+	// scopeOlder writes the commits that were acknowledged before the tail's present generation,
+	// except those that later commits have replaced. So entities that commit often need not be
+	// written just to trim the log. The head names the append that the log must reach: see young.
 	scopeOlder
-	// scopeEvents: the journal alone.
+	// scopeEvents writes only the journal.
 	scopeEvents
 )
 
@@ -149,7 +149,7 @@ func (c *checkpoint) request(s *Shard) Request {
 func (c *checkpoint) haveLeaves(s *Shard, r Response) {
 	switch {
 	case r.Outcome != OK || !s.ours(r.Head):
-		if s.state != Dropped && c.active { // it was stale
+		if s.state != Dropped && c.active { // the head that was read is stale
 			c.line.again(&s.desk)
 		}
 	case c.edit.took(&s.catalog, r.Records):
@@ -185,7 +185,8 @@ func newTableParts(s *Shard) tableParts {
 	return t
 }
 
-// part returns the part that is to have m.
+// part returns the part of the table to which m is to be added. It begins a new part if m does not
+// fit in the last one.
 func (t *tableParts) part(m proto.Message) *wire.DurableTable {
 	n := proto.Size(m) + appendRoom
 	if len(t.parts) == 0 || t.bytes+n > partBytes {
@@ -196,7 +197,8 @@ func (t *tableParts) part(m proto.Message) *wire.DurableTable {
 	return t.parts[len(t.parts)-1]
 }
 
-// changes adds the directory of the catalog, and returns the records of the table.
+// changes adds the directory of the catalog, and returns the changes that write the table's
+// records.
 func (t *tableParts) changes(s *Shard, ed *edit) (changes []store.Change) {
 	c := &s.catalog
 	for _, l := range ed.parts(c) {
@@ -224,7 +226,8 @@ func (c *checkpoint) put(s *Shard) {
 	c.line.close()
 	switch {
 	case c.scope == scopeEvents && c.doubt:
-		// A Put that comes late would undo a later Put under this head, and so the head changes.
+		// An earlier copy of a Put may still arrive, and would undo a later Put. Under a new head
+		// the store refuses the copy.
 		c.write.begin(&s.desk, s.head.replace(s.config, s.head.stored.Since, s.head.value.GetGeneration(), s.head.value.GetParts()), s.head)
 		return
 	case c.scope == scopeEvents:
@@ -242,7 +245,7 @@ func (c *checkpoint) put(s *Shard) {
 func (c *checkpoint) done(s *Shard, r Response) {
 	c.doubt = c.doubt || r.Outcome == Uncertain
 	if c.line.request.Op == OpGet && r.Outcome == NotApplied {
-		c.line.later(&s.desk, Request{Op: OpHead}) // the store may have an older head than that it is to have at least
+		c.line.later(&s.desk, Request{Op: OpHead}) // the head in the store may be older than AtLeast
 		return
 	}
 	if !c.line.settled(&s.desk, r) {
@@ -254,11 +257,12 @@ func (c *checkpoint) done(s *Shard, r Response) {
 	case c.line.request.Op == OpHead: // after a conflict
 		if r.Outcome != OK || s.ours(r.Head) {
 			c.line.later(&s.desk, c.request(s))
-		} else if s.state != Dropped { // it was stale
+		} else if s.state != Dropped { // the head that was read is stale
 			c.line.again(&s.desk)
 		}
 	case r.Outcome == OK && c.anew:
-		// The same ones: an earlier Put in doubt may come late, and there is no head in between that refuses it.
+		// The same Puts are sent again: no new head makes the store refuse an earlier copy that
+		// arrives late.
 		c.puts, c.anew = c.all, false
 		c.put(s)
 	case r.Outcome == OK:
@@ -271,8 +275,8 @@ func (c *checkpoint) done(s *Shard, r Response) {
 	}
 }
 
-// lost keeps the head's Since in place, because the log has lost acknowledged commits. The log
-// and the tail must keep their data until the commits are appended again or in records.
+// lost keeps the head's Since in place, because the log has lost acknowledged commits. The log and
+// the tail must keep their data until these commits are in the log again, or in records.
 func (c *checkpoint) lost(s *Shard) {
 	if c.active && c.scope != scopeEvents {
 		c.since, c.keeps = s.head.stored.Since, true
@@ -280,7 +284,7 @@ func (c *checkpoint) lost(s *Shard) {
 }
 
 // doubted makes the checkpoint write its records again, because the store may have lost them. If
-// its head was already sent, the next checkpoint does so.
+// the checkpoint's head was already sent, the next checkpoint writes them.
 func (c *checkpoint) doubted() {
 	switch {
 	case !c.active:
@@ -298,8 +302,8 @@ func (c *checkpoint) number() uint64 {
 	return c.write.want.value.GetWrite()
 }
 
-// abandon ends the active checkpoint because the store has lost its base head, and requests
-// another.
+// abandon ends the active checkpoint, because the store has lost the head on which it is based. It
+// requests another checkpoint.
 func (c *checkpoint) abandon(s *Shard) {
 	if c.active {
 		s.tail.kept()
@@ -357,7 +361,7 @@ func (c *checkpoint) headDone(s *Shard, r Response) {
 }
 
 // sweep finds deletable records for the next checkpoint: see [Expired]. The driver's list may be
-// stale, so the sweep reads them again under the present head.
+// stale, so the sweep reads the listed records again under the present head.
 type sweep struct {
 	line line
 	ids  []string
@@ -386,7 +390,7 @@ func (s *Shard) Sweep(now time.Time, ids []string) bool {
 	s.sweep.ids = nil
 	r := Request{Op: OpGet, AtLeast: s.head.stored.Revision}
 	for _, id := range ids {
-		if s.tail.entities[id] == nil { // others are judged when they are loaded, or written
+		if s.tail.entities[id] == nil { // entities in memory are judged when they are loaded or written
 			s.sweep.ids, r.IDs = append(s.sweep.ids, id), append(r.IDs, entityKey(id))
 		}
 	}
@@ -401,7 +405,8 @@ func (w *sweep) done(s *Shard, r Response) {
 	ids := w.ids
 	w.line.close()
 	w.ids = nil
-	// A checkpoint may have written other records since. They are found again.
+	// If the head has changed, a checkpoint may have written newer records. A later sweep finds
+	// these.
 	if r.Outcome != OK || !s.ours(r.Head) || r.Head.Revision != s.head.stored.Revision {
 		return
 	}
@@ -414,7 +419,7 @@ func (w *sweep) done(s *Shard, r Response) {
 		e := s.tail.at(id)
 		s.readIndex(e, &v)
 		e.last, e.acked, e.loaded, e.listing, e.entered = v, v, true, listedIf(!v.ended), v.due()
-		if !v.ended { // its id leaves the catalog with the commit
+		if !v.ended { // the commit removes its id from the catalog
 			s.lapse(e)
 			s.checkpoint.after = s.group.last
 			continue
@@ -426,15 +431,16 @@ func (w *sweep) done(s *Shard, r Response) {
 	case !found, s.checkpoint.after > s.group.acked:
 	case s.group.position > s.head.stored.Since:
 		s.checkpoint.wanted = true
-	default: // a checkpoint needs something to move since to
+	default: // a checkpoint moves since to a later append, which there must be
 		s.checkpoint.after = s.group.add(&wire.DurableEntry{Kind: &wire.DurableEntry_Empty{Empty: &wire.DurableEmpty{}}})
 	}
 }
 
-// verify checks that the store still has what it acknowledged before it became unreachable.
+// verify checks that the store still has all writes that it acknowledged before it became
+// unreachable.
 type verify struct {
 	line line
-	due  bool // it begins when the shard is open: the claim may have read what was lost since
+	due  bool // it begins when the shard is open: the store may have lost data after the claim read them
 }
 
 // Verify checks whether the store still has all that it has acknowledged. What the store may have
@@ -470,7 +476,7 @@ func (v *verify) done(s *Shard, r Response) {
 		return
 	}
 	if !s.ours(r.Head) {
-		if s.state != Dropped { // another claim decides, or it was stale
+		if s.state != Dropped { // another claim decides, or the head that was read is stale
 			v.line.later(&s.desk, Request{Op: OpHead})
 		}
 		return

@@ -19,12 +19,13 @@ const (
 	stepAppend      // the claim is appended
 	stepRead        // the log is read up to the claim
 	stepTable       // the table is read; not when the shard claims again
-	stepBases       // the records are read of entities for which the log has events alone
+	stepBases       // the records of entities are read that have only events in the log
 	stepLose        // the head in the store is replaced, because a later one was lost
 )
 
-// claim is an append after which only this home's appends count. A full claim begins a tenure;
-// others follow a conflict within it. Delayed copies have lower numbers and are ignored.
+// claim is an append to the log, after which only this home's appends count. A full claim begins a
+// tenure. A claim that is not full follows a conflict within the tenure. A delayed copy of a claim
+// has a lower number and is ignored.
 type claim struct {
 	step   step
 	full   bool
@@ -34,7 +35,7 @@ type claim struct {
 	since  store.Position // from where the log is read
 	line   line
 	write  headWrite
-	mend   head // of stepLose
+	mend   head // the head that stepLose writes
 	forked bool // another home has appended changes unknown to this one
 
 	position store.Position
@@ -79,8 +80,8 @@ func (c *claim) done(s *Shard, r Response) {
 	}
 }
 
-// haveHead tolerates a stale head: a full claim replaces the head by compare-and-set, and other
-// claims find newer claims in the log.
+// haveHead tolerates a stale head: a full claim fails to replace it by compare-and-set, and a claim
+// that is not full finds newer claims in the log.
 func (c *claim) haveHead(s *Shard, r Response) {
 	h, err := readHead(r.Head)
 	switch {
@@ -93,9 +94,9 @@ func (c *claim) haveHead(s *Shard, r Response) {
 		c.replace(s, h)
 	default:
 		c.since = s.head.stored.Since
-		if h.mine(s.config) { // it may be one of which the checkpoint has no answer yet
+		if h.mine(s.config) { // a checkpoint may have written it without an answer yet
 			c.since = max(c.since, h.stored.Since)
-			if h.value.GetWrite() > max(s.head.value.GetWrite(), s.checkpoint.number()) { // lose wrote it, in doubt
+			if h.value.GetWrite() > max(s.head.value.GetWrite(), s.checkpoint.number()) { // lose wrote it, with an uncertain outcome
 				c.again(s, h)
 				return
 			}
@@ -133,14 +134,14 @@ func (c *claim) headDone(s *Shard, r Response) {
 		s.head = *written
 		s.base = c.write.base
 		s.absent.fresh = c.write.over == store.None
-		s.catalog.whole = s.head.value.GetGeneration() == 0 && c.write.want.stored.Since == store.Start // the log has all
+		s.catalog.whole = s.head.value.GetGeneration() == 0 && c.write.want.stored.Since == store.Start // the log has all commits
 		s.catalog.indexed = s.catalog.whole
 		c.since = s.head.stored.Since
 		c.append(s)
 	}
 }
 
-// append uses a new number each time, so a second copy in the log is void.
+// append appends the claim under a new number, so a second copy of an earlier attempt is void.
 func (c *claim) append(s *Shard) {
 	c.step = stepAppend
 	c.number++
@@ -194,10 +195,10 @@ func (c *claim) read(s *Shard, r Response) {
 		}
 	}
 	if c.chain.epoch > s.config.Epoch || c.chain.incarnation != s.config.Incarnation && c.chain.epoch == s.config.Epoch {
-		s.outgrown(c.chain.epoch) // and has trimmed the log, if it lacks anything
+		s.outgrown(c.chain.epoch) // if the log lacks anything, the other home has trimmed it
 		return
 	}
-	if lacks != "" && c.since == store.Start { // a replica that lags has the beginning
+	if lacks != "" && c.since == store.Start { // even a lagging replica has the beginning
 		s.broken(fmt.Errorf("log: %w: %s", errLost, lacks))
 		return
 	}
@@ -223,17 +224,17 @@ func (c *claim) read(s *Shard, r Response) {
 	if s.journal.config.On {
 		ids = append(ids, journalKey)
 	}
-	c.step = stepTable // also without a table: its answer has the head again, which another home may have replaced
+	c.step = stepTable // also without a table: the answer shows whether another home has replaced the head
 	c.line.ask(&s.desk, Request{Op: OpGet, AtLeast: s.head.stored.Revision, IDs: ids})
 }
 
 // goneTries is how often in a row the log may lack what a claim needs before that counts as lost.
-// A replica may only lag behind.
+// Before, the reason may be a lagging replica of the store.
 const goneTries = 5
 
 // retry claims again, because the log lacks something between the head's Since position and the
-// claim. After goneTries a full claim takes that part as lost, and another claim drops the shard:
-// its head was probably stale.
+// claim. After goneTries, a full claim takes that part as lost. A claim that is not full drops the
+// shard, because its head was probably stale.
 func (c *claim) retry(s *Shard, lacks string) {
 	c.gone++
 	switch {
@@ -259,7 +260,7 @@ var errLost = errors.New("the store has lost a part of the log (restore a backup
 func (c *claim) haveTable(s *Shard, r Response) {
 	if !s.ours(r.Head) {
 		if s.state != Dropped && c.step == stepTable {
-			c.line.again(&s.desk) // it was stale
+			c.line.again(&s.desk) // the head that was read is stale
 		}
 		return
 	}
@@ -290,7 +291,7 @@ func (c *claim) haveTable(s *Shard, r Response) {
 	c.recover(s, parts)
 }
 
-// misses reports whether the log, as this claim read it, lacks the append once at position p.
+// misses reports whether the log, as this claim read it, lacks the append that was at position p.
 func (c *claim) misses(p store.Position) bool {
 	return p != store.Start && (p >= c.position || p >= c.since && !c.has[p])
 }
@@ -320,7 +321,8 @@ func (c *claim) recover(s *Shard, parts []*wire.DurableTable) {
 			keeps = claim.GetIndexes()
 		}
 		if a.Position == s.head.stored.Since {
-			// Its commits are in records, of which some may have been deleted since.
+			// The commits of this append are in records, and some of these may have been deleted
+			// since.
 			w.Entries = nil
 		}
 		if len(w.GetEntries()) > 0 && claimOf(w) == nil && keeps != fields {
@@ -346,11 +348,11 @@ func (c *claim) recover(s *Shard, parts []*wire.DurableTable) {
 	c.bases(s)
 }
 
-// basesAtOnce bounds the records in one request.
+// basesAtOnce bounds the records that bases reads in one request.
 const basesAtOnce = 32
 
-// bases reads the records of entities with only events in the log. There are at most as many as
-// had unacknowledged commits when the last checkpoint began.
+// bases reads the records of entities that have only events in the log. There are at most as many
+// such entities as had unacknowledged commits when the last checkpoint began.
 func (c *claim) bases(s *Shard) {
 	var ids []string
 	for _, id := range slices.Sorted(maps.Keys(s.tail.entities)) {
@@ -374,7 +376,7 @@ func (c *claim) bases(s *Shard) {
 func (c *claim) haveBases(s *Shard, r Response) {
 	if r.Outcome != OK || !s.ours(r.Head) {
 		if s.state != Dropped && c.step == stepBases {
-			c.line.again(&s.desk) // it was stale
+			c.line.again(&s.desk) // the head that was read is stale
 		}
 		return
 	}
@@ -404,9 +406,9 @@ func (c *claim) finish(s *Shard) {
 	c.own, c.has = nil, nil
 }
 
-// chain decides which appends of a log count: those of the highest claim before them. Claims are
-// ordered by epoch, then by number. The first append read always counts, because reading begins
-// at the log's start or at an append that counted.
+// chain decides which appends of a log count. An append counts if it belongs to the highest claim
+// before it. Claims are ordered by epoch, then by number. The first append that is read always
+// counts, because reading begins at the log's start or at an append that counted.
 type chain struct {
 	known       bool
 	epoch       uint64
@@ -415,7 +417,7 @@ type chain struct {
 	counter     uint64 // of the home's last append that counted
 }
 
-// add reports whether a counts, and takes it as the last append read.
+// add reports whether append a counts, and takes a as the last append that was read.
 func (c *chain) add(a *wire.DurableAppend) bool {
 	if claimOf(a) != nil {
 		return c.addClaim(a)

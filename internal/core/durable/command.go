@@ -11,29 +11,31 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// A Source is the origin of commands: a process, by its incarnation, the log of a shard, or a
-// partition of a stream that a feed reads. A log or a stream as a source outlives the processes
-// that read it.
+// A Source is the origin of commands: a process, named by its incarnation; the log of a shard; a
+// partition of a stream that a feed reads; or an idempotency key. A log or a stream outlives the
+// processes that read it.
 type Source struct {
 	Incarnation uint64 // of the caller's process; 0 means a log or a stream
 	Log         string // the type of the shard whose log it is, or a name by StreamSource; the key, if the source stands for a key
-	Shard       uint32 // or the partition
-	// To is set for a command made in the turn of a log's tell: it is the receiver of that tell,
-	// because numbers of one log differ by receiver. It is zero if the command is the tell itself.
+	Shard       uint32 // the shard of the log, or the partition of the stream
+	// To is set for a command made in the turn of a log's tell. It is the receiver of that tell,
+	// because a log numbers its tells for each receiver. It is zero if the command is the tell
+	// itself.
 	To Target
 }
 
-// StreamSource returns the Log of a source that is a stream: the names of the feed and of the
-// stream. Types have no colon in their names.
+// StreamSource returns the [Source.Log] of a stream: the names of the feed and of the stream. A
+// type's name has no colon, so it is never the same.
 func StreamSource(feed, stream string) string { return feed + ":" + stream }
 
-// Stream reports whether the source is a stream. A turn of its commands commits their ids although
-// it changes nothing. A reader that begins at an old position would otherwise apply them after
-// later ones.
+// Stream reports whether the source is a stream. A turn of a stream's command commits the command's
+// id even if it changes nothing. Otherwise a reader that begins again at an old position would
+// apply the command after later ones.
 func (s *Source) Stream() bool { return s.To == (Target{}) && strings.Contains(s.Log, ":") }
 
-// silent reports whether the shard may forget source s, last heard from at heard. It never
-// forgets a log, because its shard may send tells again at any time.
+// silent reports whether the shard may forget source s, whose last command came at heard: a process
+// if heard is before process, the calls of a tell's turn if it is before nested. The shard never
+// forgets a log, because the log's shard may send tells again at any time.
 func (s Source) silent(heard, process, nested time.Time) bool {
 	switch {
 	case s.Incarnation != 0:
@@ -101,9 +103,9 @@ const (
 	Run Verdict = iota + 1
 	// Replay: it was applied. Its answer may leave once its ticket is durable.
 	Replay
-	// Running: it runs already, and is answered at the end of that run.
+	// Running: it runs already. It is answered at the end of that run.
 	Running
-	// BelowFloor: its source has finished it. It never runs.
+	// BelowFloor: its source no longer waits for its answer. It never runs.
 	BelowFloor
 	// Mismatch: another command has its id. The caller's turn has made another call than in its
 	// first run.
@@ -120,8 +122,8 @@ const (
 // An Admission is the decision about a command, with the kept answer if the command was applied.
 type Admission struct {
 	Verdict Verdict
-	Answer  []byte // Replay: that of the command's commit
-	Ticket  Ticket // Replay: that of the command's commit
+	Answer  []byte // Replay: the answer in the command's commit
+	Ticket  Ticket // Replay: the ticket of the command's commit
 }
 
 // A Path identifies a nested call made while a command runs; an empty path is the command itself.
@@ -154,7 +156,7 @@ func (c *Calls) Path(parent Path, target, method string) Path {
 	return Path(sum[:pathBytes])
 }
 
-// MaxStuck is the maximum of numbers in [Command.Stuck].
+// MaxStuck is the most numbers that [Command.Stuck] may have.
 const MaxStuck = 32
 
 // Numbers is a list of ascending command numbers, each encoded as a uvarint of its difference to
@@ -210,7 +212,7 @@ func (f finished) floor() uint64 {
 	return f.below
 }
 
-// join returns the union, and whether o adds numbers to f.
+// join returns the union of f and o, and whether o has numbers that f lacks.
 func (f finished) join(o finished) (both finished, more bool) {
 	high, low := f, o
 	if o.below > f.below {
@@ -227,8 +229,8 @@ func sameMemory(a, b []uint64) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// stuckNumbers caches the numbers decoded last. Most commands of a source repeat them, and
-// finished.join then compares only addresses.
+// stuckNumbers caches the stuck numbers that were decoded last. Most commands of a source repeat
+// them, and finished.join then compares only addresses.
 type stuckNumbers struct {
 	of  Numbers
 	all []uint64 // not to be changed

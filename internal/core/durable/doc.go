@@ -1,6 +1,6 @@
-// Package durable is one home's tenure of a shard of durable entities, without I/O: the appends to
-// the shard's log, when answers and tells may leave, the applied commands, and the data for
-// recovery.
+// Package durable decides, without I/O, what one home of a shard of durable entities does during its
+// tenure: what it appends to the shard's log, when answers and tells may leave, which commands were
+// applied, and how the shard is recovered.
 //
 // A [Shard] lives from the claim under one epoch until it is dropped. A home that gets the shard
 // again, or goes on under another epoch, makes a new Shard, with a new claim. Its driver gives it the
@@ -18,7 +18,7 @@
 //	claim:       head (compare-and-set, since kept) → claim appended, expecting nothing
 //	             → log read from since up to the claim → table read under the head
 //	commit:      pending → one append under way → acknowledged → its answers and tells leave
-//	conflict:    head read; another's: the end → claim again → the log shows which appends stand
+//	conflict:    head read; if another home's: the end → claim again → the log shows which appends count
 //	checkpoint:  leaves read that change → records of acknowledged bytes and leaves → table
 //	             → head with the new since → trim
 //
@@ -28,9 +28,9 @@
 // # The catalog
 //
 // The catalog has the ids of a shard's entities in order, for lists. The leaves have those of the
-// records, and the tail has what came or went since: a page merges both. If the store has lost a leaf,
-// or the shard's data are of a program without catalogs, the driver walks through all records, and the
-// next checkpoint writes all leaves.
+// records, and the tail has the ids that were added or removed since: a page merges both. If the store
+// has lost a leaf, or a program without catalogs wrote the shard's data, the shard reads all records,
+// and the next checkpoint writes all leaves.
 //
 // # Answers and tells that may leave
 //
@@ -45,8 +45,9 @@
 // A command is named by its source, its number at that source, and the path of nested calls below
 // it. The table keeps applied commands with their answers, until the source's floor passes them. A
 // command below the floor is refused. A caller's process that was silent for [Limits.Silent] is
-// forgotten; another shard's log never is, because it may tell again after any time.
+// forgotten; another shard's log never is, because it may send tells again after
+// any time.
 //
 // A turn that runs again may make other calls than its first run did, because another command may
-// have come first. The calls of the first run stand.
+// have come first. The calls of the first run are not undone.
 package durable

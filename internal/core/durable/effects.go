@@ -8,8 +8,8 @@ import (
 
 // Effects are what the driver must do after a method of [Shard], in any order.
 type Effects struct {
-	// Requests are to be asked of the store, all at once. Requests that are sent
-	// together may be done in any order.
+	// The driver sends Requests to the store, all at once. The store may carry them out in any
+	// order.
 	Requests []Request
 	// Durable is a ticket: the log has all entries up to it. Answers and tells that waited for it
 	// may leave.
@@ -29,10 +29,10 @@ type Loaded struct {
 	State  []byte // not to be changed
 	// Since are the events to be applied to State, in order. Not to be changed.
 	Since   [][]byte
-	Version uint64 // of its last commit, which the next one follows
+	Version uint64 // the number of its last commit
 	Expires int64  // Unix time in milliseconds from which it is to be loaded again; 0 means never
 	Form    uint32 // the version of State, by the type's directive; 0 means the first
-	Sum     uint32 // the low 24 bits of [Turn.Sum] of the last commit, which Since ends with; 0 means none
+	Sum     uint32 // the low 24 bits of [Turn.Sum] of the last commit, whose events end Since; 0 means none
 	Err     error  // why the record cannot be read; it names the entity
 }
 
@@ -41,7 +41,7 @@ type EventKind uint8
 
 // The kinds of events.
 const (
-	// Opened: the claim stands and the shard is recovered. Calls may come.
+	// Opened: the claim is complete and the shard is recovered. Calls may come.
 	Opened EventKind = iota + 1
 	// Reclaimed: after a conflict the shard was claimed again, and is still this home's.
 	Reclaimed
@@ -68,7 +68,7 @@ type Event struct {
 	Position store.Position
 	Tell     Tell
 	// Epoch of Ended is an epoch that the store has seen, at least as high as the shard's own. The
-	// coordinator must use a higher one. 0 means that the shard met none.
+	// coordinator must use a higher one. 0 means that the shard found no such epoch.
 	Epoch uint64
 	// Err of Untrimmed is its reason. Err of Ended is why this process cannot open the shard by any
 	// claim; nil if Epoch is set.

@@ -12,7 +12,8 @@ import (
 // version is the state of an entity after a commit.
 type version struct {
 	number uint64 // 0: the entity has never committed
-	// expires is the Unix time from which it is as if it had ended, in milliseconds; 0 means never.
+	// expires is the Unix time in milliseconds from which the entity counts as ended; 0 means
+	// never.
 	expires int64
 	form    uint32 // the version of state, by the type's directive; 0 means the first
 	ended   bool
@@ -23,7 +24,7 @@ type version struct {
 	rare    *rare
 }
 
-// rare is what few versions have. It is not changed, only replaced.
+// rare has the fields that few versions need. A rare is never changed, only replaced.
 type rare struct {
 	reminders *wire.DurableReminders // nil means none
 	index     []byte                 // nil means unknown: see Shard.indexOf
@@ -56,8 +57,8 @@ func sameSlice(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 && (a == nil) == (b == nil) || len(a) > 0 && &a[0] == &b[0])
 }
 
-// stateSum is the [Turn.Sum] of an entity's last commit if the log has only its events. Three
-// bytes fit between other fields.
+// stateSum has the low 24 bits of the [Turn.Sum] of an entity's last commit, if the log has only
+// that commit's events. Three bytes fit into a gap between other fields.
 type stateSum [3]byte
 
 const maxSum = 1<<24 - 1
@@ -70,10 +71,12 @@ func (v *version) gone(now time.Time) bool {
 	return v.ended || v.expires != 0 && now.UnixMilli() >= v.expires
 }
 
-// whole reports whether the version needs no older commits and no record.
+// whole reports whether the version's commit is enough to recover it, without older commits or a
+// record.
 func (v *version) whole() bool { return len(v.since) == 0 && len(v.keys) == 0 }
 
-// spent reports whether a stored version can be deleted.
+// spent reports whether the record with this version can be deleted: the entity has ended or
+// expired, and its idempotency keys are too old.
 func (v *version) spent(now time.Time) bool {
 	return v.number > 0 && v.gone(now) && len(freshKeys(v.keys, now.UnixMilli())) == 0
 }
@@ -99,8 +102,9 @@ func (v *version) apply(c *wire.DurableCommit) {
 	v.setRare(reminders, index)
 }
 
-// folds reports whether the log needs only the events of turn t. At most every events, and limit
-// bytes of state and events, may follow one written state.
+// folds reports whether the log needs only the events of turn t, not the state. After a state that
+// was written, at most every events may follow, and the state with its events must fit in limit
+// bytes.
 func (v *version) folds(t *Turn, every, limit int) bool {
 	if v.number == 0 || v.ended || t.Ended || v.form != t.Form || len(t.Events) == 0 || len(v.since)+len(t.Events) > every {
 		return false
@@ -117,15 +121,15 @@ func (v *version) folds(t *Turn, every, limit int) bool {
 	return bytes <= sinceBytes && appendRoom+len(t.Entity)+len(v.state)+sizeOfReminders(reminders)+bytes <= limit
 }
 
-// entity is in memory while it is active or has commits outside its record. It has 280 bytes on
-// 64-bit machines; commits read the first 64 first, because cache misses dominate their time.
+// An entity is in memory while it is active or has commits outside its record. It has 280 bytes on
+// 64-bit machines. A commit reads the first 64 bytes first, because cache misses dominate its time.
 type entity struct {
 	id     string
-	active bool // the driver has it
+	active bool // the driver has it in memory
 	loaded bool // last is known: it came from the log, or its record was read
 	bare   bool // its state is in its record only
-	dirty  bool // acked is in the log alone
-	stale  bool // it is dirty only because its record is to be deleted, which may wait
+	dirty  bool // acked is only in the log
+	stale  bool // it is dirty only because its record is to be deleted; the deletion may wait
 	// generation is the tail's generation in which the log got acked; 0 means an earlier one.
 	generation uint8
 	listing    listing // whether the catalog's leaves have its id
@@ -133,8 +137,8 @@ type entity struct {
 	saving     uint64  // its version that the checkpoint under way writes; 0 means none
 	last       version // including commits that are not acknowledged yet
 	acked      version // the acknowledged version, which a checkpoint writes
-	entered    int64   // when it is due by the catalog's leaves; 0 means unknown, never that they lack it
-	// loose are commits from the log that need the state or the keys before them. Those are in the
+	entered    int64   // its due time in the catalog's leaves; 0 means unknown, never means none
+	// loose are commits from the log that need the state or the keys before them, which are in the
 	// record.
 	loose []*wire.DurableCommit
 }
@@ -144,7 +148,7 @@ func (e *entity) commit(c *wire.DurableCommit, t Ticket) {
 	e.ticket, e.loaded, e.bare, e.stale = t, true, false, false
 }
 
-// ack records that the log has the next commit.
+// ack records that the log has c, the entity's next commit.
 func (e *entity) ack(c *wire.DurableCommit) {
 	e.acked.apply(c)
 	e.dirty = true
@@ -160,8 +164,8 @@ func (e *entity) recover(c *wire.DurableCommit) {
 	e.ack(c)
 }
 
-// base applies the loose commits to the record v. An unfinished checkpoint may have written some
-// of them already; these are skipped.
+// base applies the loose commits to the record v. It skips commits that an unfinished checkpoint
+// has already written to the record.
 func (e *entity) base(v version) error {
 	loose := e.loose
 	e.loose = nil
@@ -172,7 +176,7 @@ func (e *entity) base(v version) error {
 			e.dirty = true
 			continue
 		case c.GetFolded() && c.GetExpires() != 0 && e.last.lapsed():
-			// Its record went when the entity had expired. No state is to be had of it.
+			// The record was deleted after the entity had expired, so its state is unknown.
 			e.last = version{number: c.GetVersion(), ended: true, keys: keysAfter(e.last.keys, c)}
 			e.acked, e.dirty = e.last, true
 			continue
@@ -192,7 +196,7 @@ func (e *entity) needsRecord() bool {
 
 func (v version) lapsed() bool { return v.number == 0 || v.ended }
 
-// outlived marks the entity, whose record has expired or ended, for the next checkpoint.
+// outlived marks an ended entity, so that the next checkpoint deletes its record.
 func (e *entity) outlived(acked Ticket) {
 	e.stale = e.stale || !e.dirty && e.ticket <= acked
 	e.dirty = true
@@ -225,9 +229,10 @@ func entityKey(id string) string { return "e" + id }
 // EntityKey returns the key of the record of an entity, given its id.
 func EntityKey(id string) string { return entityKey(id) }
 
-// change omits the oldest keys if the record would exceed limit. It keeps an expired state, which
-// ends by a commit: the leaves may have its keys, and a commit under way may have only events.
-// indexes names the type's.
+// change returns the change that writes or deletes the entity's record. It omits the oldest
+// idempotency keys if the record would exceed limit. It keeps the state of an expired entity until
+// a commit ends it: the leaves may have its keys, and a commit under way may have only events.
+// indexes is the type's [Index.Fields].
 func (e *entity) change(now time.Time, limit int, indexes string) store.Change {
 	v := e.acked
 	keys := freshKeys(v.keys, now.UnixMilli())
@@ -269,13 +274,14 @@ type Turn struct {
 	Sum uint32
 	// Ended: the entity ends, and has no state.
 	Ended bool
-	// Expires is the Unix time from which the entity is as if it had ended, unless it commits
-	// again before, in milliseconds. 0: never. Commit sets it to 0 if the entity has reminders.
+	// Expires is the Unix time in milliseconds from which the entity counts as ended, unless it
+	// commits before; 0 means never. Commit sets it to 0 if the entity has reminders.
 	Expires int64
-	// Reminders are those after the turn; nil means that they have not changed. They are not copied.
+	// Reminders are the entity's reminders after the turn; nil means that they have not changed.
+	// They are not copied.
 	Reminders *wire.DurableReminders
-	// Index has the keys after the turn by which the entity is found, if the type has [Config.Index]. It
-	// is not copied.
+	// Index has the keys of the entity in the type's indexes after the turn, if the type has
+	// [Config.Index]. It is not copied.
 	Index []byte
 	// Form is the version of State, by the type's directive; 0 means the first.
 	Form uint32
@@ -347,7 +353,7 @@ func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 	}
 	s.journal.next += uint64(len(t.Events))
 	added := pendingEntry{DurableEntry: &m.entry, entity: e, size: len(s.group.encoded) - before}
-	if len(t.Tells)+len(t.Events) == 0 { // which are kept; so are reminders, but not the message that refers to them
+	if len(t.Tells)+len(t.Events) == 0 { // tells and events are kept; so are reminders, but not the message that refers to them
 		added.messages = m
 	}
 	ticket := s.group.added(added)

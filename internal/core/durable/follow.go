@@ -12,15 +12,15 @@ import (
 
 // A Place is a follower's position in the journal of one shard: the number of the last event read,
 // and the chunk of that event. The zero Place begins at the oldest kept event. At any other place,
-// events that were deleted before the follower read them are an error.
+// reading fails if events were deleted before the follower read them.
 type Place struct {
-	// Chunk is the chunk of event Number, as far as that is known. It is a hint: an image of the
-	// shard may have events in other chunks.
+	// Chunk is the chunk of event Number, as far as that is known. It is a hint: a copy of the
+	// shard may have the event in another chunk.
 	Chunk  uint64
 	Number uint64 // the last event read, or the event before the first one to be read
 	// Sum is the checksum of event Number. 0 means that the event was not read, or was read by a
-	// program without checksums. A journal restored to an older state gets another event of this
-	// number later.
+	// program without checksums. Sum detects a journal that was restored to an older state, and
+	// later got another event with this number.
 	Sum uint32 `json:",omitempty"`
 }
 
@@ -50,7 +50,7 @@ func (e *GoneError) Error() string {
 var (
 	// ErrBeyond means that the place is behind the journal's last event.
 	ErrBeyond = errors.New("the journal ends before the follower's position")
-	// ErrOther means that the place has another event than the follower has read.
+	// ErrOther means that the journal has another event at the place than the follower has read.
 	ErrOther = errors.New("the journal now has another event with this number")
 )
 
@@ -76,7 +76,7 @@ func (e *LostError) Unwrap() error { return e.Cause }
 type Getter func(keys ...string) ([]store.Record, error)
 
 // Look reads some of the events after a place, and returns them with the place behind the last one.
-// Without events, only the chunk or the first number of the place may have been filled in. The
+// Without events, after is the same place, perhaps with its chunk or first number filled in. The
 // error may be a *GoneError, a *LostError, or that of get.
 func (p Place) Look(get Getter) (events []Recorded, after Place, err error) {
 	index, _, err := p.read(get)
@@ -117,9 +117,9 @@ func End(get Getter) (Place, error) {
 	return Place{Chunk: max(index.GetLast(), 1), Number: index.GetNumber()}, nil
 }
 
-// Fits reports whether the journal still has the event that the follower has read at this place, by
-// its checksum. It returns true if it cannot compare, because the event was deleted or the place
-// has no checksum.
+// Fits reports whether the journal's event at this place has the checksum of the event that was
+// read. It returns true if it cannot compare, because the event was deleted or the place has no
+// checksum.
 func (p Place) Fits(get Getter) (bool, error) {
 	if p.Sum == 0 {
 		return true, nil
@@ -187,14 +187,14 @@ func (p Place) beyond(i *wire.DurableJournal) error {
 	return &LostError{p, i.GetNumber(), ErrBeyond}
 }
 
-// in clamps the place's chunk to those the index counts.
+// in returns the place with its chunk limited to the chunks that the index counts.
 func (p Place) in(i *wire.DurableJournal) Place {
 	p.Chunk = max(min(p.Chunk, i.GetLast()), i.GetFirst())
 	return p
 }
 
-// next returns the events after the place from the given chunk and the next one. The returned
-// place has no chunk if event p.Number is in neither.
+// next returns the events after the place from the given chunk and the chunk behind it. The
+// returned place has no chunk if neither has event p.Number.
 func (p Place) next(get Getter, chunk uint64) (events []Recorded, after Place, err error) {
 	index, found, err := p.read(get, chunk, chunk+1)
 	if err == nil {
@@ -247,7 +247,7 @@ func (p Place) among(index *wire.DurableJournal, found []located) (Place, error)
 	return p.in(index), nil
 }
 
-// stays fails if the journal has events behind p but reading made no progress.
+// stays returns an error if the journal has events behind p but reading made no progress.
 func (p Place) stays(index *wire.DurableJournal, after Place) error {
 	if p == (Place{}) || after != p.in(index) {
 		return nil

@@ -18,10 +18,10 @@ const formatNow = 1
 
 // Reasons why stored bytes cannot be read; test with errors.Is.
 var (
-	// ErrNewer: a newer program wrote them. Nothing is wrong with them: run that
-	// program, or a later one, on this node.
+	// ErrNewer: a newer program wrote the bytes. Nothing is wrong with them: run that program, or a
+	// later one, on this node.
 	ErrNewer = errors.New("written by a newer program (run that version, or a later one, here too)")
-	// ErrCorrupt: the bytes differ from those that were written.
+	// ErrCorrupt: the bytes differ from those that a program wrote.
 	ErrCorrupt = errors.New("corrupt (shardctl store verify names all damage, shardctl store repair mends it from an export)")
 )
 
@@ -50,7 +50,8 @@ func seal(m stored) []byte {
 // appendRoom bounds the bytes of an append without its entries.
 const appendRoom = 64
 
-// sealAppend is seal for already encoded entries. within is their part of sealed.
+// sealAppend is seal for an append whose entries are already encoded. within is the part of sealed
+// that has the entries.
 func sealAppend(a *wire.DurableAppend, entries []byte) (sealed, within []byte) {
 	sealed = appendHead(make([]byte, 0, appendRoom+len(entries)+checkSize), a)
 	head := len(sealed)
@@ -88,7 +89,7 @@ func unseal(b []byte, m stored) error {
 	return nil
 }
 
-// unknown returns the name of a message in m with unknown fields, or "".
+// unknown returns the name of a message, m or one inside m, that has unknown fields, or "".
 func unknown(m protoreflect.Message) (name string) {
 	if len(m.GetUnknown()) > 0 {
 		return string(m.Descriptor().Name())
@@ -130,7 +131,7 @@ func claimOf(a *wire.DurableAppend) *wire.DurableClaim {
 
 // This file writes commits field by field, because nearly all entries of logs are commits, and the
 // protobuf library takes five times as long: it goes through a table of the fields twice, first for
-// the sizes. The bytes are the library's with Deterministic, as a test compares: fields in the
+// the sizes. The bytes are those of the library with Deterministic, as a test checks: fields in the
 // order of their numbers, without zero ones. A decoded commit may have unknown fields; it must not
 // be encoded by these functions.
 
@@ -219,7 +220,8 @@ func appendMessage(b []byte, field byte, m proto.Message) []byte {
 	return b
 }
 
-// The functions below append one field, whose number is at most 15, unless it is zero.
+// Each function below appends one field, whose number is at most 15, or nothing if the value is
+// zero.
 
 func appendUint(b []byte, field byte, v uint64) []byte {
 	if v == 0 {
@@ -249,14 +251,14 @@ func appendBytes[T string | []byte](b []byte, field byte, v T) []byte {
 	return append(binary.AppendUvarint(append(b, field<<3|byte(protowire.BytesType)), uint64(len(v))), v...)
 }
 
-// length is the reserved place for the length of a message.
+// length is the place reserved for the encoded length of a message.
 type length struct {
 	at   int // its place
 	room int // the bytes that are kept for it
 }
 
-// begin reserves room for the length of a message of about that many bytes. end moves the message
-// if the room does not fit.
+// begin appends a field's tag, and reserves room for the length of a message of about the given
+// size. end moves the message if its length takes more or less room.
 func begin(b []byte, field byte, about int) ([]byte, length) {
 	b = append(b, field<<3|byte(protowire.BytesType))
 	l := length{len(b), protowire.SizeVarint(uint64(about))}

@@ -18,15 +18,15 @@ type pendingEntry struct {
 
 type batch struct {
 	counter  uint64
-	epoch    uint64         // of its home, if another appended it
-	entries  []pendingEntry // nil once it is acknowledged
+	epoch    uint64         // of the home that appended it, if it is not own
+	entries  []pendingEntry // nil once the batch is acknowledged
 	data     []byte         // of the entries, one after the other; nil in a batch that another home appended
 	commits  int            // how many entries
 	own      bool           // appended by this tenure
-	bare     bool           // recovered, and records lack nothing of it: a claim, or the append at since
+	bare     bool           // recovered, without commits that records lack: a claim, or the append at since
 	last     Ticket
 	bytes    int
-	position store.Position // once it is acknowledged
+	position store.Position // known once the batch is acknowledged
 }
 
 // group appends pending entries to the log together (group commit).
@@ -63,7 +63,7 @@ func (g *group) add(e *wire.DurableEntry) Ticket {
 	return g.added(pendingEntry{DurableEntry: e, size: len(g.encoded) - before})
 }
 
-// added is add for an entry already encoded at the end of g.encoded.
+// added queues an entry that is already encoded at the end of g.encoded, and returns its ticket.
 func (g *group) added(e pendingEntry) Ticket {
 	g.pending = append(g.pending, e)
 	g.last++
@@ -98,8 +98,8 @@ func (g *group) next(d *desk, s *Shard) {
 	g.line.ask(d, Request{Op: OpAppend, Expect: g.position, Data: sealed, Commits: b.commits})
 }
 
-// cut moves pending entries that fit in one append to a batch; false means none. The batch's data
-// stay part of g.encoded.
+// cut moves pending entries that fit in one append to a batch. It returns false if none is pending.
+// The batch's data stay part of g.encoded.
 func (g *group) cut() (batch, bool) {
 	n, bytes := 0, 0
 	for n < len(g.pending) && (n == 0 || appendRoom+bytes+g.pending[n].size <= g.limit) {
@@ -142,9 +142,9 @@ func (g *group) acknowledge(p store.Position) batch {
 	return b
 }
 
-// resend queues lost batches before all others. Their commits are in memory or in records, because a
-// head whose records were lost is marked as lost: see lose. So nothing is done when they are acknowledged
-// again.
+// resend queues lost batches before all others. Their second acknowledgement has no effect: their
+// commits are in memory or in records, because a head whose records were lost is marked as lost
+// (see claim.lose).
 func (g *group) resend(lost []batch) {
 	for i := range lost {
 		g.bytes += lost[i].bytes
@@ -155,8 +155,9 @@ func (g *group) resend(lost []batch) {
 // repeats reports whether lost batches wait to be appended again.
 func (g *group) repeats() bool { return len(g.queue) > 0 && g.queue[0].last <= g.acked }
 
-// uncut makes the only batch pending again and halves the limit, because the store refused it as
-// too large. It returns false for a batch of one entry, and for one that the log had before.
+// uncut makes the only batch's entries pending again and halves the limit, because the store
+// refused the batch as too large. It returns false if other batches wait, too, or if the batch has
+// one entry or was in the log before.
 func (g *group) uncut() bool {
 	b := g.queue[0]
 	if len(g.queue) > 1 || len(b.entries) == 1 || b.last <= g.acked {

@@ -26,14 +26,15 @@ func (h head) mine(c Config) bool {
 	return h.value.GetEpoch() == c.Epoch && h.value.GetIncarnation() == c.Incarnation
 }
 
-// beyond reports whether another home has the shard, also one with this home's epoch.
+// beyond reports whether another home has written the head, under this home's epoch or a higher
+// one.
 func (h head) beyond(c Config) bool {
 	return h.value.GetEpoch() > c.Epoch || h.value.GetEpoch() == c.Epoch && !h.mine(c)
 }
 
-// lacks returns why a, read at position p, cannot be the first append that the head needs, or "".
-// The rules: a home appends nothing before its claim, no claim before its head is written, and a
-// log read from Start was never trimmed.
+// lacks returns why append a, the first one of a log, cannot be at position p where the head needs
+// the log to begin, or "". The rules: a home appends nothing before its claim, no claim before its
+// head is written, and a log read from Start was never trimmed.
 func (h head) lacks(p store.Position, a *wire.DurableAppend) string {
 	since, epoch := h.stored.Since, h.value.GetSinceEpoch()
 	switch {
@@ -47,15 +48,16 @@ func (h head) lacks(p store.Position, a *wire.DurableAppend) string {
 	return ""
 }
 
-// needs returns a head that also needs the append with this counter of the home that writes it.
+// needs returns a head that also requires the log to reach the append with this counter, by the
+// home that writes the head.
 func (h head) needs(counter uint64) head {
 	h.value.ReachEpoch, h.value.Reach = h.value.GetEpoch(), counter
 	h.stored.Value = seal(h.value)
 	return h
 }
 
-// ends returns why a log ends too early for the head, or "". reached reports whether it has the append that
-// the head needs, or a later one of the same home.
+// ends returns why a log ends too early for the head, or "". reached reports whether the log has
+// the append that the head requires, or a later one of the same home.
 func (h head) ends(reached bool) string {
 	if h.value.GetReach() == 0 || reached {
 		return ""
@@ -88,8 +90,8 @@ func (h head) replace(c Config, since store.Position, generation uint64, parts u
 type headWrite struct {
 	line line
 	want head           // to be written
-	over store.Revision // the latest of the heads that it was to replace, which is the one it replaces
-	base Mark           // of that one
+	over store.Revision // revision of the head that want replaces: the latest of those passed to replace
+	base Mark           // of the head with revision over
 	due  bool
 }
 
@@ -100,15 +102,16 @@ func (w *headWrite) begin(d *desk, want, over head) {
 	w.line.ask(d, Request{Op: OpSetHead, Head: w.want.stored})
 }
 
-// replace is called again after a stale read, which may follow the write that counts.
+// replace sets the head to be written, and the head that it replaces. After a stale read it is
+// called again with an older head, so the latest revision counts.
 func (w *headWrite) replace(want, over head) {
 	if w.want = want; over.stored.Revision >= w.over {
 		w.over, w.base = over.stored.Revision, over.mark()
 	}
 }
 
-// done returns the head as written once it is certainly in the store. other is a head the shard
-// must refuse instead: see [Shard.refuses].
+// done returns the written head once it is certainly in the store. other is a head that the shard
+// must refuse instead: see [Shard.refuses]. Both are nil while the write is repeated.
 func (w *headWrite) done(d *desk, s *Shard, r Response) (written, other *head, err error) {
 	c := s.config
 	switch {
@@ -132,8 +135,9 @@ func (w *headWrite) done(d *desk, s *Shard, r Response) (written, other *head, e
 		w.want = h
 		return w.finish(), nil, nil
 	}
-	// It was stale, or the claim came too late by a checkpoint, or the store was put back: the head that is
-	// read now is the one to replace, unless this home's own follows it.
+	// The read was stale, or a checkpoint came before this claim, or the store was restored to an
+	// older state: the write then replaces the head that was read now, unless that is this home's
+	// own.
 	if h.stored.Revision != w.want.stored.Revision && !h.mine(c) {
 		w.replace(h.replace(c, h.stored.Since, h.value.GetGeneration(), h.value.GetParts()), h)
 	}

@@ -13,11 +13,11 @@ import (
 
 // Index describes the indexes of a type.
 type Index struct {
-	// Fields names the indexed fields with their kinds, and the version of the state. Keys that were
-	// made for another value are not used: the shard's home then makes them again.
+	// Fields names the indexed fields with their kinds, and the version of the state. Keys that
+	// were made for other Fields are not used: the shard's home makes them again.
 	Fields string
-	// Keys returns the keys of a stored state, like [Turn.Index]. It has no effects, and is only called
-	// if neither the log nor the entity's record has them.
+	// Keys returns the index keys of a stored state, like [Turn.Index]. It has no effects. It is
+	// only called if neither the log nor the entity's record has the keys.
 	Keys func(id string, form uint32, state []byte, since [][]byte) ([]byte, error)
 }
 
@@ -28,7 +28,7 @@ func (x *Index) fields() string {
 	return x.Fields
 }
 
-// unknownFields is in the table instead of Index.Fields while leaves may lack keys.
+// unknownFields is in the table instead of Index.Fields while leaves may lack index keys.
 const unknownFields = "?"
 
 func indexKey(key, id string) string { return kindIndex + key + id }
@@ -39,7 +39,7 @@ func eachKey(index []byte) iter.Seq[string] {
 		for len(index) > 0 {
 			n := ordered.SizeOfKey(index)
 			if n == 0 || !yield(string(index[:n])) {
-				return // 0: no program writes such a one
+				return // n is 0: no program writes such a key
 			}
 			index = index[n:]
 		}
@@ -65,8 +65,8 @@ func hasKey(index []byte, key string) bool {
 	return false
 }
 
-// indexOf returns the keys of an entity in version v. False means that the state cannot be read. bare
-// reports that v lacks the state.
+// indexOf returns the index keys of an entity in version v. known is false if the state cannot be
+// read. bare reports that v lacks the state.
 func (s *Shard) indexOf(id string, v *version, bare bool) (index []byte, known bool) {
 	switch {
 	case s.config.Index == nil, v.number == 0, v.ended:
@@ -84,7 +84,7 @@ func (s *Shard) indexOf(id string, v *version, bare bool) (index []byte, known b
 	return index, true
 }
 
-// lastIndex returns the keys of e with all its commits.
+// lastIndex returns the index keys of e after its last commit.
 func (s *Shard) lastIndex(e *entity) (index []byte, known bool) {
 	if e.last.index() == nil && e.last.number == e.acked.number {
 		index, known = s.ackedIndex(e)
@@ -94,12 +94,14 @@ func (s *Shard) lastIndex(e *entity) (index []byte, known bool) {
 	return s.indexOf(e.id, &e.last, e.bare)
 }
 
-// ackedIndex returns the keys of e as a checkpoint writes them.
+// ackedIndex returns the index keys of e after its last acknowledged commit, as a checkpoint writes
+// them.
 func (s *Shard) ackedIndex(e *entity) (index []byte, known bool) {
 	return s.indexOf(e.id, &e.acked, e.bare)
 }
 
-// indexAfter returns what the commit of t says of the keys of e; nil means that they do not change.
+// indexAfter returns the index keys that the commit of t gives to e, and those that it removes; nil
+// means that they do not change.
 func (s *Shard) indexAfter(e *entity, t *Turn) *wire.DurableIndex {
 	before, known := s.lastIndex(e)
 	if t.Ended {
@@ -113,7 +115,8 @@ func (s *Shard) indexAfter(e *entity, t *Turn) *wire.DurableIndex {
 	return x
 }
 
-// indexRoom returns what a record takes for keys that the commit w of t does not have.
+// indexRoom returns how many bytes of index e's record needs in addition to those in w, the commit
+// of t.
 func (s *Shard) indexRoom(t *Turn, w *wire.DurableCommit) int {
 	switch {
 	case s.config.Index == nil:
@@ -124,8 +127,9 @@ func (s *Shard) indexRoom(t *Turn, w *wire.DurableCommit) int {
 	return len(s.config.Index.Fields)
 }
 
-// readIndex completes an entity whose record was just read, before anything else is done with it. If
-// the record has keys of other fields, the leaves may lack those of these.
+// readIndex makes the index keys of an entity whose record was just read, if the record has none
+// for the present fields. The leaves may then lack these keys. It comes before any other use of the
+// record.
 func (s *Shard) readIndex(e *entity, v *version) {
 	if s.config.Index == nil || v.index() != nil {
 		return
@@ -135,13 +139,14 @@ func (s *Shard) readIndex(e *entity, v *version) {
 	}
 }
 
-// A moved has keys of an entity that the leaves may lack, or have although the entity lost them.
+// A moved has the index keys of an entity that may be wrong in the leaves: missing there, or still
+// there although the entity has lost them.
 type moved struct {
 	*entity
 	keys []string // without kind and id
 }
 
-// moves records that the leaves may lack the keys in added, and have those in removed.
+// moves records that the leaves may lack the keys in added, and may still have those in removed.
 func (c *catalog) moves(e *entity, added, removed []byte) {
 	m := c.moved[e.id]
 	if m == nil {
@@ -159,7 +164,8 @@ func (c *catalog) moves(e *entity, added, removed []byte) {
 	}
 }
 
-// forgetIndexes is called if the log has commits that keep other indexes.
+// forgetIndexes drops all known index keys. It is called if the log has commits of a home that kept
+// other indexes.
 func (c *catalog) forgetIndexes(t *tail) {
 	c.indexed = false
 	clear(c.moved)
@@ -171,7 +177,7 @@ func (c *catalog) forgetIndexes(t *tail) {
 	}
 }
 
-// indexChanges adds to ed what changes for the keys of e.
+// indexChanges adds to ed the changes of e's index keys.
 func (c *catalog) indexChanges(ed *edit, e savedEntity) {
 	if m := c.moved[e.id]; m != nil {
 		for _, key := range m.keys {
@@ -180,8 +186,9 @@ func (c *catalog) indexChanges(ed *edit, e savedEntity) {
 	}
 }
 
-// indexWritten notes how the keys of e differ from those in the leaves, which are those of index. The
-// next checkpoint may write any version whose commit is not acknowledged yet.
+// indexWritten records how the index keys of e differ from index, which the leaves now have. If a
+// commit of e is not acknowledged yet, all its keys stay in moved, because the next checkpoint may
+// write either version.
 func (c *catalog) indexWritten(s *Shard, e *entity, index []byte) {
 	if e.ticket <= s.group.acked {
 		delete(c.moved, e.id)
@@ -194,7 +201,7 @@ func (c *catalog) indexWritten(s *Shard, e *entity, index []byte) {
 	}
 }
 
-// indexStands is stands for a scan of Keys.
+// indexStands does what stands does, for a scan of Keys.
 func (c *catalog) indexStands(s *Shard, key string) bool {
 	id := ownerOf(key)
 	if e := c.changed[id]; e != nil && e.loaded && (e.last.number == 0 || e.last.gone(s.desk.now)) {
@@ -204,7 +211,7 @@ func (c *catalog) indexStands(s *Shard, key string) bool {
 	return m == nil
 }
 
-// movedBy returns the moved that has a key, or nil, and the key without kind and id.
+// movedBy returns the entry of moved that has a key, or nil, and the key without kind and id.
 func (c *catalog) movedBy(key string) (m *moved, bare string) {
 	id := ownerOf(key)
 	bare = key[len(kindIndex) : len(key)-len(id)]
@@ -214,7 +221,7 @@ func (c *catalog) movedBy(key string) (m *moved, bare string) {
 	return m, bare
 }
 
-// eachMoved yields the keys of moved that are there and that a scan looks for.
+// eachMoved yields the keys in moved that their entities now have and that scan sc looks for.
 func (c *catalog) eachMoved(s *Shard, sc *scan) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, key := range c.news.from(c, sc.from) {
@@ -232,16 +239,16 @@ func (c *catalog) eachMoved(s *Shard, sc *scan) iter.Seq[string] {
 	}
 }
 
-// newKeys has the keys of moved with their ids, in order, so that a find looks at few of them. Some
-// are not of moved any more. The zero value has none, and begins with those of moved at the first find.
+// newKeys has the keys in moved with their ids, sorted, so that a find looks at few of them. Some
+// are no longer in moved. The zero value is filled from moved at the first find.
 type newKeys struct {
 	began  bool
 	sorted []string
 	added  []string // since the last find, at most about as many as sorted
-	live   int      // in sorted, after the last time when others were dropped
+	live   int      // keys in sorted after the keys that are no longer in moved were last dropped
 }
 
-// fewKeys is the number of keys up to which those that are not of moved are kept.
+// fewKeys is the number of keys up to which keys that are no longer in moved are kept.
 const fewKeys = 1024
 
 func (n *newKeys) add(c *catalog, key string) {
@@ -253,7 +260,7 @@ func (n *newKeys) add(c *catalog, key string) {
 	}
 }
 
-// from returns the keys from one on.
+// from returns the sorted keys that are not below the given one.
 func (n *newKeys) from(c *catalog, from string) []string {
 	if !n.began {
 		n.began = true
@@ -269,7 +276,7 @@ func (n *newKeys) from(c *catalog, from string) []string {
 	return n.sorted[i:]
 }
 
-// settle merges what was added.
+// settle merges the added keys into sorted.
 func (n *newKeys) settle(c *catalog) {
 	if len(n.added) == 0 {
 		return
@@ -306,13 +313,13 @@ func (c *catalog) checkMoved(t *tail) error {
 	return nil
 }
 
-// ownerOfIndexKey returns the entity of a key of kindIndex.
+// ownerOfIndexKey returns the id of the entity in a catalog key of kindIndex.
 func ownerOfIndexKey(key string) string {
 	return key[len(kindIndex)+ordered.SizeOfKey(key[len(kindIndex):]):]
 }
 
-// leafCache has the leaves that finds have read last. A leaf does not change: a checkpoint writes
-// another one.
+// leafCache has the leaves that finds have read last. A leaf never changes: a checkpoint writes a
+// new one instead.
 type leafCache struct {
 	keys  map[leaf][][]byte
 	order []leaf // by age
@@ -324,7 +331,8 @@ const cachedBytes = 256 << 10
 
 func (l *leafCache) has(of leaf) [][]byte { return l.keys[of] }
 
-// renew takes the leaves of a checkpoint in place of older ones. So finds do not read them again.
+// renew replaces the cached leaves by those that a checkpoint has written, so that finds need not
+// read these.
 func (l *leafCache) renew(ed *edit) {
 	if len(l.order) == 0 {
 		return

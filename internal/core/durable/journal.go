@@ -30,7 +30,7 @@ const (
 	sinceBytes  = 64 << 10  // of the events that follow a state
 	chunkBytes  = 256 << 10 // of a chunk of several events
 	chunkFull   = 16 << 10  // of a chunk to which later writes add nothing
-	dropChunks  = 64        // that are deleted at once
+	dropChunks  = 64        // chunks that are deleted at once
 )
 
 const journalKey = "j"
@@ -53,10 +53,10 @@ type journal struct {
 	index   *wire.DurableJournal // as it was written last
 	waiting []*wire.DurableEvent // in the log, and not in chunks
 	// base is the index that was written before the shard's head, and unsettled has the events that
-	// were written to chunks after base. A server may lose those and keep the head: see doubted.
+	// were written to chunks after base. A server may lose these events and keep the head: see doubted.
 	base      *wire.DurableJournal
 	unsettled []*wire.DurableEvent
-	due       time.Time          // when they are to be written; zero means nothing waits
+	due       time.Time          // when the waiting events are to be written; zero means nothing waits
 	open      *wire.DurableChunk // the last chunk, when this home wrote it
 
 	ends map[uint64]chunkEnd // the last events of chunks, as far as known; nil if all events are kept
@@ -108,8 +108,8 @@ func readIndex(r store.Record) (*wire.DurableJournal, error) {
 	return index, nil
 }
 
-// ack adds the events of a commit. It skips events that it has, because a lost commit can come to
-// the log again.
+// ack adds the events of a commit. It skips events that the journal already has, because a lost
+// commit can come to the log again.
 func (j *journal) ack(c *wire.DurableCommit, now time.Time) {
 	if !j.config.On {
 		return
@@ -153,9 +153,9 @@ func (j *journal) expired(now time.Time) (n uint64) {
 	return n
 }
 
-// passed reports whether all named followers have read beyond event number. Their last event is
-// kept, to prove that the journal is still the same. Nothing counts as passed if a follower has
-// read more events than the journal has.
+// passed reports whether all named followers have read beyond event number. The last event that
+// they have read is kept, because it proves that the journal is still the same. Nothing counts as
+// passed if a follower has read more events than the journal has.
 func (j *journal) passed(number uint64) bool { return number < j.read && j.read <= j.index.GetNumber() }
 
 // look reads the oldest chunk if its last event is unknown, to decide when it may be deleted.
@@ -180,12 +180,12 @@ func (j *journal) looked(s *Shard, r Response) {
 		return
 	}
 	j.line.close()
-	// A missing one was deleted by a home that died before counting the deletion.
+	// A missing chunk was deleted by a home that died before counting the deletion.
 	end := chunkEnd{}
 	if r.Records[0].Revision != store.None {
 		chunk := &wire.DurableChunk{}
 		if err := unseal(r.Records[0].Value, chunk); err != nil || len(chunk.GetEvents()) == 0 {
-			return // it stays: unreadable events are not deleted
+			return // the chunk stays: unreadable events are not deleted
 		}
 		last := chunk.GetEvents()[len(chunk.GetEvents())-1]
 		end = chunkEnd{last.GetNumber(), last.GetAt()}
@@ -269,7 +269,7 @@ func (j *journal) written(now time.Time) {
 	}
 }
 
-// unwritten ends a Put that the journal does not count.
+// unwritten ends a Put whose events do not count as written.
 func (j *journal) unwritten(now time.Time) {
 	j.writing, j.adding, j.count = nil, nil, 0
 	if j.doubt {
@@ -281,8 +281,8 @@ func (j *journal) unwritten(now time.Time) {
 // has the index too.
 func (j *journal) settled() { j.base, j.unsettled = j.index, nil }
 
-// doubted makes all chunks after base be written again, because the store may have lost some. A
-// late Put can hide that in the index.
+// doubted makes all chunks after base be written again, because the store may have lost some. The
+// index may not show the loss, because an earlier copy of its Put may arrive later.
 func (j *journal) doubted(now time.Time) {
 	if j.doubt = j.writing != nil; j.doubt {
 		return

@@ -13,7 +13,7 @@ const (
 	KeysKept = 128
 	// KeyAge is how long an entity keeps a key.
 	KeyAge = 24 * time.Hour
-	// keyBytes bounds the keys with their answers; the newest is kept at any size.
+	// keyBytes bounds the keys with their answers; the newest key is kept at any size.
 	keyBytes = 64 << 10
 	keyRoom  = 64
 )
@@ -27,7 +27,8 @@ type key struct {
 
 func (k key) size() int { return keyRoom + len(k.answer) }
 
-// keysAfter depends only on the commits, so every home keeps the same keys.
+// keysAfter returns an entity's keys after commit c. They depend only on the commits, so every home
+// keeps the same keys.
 func keysAfter(keys []key, c *wire.DurableCommit) []key {
 	keys = freshKeys(keys, c.GetAt())
 	w := c.GetCommand()
@@ -89,13 +90,13 @@ func findKey(keys []key, name string, at int64) (key, bool) {
 }
 
 type oldKey struct {
-	name  string // "": it was taken out
+	name  string // "": the key was removed
 	hash  uint64
 	heard time.Time
 }
 
-// oldKeys has keys without answers in order of arrival. A key is removed if it was not sent for
-// [Limits.Silent] and no earlier key remains.
+// oldKeys has idempotency keys without their answers, in order of arrival. A key is removed if it
+// was not sent for [Limits.Silent] and no earlier key remains.
 type oldKeys struct {
 	all []oldKey
 	at  map[string]int // the index in all, plus gone
@@ -127,7 +128,7 @@ func (o *oldKeys) put(k oldKey) {
 	o.all = append(o.all, k)
 }
 
-// forget stops at the first key last sent at or after before.
+// forget removes the oldest keys, up to the first one that was last sent at or after before.
 func (o *oldKeys) forget(before time.Time) {
 	n := 0
 	for n < len(o.all) && (o.all[n].name == "" || o.all[n].heard.Before(before)) {
@@ -163,7 +164,8 @@ func (o *oldKeys) parts(now time.Time) (all []*wire.DurableOldKeys) {
 	return all
 }
 
-// recover does not count the time between writing and recovering towards [Limits.Silent].
+// recover adds keys that a table has. The time between the writing of the table and recover does
+// not count towards [Limits.Silent].
 func (o *oldKeys) recover(w *wire.DurableOldKeys, now time.Time) error {
 	if len(w.GetHashes()) != len(w.GetKeys()) || len(w.GetAges()) != len(w.GetKeys()) {
 		return fmt.Errorf("%w: the old keys are %d, their hashes %d and their ages %d, want equally many", ErrCorrupt, len(w.GetKeys()), len(w.GetHashes()), len(w.GetAges()))

@@ -18,9 +18,9 @@ type Limits struct {
 	// Commands bounds the ids of commands that are kept, including running ones, and CommandBytes
 	// their answers. Beyond either, calls are refused. Defaults 16,384 and 16 MiB.
 	Commands, CommandBytes int
-	// Keys bounds the keys of [Command] that were sent within Silent. They are all kept for that
-	// long, the oldest without their answers. Beyond the bound, commands with new keys are refused.
-	// Default 65,536.
+	// Keys bounds the keys of [Command] that were sent within Silent. All of these are kept, the
+	// oldest without their answers. Beyond the bound, commands with new keys are refused. Default
+	// 65,536.
 	Keys int
 	// Tells bounds the tells that wait, and TellBytes their bodies. Beyond either, calls are
 	// refused. Defaults 16,384 and 16 MiB.
@@ -36,8 +36,9 @@ type Limits struct {
 	// Pause is the time between two attempts of the same request. It doubles with each attempt, up
 	// to 32 times. Default 20 ms.
 	Pause time.Duration
-	// TellPause is the same for a tell that its receiver has not acknowledged. It is also how long
-	// an acknowledgement waits for an append in which it can ride. Default 1 s.
+	// TellPause is the time between two attempts to send a tell that its receiver has not
+	// acknowledged; it grows like Pause. It is also how long an acknowledgement waits for an append
+	// that can carry it. Default 1 s.
 	TellPause time.Duration
 	// JournalPause is how long events are in the log before they are written to the
 	// journal, where followers read them. Default 250 ms.

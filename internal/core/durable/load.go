@@ -50,7 +50,7 @@ func (l *loads) done(s *Shard, r Response) bool {
 	delete(l.lines, id)
 	e := s.tail.entities[id]
 	if e == nil || !e.active {
-		return true // the driver has let it go meanwhile
+		return true // the driver has removed the entity meanwhile
 	}
 	loaded := Loaded{Entity: id}
 	v, err := readRecord(id, r.Records[0], s.config.Index.fields())
@@ -96,7 +96,7 @@ func (l *loads) tick(s *Shard) {
 	l.pause = waits
 }
 
-// readRecord decodes a record. It leaves out keys of other indexes than fields.
+// readRecord decodes a record. It leaves out index keys that were made for other fields.
 func readRecord(id string, r store.Record, fields string) (version, error) {
 	if r.Revision == store.None {
 		return version{}, nil
@@ -129,9 +129,9 @@ func (l *loads) check() error {
 	return nil
 }
 
-// absent is a Bloom filter of the entities with records, so the first call of a new entity reads
-// nothing. It works only if the shard had no head before: no other home can then have written
-// records.
+// absent is a Bloom filter of the entities with records. It spares the read of a record at the
+// first call of a new entity. It works only if the shard had no head before: no other home can then
+// have written records.
 type absent struct {
 	fresh bool     // the shard had no head
 	bits  []uint64 // nil: no record was written
@@ -177,7 +177,7 @@ func (a *absent) written(id string) {
 
 var absentTable = crc32.MakeTable(crc32.Castagnoli)
 
-// start returns an id's first bit, at, and the distance between its bits, step.
+// start returns an id's first bit in the filter (at), and the distance between its bits (step).
 func start(id string) (step, at uint32) {
 	b := []byte(id)
 	return crc32.ChecksumIEEE(b) | 1, crc32.Checksum(b, absentTable)

@@ -44,7 +44,7 @@ func (s *Shard) Mark() Mark {
 	return s.config.Known
 }
 
-// refuses reports whether the shard cannot accept h, and acts on it. Another home's head, or one
+// refuses reports whether the shard cannot accept h. If so, it acts: another home's head, or one
 // marked as lost, ends the tenure. A head older than this process's own is replaced: see lose.
 func (s *Shard) refuses(h head) bool {
 	switch {
@@ -60,10 +60,10 @@ func (s *Shard) refuses(h head) bool {
 	return true
 }
 
-// lose writes a head over h, which is older than this process's last head. The store refuses if h
-// was a stale read. Otherwise the store has lost the later head and its records. If records of
-// entities were lost, or another home has acknowledged changes since, the new head is marked as
-// lost and only an operator can open the shard.
+// lose writes a head over h, which is older than this process's last head. If h was a stale read,
+// the store refuses the write. Otherwise the store has lost the later head and its records. If
+// records of entities were lost, or another home has acknowledged changes since, the new head is
+// marked as lost and only an operator can open the shard.
 func (c *claim) lose(s *Shard, h head) {
 	if c.step == stepLose {
 		return
@@ -97,7 +97,7 @@ func (c *claim) loses(s *Shard, r Response) {
 			return
 		}
 		c.again(s, c.mend)
-	case Conflict: // h was stale, or this is the answer to a repetition
+	case Conflict: // h was stale, or an earlier copy of this write came first
 		s.group.line.close()
 		c.begin(s, s.state == Claiming)
 	case TooLarge:
@@ -106,12 +106,13 @@ func (c *claim) loses(s *Shard, r Response) {
 	}
 }
 
-// again continues with head h in place of a lost one. An active checkpoint begins again.
+// again continues the tenure with head h in place of a lost head. An active checkpoint begins
+// again.
 func (c *claim) again(s *Shard, h head) {
 	s.head, s.absent.fresh = h, s.absent.fresh && s.base == Mark{}
 	s.checkpoint.abandon(s)
-	s.catalog.walk = walk{} // it begins again: the store may give revisions a second time
-	s.group.line.close()    // what it has sent is void behind the claim
+	s.catalog.walk = walk{} // the walk begins again: the store may give revisions a second time
+	s.group.line.close()    // the append under way is void behind the claim
 	c.full, c.base, c.since = false, c.number, h.stored.Since
 	c.append(s)
 }

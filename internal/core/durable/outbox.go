@@ -32,17 +32,17 @@ type Tell struct {
 	// shard's log.
 	Number, Floor uint64
 	// First is the earliest time at which the tell may have been sent before. It is zero if no home
-	// has sent it, and its commit is at most fresh ago.
+	// has sent it yet and its commit is at most fresh ago.
 	First time.Time
 }
 
-// Published is the Log of the target of messages that entities publish, which is no type's name. Its
-// only shard is 0. The Entity of such a tell is the entity that publishes, so each entity's messages
-// are published one after the other.
+// Published is the [Target.Log] of messages that entities publish. It is not the name of a type,
+// and its only shard is 0. The Entity of such a tell is the entity that publishes, so each entity's
+// messages are published one after the other.
 const Published = "!publish"
 
-// fresh bounds how long after its commit a home may believe that it alone knows a tell. A home that
-// stood still for longer may have a successor, which has sent the tell.
+// fresh is how long after a tell's commit a home may assume that no other home has sent the tell. A
+// home that stood still for longer may have a successor that has sent it.
 const fresh = 5 * time.Second
 
 // maxFirst bounds a tenure's first tell number, so that encoded numbers are at most as long as
@@ -53,11 +53,11 @@ const maxFirst = 1 << 61
 type waiting struct {
 	row     *row
 	body    []byte
-	at      time.Time // of its commit, by the clock of the home then
-	here    time.Time // when this home had it
+	at      time.Time // of its commit, by the committing home's clock
+	here    time.Time // when this home got it
 	ticket  Ticket
-	arrived bool // the receiver has it; not yet in the log
-	dying   bool // goes to the dead letters; not yet in the log
+	arrived bool // the receiver has it; the log does not say so yet
+	dying   bool // it goes to the dead letters; the log does not say so yet
 	tries   int
 	again   time.Time // when to send it again
 }
@@ -69,7 +69,7 @@ type pair struct {
 	rows  map[string]*row // by the receiving entity
 }
 
-// row has the waiting tells to one entity. The next tell is sent only after the first was
+// row has the waiting tells to one entity. A tell is sent only after the one before it was
 // committed or given up.
 type row struct {
 	target  Target
@@ -113,8 +113,8 @@ func unnumbered(tells []Tell) (all []*wire.DurableTell) {
 }
 
 // number gives tells numbers of at least first, which grows from tenure to tenure: see
-// [Config.FirstTell]. After a restore of the store, numbers would otherwise be reused and their
-// tells dropped as duplicates.
+// [Config.FirstTell]. Otherwise numbers would be used again after a restore of the store, and
+// receivers would drop the new tells as duplicates.
 //
 //go:noinline
 func (o *outbox) number(tells []*wire.DurableTell, first uint64) {
@@ -170,11 +170,11 @@ func (o *outbox) drop(p *pair, number uint64) {
 	o.count--
 	o.bytes -= len(w.body)
 	delete(p.tells, number)
-	o.queue(w.row) // the next one may be due
+	o.queue(w.row) // its next tell may be due
 }
 
-// first removes the arrived tells at the beginning of the row, and returns the next one. w is nil if
-// none remains.
+// first removes the arrived tells at the beginning of the row, and returns the tell that is now the
+// first. w is nil if none remains.
 func (p *pair) first(r *row) (number uint64, w *waiting) {
 	for len(r.numbers) > 0 {
 		number = r.numbers[0]
@@ -270,8 +270,8 @@ func (o *outbox) acknowledgements() *wire.DurableEntry {
 	return &wire.DurableEntry{Kind: &wire.DurableEntry_Acknowledged{Acknowledged: told}}
 }
 
-// older counts from the commit, by a clock that may be wrong, and from when this home had the
-// tell.
+// older reports whether the tell is older than d, by its commit or by when this home got it. The
+// clock that timed the commit may be wrong.
 func (w *waiting) older(now time.Time, d time.Duration) bool {
 	return now.Sub(w.at) > d || now.Sub(w.here) > d
 }
@@ -375,7 +375,7 @@ func (o *outbox) parts(acked Ticket) (all []*wire.DurableOutbox) {
 		var waits []*wire.DurableOutbox
 		for _, n := range slices.Sorted(maps.Keys(p.tells)) {
 			w := p.tells[n]
-			if w.ticket > acked { // neither it nor a later one was committed
+			if w.ticket > acked { // neither this tell nor a later one is acknowledged
 				next = min(next, n)
 				continue
 			}

@@ -18,16 +18,18 @@ import (
 const never = reminders.Never
 
 const (
-	// MaxLooks bounds the entities of a shard whose due reminders are looked at.
+	// MaxLooks bounds how many entities of a shard the driver looks at at once because their
+	// reminders are due.
 	MaxLooks = 64
 	// aheadOf is how long before its due time an entity is read from the catalog, in milliseconds.
 	aheadOf = 2000
 	// fewWakes is the number of known due entities below which more are read from the catalog, at
-	// most wakesRead at a time. Those that are looked at again later do not count.
+	// most wakesRead at a time. Entities whose next look is delayed do not count.
 	fewWakes  = 256
 	wakesRead = 512
-	// sweepAfter is how long a new home relies on the table for the first time at which a reminder in
-	// a record is due. If the store has lost acknowledged commits, an earlier one may be due again.
+	// sweepAfter is how long a new home relies on the table's value for the earliest due time of
+	// reminders in records. If the store has lost acknowledged commits, an earlier reminder may be
+	// due again.
 	sweepAfter = time.Minute
 )
 
@@ -46,7 +48,7 @@ func (v *version) remindersAfter(t *Turn, now time.Time) *wire.DurableReminders 
 	return v.reminders()
 }
 
-// sizeOfReminders bounds what reminders take in a record or commit.
+// sizeOfReminders returns at least the size of reminders in a record or commit.
 func sizeOfReminders(all *wire.DurableReminders) int {
 	if all == nil {
 		return 0
@@ -54,10 +56,11 @@ func sizeOfReminders(all *wire.DurableReminders) int {
 	return proto.Size(all) + appendRoom
 }
 
-// A wakeKey is a key of the catalog: an entity is due at a time. Keys are in the order of their times.
+// wakeKey returns the catalog key for an entity that is due at a time. Keys are in the order of
+// their times.
 func wakeKey(at int64, id string) string { return kindWake + wire.DueKey(at, id) }
 
-// wakeOf returns what wakeKey was given.
+// wakeOf returns the time and the entity of a key that wakeKey has made.
 func wakeOf(key string) (at int64, id string) {
 	if at, id, ok := wire.ParseDueKey(key[1:]); ok {
 		return at, id
@@ -66,8 +69,8 @@ func wakeOf(key string) (at int64, id string) {
 }
 
 // wakes has the entities of a shard that are due soon, by the earliest due time of their reminders.
-// Others are only in the catalog, so memory does not grow with the number of reminders. All of them
-// are hints: what is really due is in the entity's state, and is decided in its turn.
+// Other entities are only in the catalog, so memory does not grow with the number of reminders. The
+// entries are hints: the entity's turn decides, by the entity's state, which reminders are due.
 //
 // Invariants:
 //  1. The catalog's leaves have the due time of a loaded entity that is not in changed.
@@ -78,13 +81,13 @@ type wakes struct {
 	heap    wakeHeap
 	delayed int // in the heap
 	of      map[string]*wake
-	under   map[string]*wake // that the driver looks at
+	under   map[string]*wake // those that the driver looks at now
 	read    string           // keys below it were read from the catalog
-	next    string           // there is no key from read up to it, unless a scan is under way
+	next    string           // there is no key from read up to next, unless a scan is under way
 	horizon string           // of the scan under way
 	scans   bool             // a scan is under way
-	clock   int64            // the last one of Due
-	swept   bool             // next does not come from the table any more: see sweepAfter
+	clock   int64            // the clock at the last call of Due
+	swept   bool             // next no longer depends on the table: see sweepAfter
 	stale   map[string]bool  // keys of leaves that are to be removed, because their entities are not due then
 }
 
@@ -92,7 +95,7 @@ type wakes struct {
 type wake struct {
 	id   string
 	at   int64
-	due  int64 // at, or earlier if the entity is to be looked at again later
+	due  int64 // as at, or earlier if the look at the entity is delayed
 	leaf int64 // the time in the leaf that it was read from; 0 means none
 	i    int   // in the heap
 	// changed: the reminders have changed since Due returned the entity.
@@ -132,7 +135,8 @@ func newWakes() wakes {
 	return wakes{of: map[string]*wake{}, under: map[string]*wake{}, read: kindWake, next: kindWake, stale: map[string]bool{}}
 }
 
-// put has the entity looked at, in addition to what is known of it.
+// put schedules a look at an entity, unless an earlier look is scheduled. leaf is the entity's time
+// in the catalog's leaf; 0 means none.
 func (w *wakes) put(id string, at, leaf int64) {
 	if w.under[id] != nil {
 		return
@@ -153,7 +157,7 @@ func (w *wakes) put(id string, at, leaf int64) {
 	w.count(known, 1)
 }
 
-// count counts an entity of the heap if it is delayed.
+// count adds by to the number of delayed entities, if the given one is delayed.
 func (w *wakes) count(known *wake, by int) {
 	if known.at > known.due {
 		w.delayed += by
@@ -163,7 +167,7 @@ func (w *wakes) count(known *wake, by int) {
 // few reports whether more entities are to be read from the catalog.
 func (w *wakes) few() bool { return len(w.heap)-w.delayed < fewWakes }
 
-// delay has an entity not looked at before a time.
+// delay moves the scheduled look at an entity to a later time.
 func (w *wakes) delay(id string, again int64) {
 	if known := w.of[id]; known != nil && known.at < again {
 		w.count(known, -1)
@@ -181,7 +185,7 @@ func (w *wakes) remove(id string) {
 	}
 }
 
-// expect replaces what is known of e, whose reminders have changed or were looked at.
+// expect schedules the next look at e, after its reminders have changed or were looked at.
 func (w *wakes) expect(e *entity, leaf int64) {
 	due := e.last.due()
 	if leaf != 0 && leaf != due && leaf != e.entered {
@@ -195,8 +199,8 @@ func (w *wakes) expect(e *entity, leaf int64) {
 	}
 }
 
-// earliest returns a time before which no reminder in a record will be due once the checkpoint under
-// way is written. Commits that are not acknowledged may be lost.
+// earliest returns a time before which no reminder in a record will be due once the checkpoint
+// under way is written. It takes unacknowledged commits as lost.
 func (s *Shard) earliest() int64 {
 	w := &s.wakes
 	due, _ := wakeOf(w.next)
@@ -223,7 +227,7 @@ func (s *Shard) earliest() int64 {
 	return due
 }
 
-// recover takes what the table says. Entities of the log come later: see recovered.
+// recover takes the earliest due time of the table. Entities of the log come later: see recovered.
 func (w *wakes) recover(t *wire.DurableTable) {
 	switch due := t.GetDue(); due {
 	case 0:
@@ -234,7 +238,7 @@ func (w *wakes) recover(t *wire.DurableTable) {
 	}
 }
 
-// recovered takes the entities of the log.
+// recovered takes the due times of the entities in the log.
 func (w *wakes) recovered(t *tail) {
 	//arch:order-free the least of them
 	for _, e := range t.entities {
@@ -244,15 +248,16 @@ func (w *wakes) recovered(t *tail) {
 	}
 }
 
-// loaded is called for an entity whose record was read. Its key is in the catalog, unless the store has
-// lost the head of the checkpoint that wrote the record, and the commits before it.
+// loaded schedules a look at an entity whose record was read, if none is scheduled. The entity's
+// key is in the catalog, unless the store has lost the head of the checkpoint that wrote the
+// record, and the commits before it.
 func (w *wakes) loaded(e *entity) {
 	if due := e.last.due(); due != never && w.of[e.id] == nil && w.under[e.id] == nil {
 		w.expect(e, 0)
 	}
 }
 
-// reminded is called when the reminders of e have changed.
+// reminded schedules the next look at e after its reminders have changed.
 func (s *Shard) reminded(e *entity) {
 	if e.entered != e.last.due() {
 		s.catalog.note(e)
@@ -269,9 +274,9 @@ func (s *Shard) reminded(e *entity) {
 	w.expect(e, leaf)
 }
 
-// Due returns entities that have reminders due at the Unix time clock, in milliseconds, and then no
-// others until DueAt. At most MaxLooks at a time are returned until [Shard.Looked] is called for
-// them, and none while the shard is half overloaded. clock may go back.
+// Due returns the entities with reminders due at clock, a Unix time in milliseconds. It has nothing
+// new to return before DueAt. At most MaxLooks entities wait for [Shard.Looked] at a time. None is
+// returned while the shard has half the load at which it refuses calls. clock may go back.
 func (s *Shard) Due(now time.Time, clock int64) (ids []string) {
 	s.desk.now = now
 	w := &s.wakes
@@ -281,7 +286,7 @@ func (s *Shard) Due(now time.Time, clock int64) (ids []string) {
 			w.next = w.read
 		}
 	}
-	if clock < w.clock { // it was set back, and times of looking again are too late
+	if clock < w.clock { // the clock was set back, so delayed looks would be too late
 		for _, known := range w.heap {
 			known.at = known.due
 		}
@@ -307,8 +312,8 @@ func (s *Shard) mayFire() bool {
 		2*(s.tail.bytes+s.group.bytes) < refuseAt*l.TailBytes && 2*(s.tail.commits+len(s.group.pending)) < refuseAt*l.TailCommits
 }
 
-// DueAt returns the Unix time in milliseconds at which Due is to be called next; math.MaxInt64 means
-// that another call comes first.
+// DueAt returns the Unix time in milliseconds at which Due is to be called next.
+// math.MaxInt64 means that another method of the shard must be called first.
 func (s *Shard) DueAt() int64 {
 	w, at := &s.wakes, int64(never)
 	if !s.mayFire() {
@@ -327,8 +332,8 @@ func (s *Shard) DueAt() int64 {
 	return at
 }
 
-// Looked ends a look at an entity that [Shard.Due] has returned, after its turn. again is the time
-// before which it is not to be looked at again, in Unix milliseconds.
+// Looked ends a look at an entity that [Shard.Due] has returned, after the entity's turn. The next
+// look is not before again, in Unix milliseconds.
 func (s *Shard) Looked(now time.Time, id string, again int64) {
 	s.desk.now = now
 	w := &s.wakes
@@ -344,7 +349,7 @@ func (s *Shard) Looked(now time.Time, id string, again int64) {
 		return
 	}
 	w.expect(e, was.leaf)
-	if due := e.last.due(); due < again && !was.changed { // else again may be too late for what has come since
+	if due := e.last.due(); due < again && !was.changed { // if the reminders have changed, again may be too late
 		w.remove(id)
 		w.put(id, due, 0)
 		w.delay(id, again)
@@ -382,7 +387,8 @@ func (s *Shard) readWakes(clock int64) {
 	s.catalog.scan(s, &scan{wakes: true, of: Dues, prefix: kindWake, from: w.read, limit: wakesRead})
 }
 
-// found takes the next keys of the catalog. more reports whether there may be others behind them.
+// found schedules looks by the next keys of the catalog. more reports whether there may be more
+// keys behind them.
 func (w *wakes) found(keys []string, more bool, c *catalog) {
 	w.scans = false
 	for _, key := range keys {
@@ -405,7 +411,7 @@ func (w *wakes) found(keys []string, more bool, c *catalog) {
 	w.read = w.horizon
 }
 
-// unread ends a scan that was not possible.
+// unread ends a scan that the catalog could not answer.
 func (w *wakes) unread() { w.scans, w.next = false, w.read }
 
 func (w *wakes) check(c *catalog, t *tail, open bool) error {
@@ -418,7 +424,7 @@ func (w *wakes) check(c *catalog, t *tail, open bool) error {
 			delayed++
 		}
 		if w.of[known.id] != known || w.under[known.id] != nil {
-			return fmt.Errorf("invariant 4 of the wakes: entity %q is in the heap, and known otherwise", known.id)
+			return fmt.Errorf("invariant 4 of the wakes: entity %q is in the heap, but of or under has another entry of it", known.id)
 		}
 	}
 	if delayed != w.delayed {

@@ -37,7 +37,7 @@ func RestoredHead(h []byte, node string, incarnation, epoch uint64, whole bool) 
 	parts := was.value.GetParts()
 	was.value.SinceEpoch = epoch
 	if !whole {
-		parts++ // one that is not there
+		parts++ // the head then names a part that is not there
 		was.value.SinceEpoch = 0
 	}
 	c := Config{Node: node, Incarnation: incarnation, Epoch: epoch}
@@ -57,8 +57,8 @@ func Unanchored(value []byte) ([]byte, error) {
 }
 
 // CheckBegin returns an error if first, read at or after the head's Since position, cannot be the
-// append that was written there: the store has lost that append, or the head. whole is also true if
-// the log still has its beginning, and only the head was lost and written again.
+// append that was written there: the store has lost that append, or the head. Beside an error, whole is
+// true if the log still has its beginning, so only the head was lost and written again.
 func CheckBegin(h store.Head, first store.Append) (whole bool, err error) {
 	decoded, err := readAppend(first.Data)
 	if err != nil {
@@ -79,7 +79,7 @@ func CheckBegin(h store.Head, first store.Append) (whole bool, err error) {
 func CheckEnd(h store.Head, log []store.Append) error {
 	head, err := readHead(h)
 	if err != nil {
-		return nil // which is reported elsewhere
+		return nil // the damaged head is reported elsewhere
 	}
 	var counted chain
 	reached := false

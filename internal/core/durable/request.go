@@ -20,7 +20,7 @@ const (
 	OpGet                   // Get(IDs, AtLeast)
 	OpPut                   // Put(Head.Revision, Changes)
 	OpTrim                  // Trim(Head); its answer is not waited for
-	OpList                  // List(After); many shards at once would be much work for the store
+	OpList                  // List(After); costs the store much if many shards send it at once
 )
 
 // A Request is an operation that the driver must send to the store at once. Its contents must not
@@ -45,8 +45,8 @@ type Outcome uint8
 // The outcomes, by the errors of package store.
 const (
 	OK Outcome = iota
-	// NotApplied is ErrBusy, ErrUnavailable of any request but a Put, or an error of a read that is
-	// none of those below. The same request is sent again.
+	// NotApplied is ErrBusy, ErrUnavailable of any request but a Put, or any error of a read
+	// without an outcome of its own below. The same request is sent again.
 	NotApplied
 	// Uncertain is any other error of a write, such as ErrUncertain. The same request is sent
 	// again.

@@ -14,21 +14,20 @@ type Config struct {
 	// Epoch is the epoch under which the shard came here. A process uses one epoch for one [Shard]
 	// only.
 	Epoch uint64
-	// Above is set if nobody gives out the shard's epochs, so the claim takes one above the head's.
-	// Epoch is then the lowest allowed: it is above all epochs that this process has used for the
-	// shard.
+	// Above is set if no coordinator gives out the shard's epochs. The claim then takes an epoch
+	// above the head's. Epoch is then the lowest allowed: it is above all epochs that this process
+	// has used for the shard.
 	Above bool
 	// Known is the last head of the shard that this process has written in an earlier tenure. An
 	// older head in the store is not accepted. Zero means none.
 	Known Mark
-	// FirstTell is the least number of the tenure's tells; if it is lower than Epoch, Epoch is. It
-	// must be above the numbers of all earlier tenures: the store may have lost those, but the
-	// receivers know them. The Unix time in microseconds is high enough, if clocks differ by less
-	// than the time until another process has the shard. A process that has had the shard itself
-	// knows its [Shard.NextTell].
+	// FirstTell is the lowest number of the tenure's tells; Epoch is used instead if it is higher.
+	// It must be above the numbers of all earlier tenures: the store may have lost those tells, but
+	// their receivers know the numbers. The Unix time in microseconds is high enough, if clocks
+	// differ by less than the time until another process has the shard. A process that has had the
+	// shard itself knows the [Shard.NextTell] of that tenure.
 	FirstTell uint64
-	// Node and Incarnation are the process's. No other process has the incarnation, and it is not
-	// 0.
+	// Node and Incarnation name the process. No other process has the incarnation, and it is not 0.
 	Node        string
 	Incarnation uint64
 	Limits      Limits
@@ -65,7 +64,7 @@ type Shard struct {
 	catalog    catalog
 	wakes      wakes
 	messages   messages
-	opened     time.Time // when the claim stood
+	opened     time.Time // when the claim was complete
 	base       Mark      // of the last head after which no record of an entity was written
 	tell       bool      // tells may be due
 }
@@ -118,8 +117,8 @@ func (s *Shard) Waiting() bool {
 	return s.state == Open && s.claim.step == stepNone && s.group.line.idle() && len(s.group.pending)+len(s.group.queue) > 0
 }
 
-// Hold is Take without beginning an append, for a driver that expects more commits at once. The
-// driver must call Take soon.
+// Hold returns the effects like Take, but begins no append. It is for a driver that expects more
+// commits at once. The driver must call Take soon.
 func (s *Shard) Hold() Effects {
 	out := s.out
 	s.out = Effects{}
@@ -182,8 +181,8 @@ func (s *Shard) Tick(now time.Time) {
 	s.next()
 }
 
-// tickTells sends tells again or gives them up. A shard that has just opened gives up none,
-// because those of older homes may have arrived.
+// tickTells sends tells again or gives them up. A shard that has just opened gives up none, because
+// tells of older homes may have arrived.
 func (s *Shard) tickTells(now time.Time) {
 	s.outbox.lookAgain(now)
 	if now.Sub(s.opened) >= min(s.limits.DeadAfter, deadGrace) {
@@ -249,7 +248,7 @@ func (s *Shard) Admit(now time.Time, c *Command) Admission {
 		}
 	}
 	s.table.makeRoom(&s.limits, s.group.acked)
-	if !c.Source.keyed() && s.overloaded(c.Number == c.Floor || c.Number < f.below) { // Keyed decides on those
+	if !c.Source.keyed() && s.overloaded(c.Number == c.Floor || c.Number < f.below) { // Keyed decides on commands with keys
 		return Admission{Verdict: Overloaded}
 	}
 	k := s.table.source(&c.Source, now)
@@ -287,7 +286,7 @@ func (s *Shard) Keyed(now time.Time, id string, c *Command) Admission {
 }
 
 // overloaded reports whether to refuse a command. The table's limits do not apply to a source's
-// first unfinished or stuck command, because the table can drop ids only after it.
+// first unfinished or stuck command: until it is finished, the table cannot drop the ids above it.
 func (s *Shard) overloaded(first bool) bool {
 	l := &s.limits
 	return s.tail.bytes+s.group.bytes >= refuseAt*l.TailBytes || s.tail.commits+len(s.group.pending) >= refuseAt*l.TailCommits ||
@@ -365,7 +364,7 @@ func (s *Shard) Observe(now time.Time, id string, leased bool) Ticket {
 		return t
 	}
 	if len(s.group.pending) > 0 {
-		return s.group.last // not sent yet: it proves the same
+		return s.group.last // an entry that is not sent yet proves the same
 	}
 	e := &wire.DurableEntry{Kind: &wire.DurableEntry_Empty{Empty: &wire.DurableEmpty{}}}
 	ticket := s.group.add(e)
@@ -458,7 +457,7 @@ func (s *Shard) appended(r Response) {
 		if !s.group.uncut() {
 			s.broken(refused("log", r))
 		}
-	default: // the log ends elsewhere: another's claim, or one of this home's that came late
+	default: // the log ends elsewhere: with another home's claim, or a late claim of this home
 		s.claim.begin(s, false)
 	}
 }
@@ -477,7 +476,8 @@ func (s *Shard) acknowledged(p store.Position) {
 	s.tell = true
 }
 
-// claimed ends a claim. Own appends after counter stands are lost.
+// claimed ends a claim. stands is the counter of this home's last append that counts: the log has
+// lost the later ones.
 func (s *Shard) claimed(c *claim, stands uint64) {
 	p := c.position
 	if s.state == Claiming {
@@ -495,11 +495,11 @@ func (s *Shard) claimed(c *claim, stands uint64) {
 		c.lose(s, s.head)
 		return
 	}
-	if c.misses(s.checkpoint.sent()) { // that head must not come, or the next home does not open the shard
+	if c.misses(s.checkpoint.sent()) { // that head must not be written, or the next home cannot open the shard
 		c.lose(s, s.head)
 		return
 	}
-	c.since = max(c.since, s.head.stored.Since) // a checkpoint may have moved it meanwhile, and the log is trimmed
+	c.since = max(c.since, s.head.stored.Since) // a checkpoint may have moved since meanwhile, and the log is trimmed
 	last := c.misses(s.group.position)
 	for len(s.group.queue) > 0 && s.group.queue[0].counter <= stands {
 		// Not at p: a checkpoint up to p makes earlier entries superfluous.
@@ -519,7 +519,7 @@ func (s *Shard) claimed(c *claim, stands uint64) {
 		s.tail.turn(p)
 		s.checkpoint.lost(s)
 	}
-	if orphaned > 0 || p == c.since || c.misses(s.head.stored.Since) { // a checkpoint may have moved it meanwhile
+	if orphaned > 0 || p == c.since || c.misses(s.head.stored.Since) { // a checkpoint may have moved since meanwhile
 		s.advance()
 	}
 }

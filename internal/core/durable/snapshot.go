@@ -43,8 +43,8 @@ type Problem struct {
 	// Blocks reports that the shard cannot be opened, even without the records of damaged entities.
 	Blocks bool
 
-	key string         // of a record that is not an entity's; "": it is of the head or the log
-	at  store.Position // of an append; 0: it is not of one
+	key string         // of a record that is not an entity's; "" means that the head or the log has the problem
+	at  store.Position // of an append; 0 means that no append has the problem
 }
 
 // Snap decodes a shard's head, its log from the head's Since position, and its records, which the
@@ -96,7 +96,7 @@ func Snap(h store.Head, log []store.Append, records []store.Record, lost error) 
 		e := tail[id]
 		if len(e.loose) > 0 {
 			if err := e.base(version{}); err != nil {
-				continue // it has ended meanwhile, or its record is damaged
+				continue // the entity has ended meanwhile, or its record is damaged
 			}
 		}
 		switch {
@@ -212,7 +212,7 @@ func (s *Snapshot) checkKeys(h store.Head, tail map[string]*entity, records []st
 	for _, l := range c.leaves {
 		keys, ok := readLeaf(l, at[l.key()])
 		if !ok {
-			return // it is a Problem already, or a checkpoint was written meanwhile
+			return // the missing leaf is a Problem already, or a checkpoint was written meanwhile
 		}
 		for _, k := range keys {
 			if key := string(k); strings.HasPrefix(key, kindIndex) {
@@ -225,7 +225,7 @@ func (s *Snapshot) checkKeys(h store.Head, tail map[string]*entity, records []st
 	want := make(map[string][]byte)
 	for _, r := range records {
 		if id, ok := strings.CutPrefix(r.Key, entityKey("")); ok {
-			if v, err := readRecord(id, r, fields); err != nil || !v.ended && v.index() == nil { // it has keys of other indexes
+			if v, err := readRecord(id, r, fields); err != nil || !v.ended && v.index() == nil { // the record has keys of other indexes
 				delete(have, id)
 			} else if !v.ended {
 				want[id] = v.index()
@@ -330,7 +330,7 @@ func isChunk(key string) bool {
 	return err == nil && key == chunkKey(n)
 }
 
-// checkJournal adds a Problem for each missing chunk or event, where followers would wait
+// checkJournal adds a Problem for each missing chunk or event, because followers would wait there
 // forever. It ignores chunks that the index does not count.
 func (s *Snapshot) checkJournal(index *wire.DurableJournal, chunks map[string]*wire.DurableChunk, damaged map[string]bool) {
 	note := func(key, text string, args ...any) {
@@ -362,8 +362,8 @@ func (s *Snapshot) checkJournal(index *wire.DurableJournal, chunks map[string]*w
 }
 
 // LacksChunks reports whether chunks of a journal, or its index, are missing. They can also be
-// missing for a moment while a home works: it deletes the oldest chunks, and writes the first
-// chunk, before it writes the index.
+// missing for a moment while a home works, because the home deletes the oldest chunks, and writes
+// the first chunk, before it writes the index.
 func LacksChunks(records []store.Record) bool {
 	there := make(map[string]bool)
 	for _, r := range records {

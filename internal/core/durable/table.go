@@ -23,13 +23,14 @@ func (n name) compare(o name) int {
 	return order(string(n.path), string(o.path))
 }
 
-// ids are the commands of one source. Most have no path.
+// ids has the kept commands of one source. Most have no path.
 type ids struct {
 	plain  window
 	nested map[name]*applied
 }
 
-// get returns a pointer that is valid until a command is put or removed.
+// get returns the command with a name, or nil. The pointer is valid until a command is put or
+// removed.
 func (i *ids) get(n name) *applied {
 	if n.path == "" {
 		return i.plain.get(n.number)
@@ -37,7 +38,7 @@ func (i *ids) get(n name) *applied {
 	return i.nested[n]
 }
 
-// put returns a pointer as get does.
+// put adds a command, and returns a pointer to it like get.
 func (i *ids) put(n name, a applied) *applied {
 	if n.path == "" {
 		return i.plain.put(n.number, a)
@@ -141,8 +142,8 @@ type table struct {
 	decoded stuckNumbers // of the last command
 	count   int
 	bytes   int // of answers and paths
-	// keyed are the sources that stand for keys, in the order of their arrival. It may include
-	// forgotten ones.
+	// keyed are the sources that stand for keys, in the order of their arrival. Some may be
+	// forgotten sources.
 	keyed []keyed
 	keys  int     // the number of sources that stand for keys
 	old   oldKeys // keys that were removed from sources to make room
@@ -159,7 +160,7 @@ func (k *known) name(s *Source) {
 	k.encoded = appendSource(nil, sourceField, k.wire)
 }
 
-// describe sets all fields except the answer, and returns the encoded source.
+// describe sets all fields of w but the answer by command c, and returns the encoded source.
 func (k *known) describe(w *wire.DurableCommand, c *Command) (source []byte) {
 	if k.wire == nil {
 		k.name(&c.Source)
@@ -264,8 +265,9 @@ func (t *table) end(k *known, c *wire.DurableCommand, ticket Ticket) {
 	}
 }
 
-// forget removes callers silent since process, and calls of tells' turns silent since nested,
-// unless a command of theirs runs. It keeps logs, which may send again at any time.
+// forget removes processes that are silent since process, and sources of calls in tells' turns that
+// are silent since nested, unless a command of the source runs. It keeps logs, which may send again
+// at any time.
 func (t *table) forget(process, nested time.Time) {
 	//arch:order-free each source is judged by itself
 	for s, k := range t.sources {
@@ -435,9 +437,9 @@ func tableKeys(generation uint64, parts uint32) []string {
 	return keys
 }
 
-// window has a source's commands ordered by number. Numbers arrive nearly in order, and leave
-// from the low end. Lookups take logarithmic time in the commands above. No memory is allocated
-// for a single command.
+// window has a source's commands ordered by number. Numbers arrive nearly in order, and leave from
+// the low end. The time of a lookup is logarithmic in the number of commands above. No memory is
+// allocated for a single command.
 type window struct {
 	all  []numbered // the commands from head on; those before are zero, and reused when all is full
 	head int
@@ -456,7 +458,7 @@ func (w *window) commands() []numbered { return w.all[w.head:] }
 // find returns the index of a number, or where it belongs. It tests the commands 1, 3, 7, …
 // from the end, and then searches between the last two.
 func (w *window) find(number uint64) (at int, there bool) {
-	low, high := w.head, len(w.all) // the place is one of these, or between them
+	low, high := w.head, len(w.all) // the result is one of these, or between them
 	for step := 1; high-step >= w.head; step *= 2 {
 		if w.all[high-step].number < number {
 			low = high - step + 1
@@ -474,7 +476,7 @@ func (w *window) find(number uint64) (at int, there bool) {
 	return low, low < len(w.all) && w.all[low].number == number
 }
 
-// get returns a pointer that is valid until the window changes.
+// get returns the command with a number, or nil. The pointer is valid until the window changes.
 func (w *window) get(number uint64) *applied {
 	if at, there := w.find(number); there {
 		return &w.all[at].applied
@@ -482,7 +484,7 @@ func (w *window) get(number uint64) *applied {
 	return nil
 }
 
-// put returns a pointer that is valid until the window changes.
+// put adds a command, and returns a pointer to it. The pointer is valid until the window changes.
 func (w *window) put(number uint64, a applied) *applied {
 	at, there := w.find(number)
 	if !there {
@@ -528,7 +530,7 @@ func (w *window) removeIf(f finished, removed func(name, *applied)) {
 	for at := end - 1; at >= w.head; at-- {
 		if c := &w.all[at]; f.has(c.number) {
 			removed(name{number: c.number}, &c.applied)
-		} else { // it is stuck, as few are
+		} else { // the command is stuck, as few are
 			head--
 			w.all[head] = *c
 		}

@@ -36,13 +36,14 @@ type tail struct {
 // young counts the commits of the tail's present generation.
 type young struct {
 	bytes, commits int
-	partial        int // commits that need older ones, or a record: see version.whole
-	// reach is the counter of the last append with the first commit of an entity that also has older commits
-	// outside its record; 0 means none. Without these appends, a record would count that is older than since.
+	partial        int // commits that need older commits or a record: see version.whole
+	// reach is the counter of the last append in which an entity got its first commit of this
+	// generation while its record lacked older commits; 0 means none. A scopeOlder checkpoint
+	// leaves out those older commits, so without the append an outdated record would count.
 	reach uint64
 }
 
-// turn begins a generation of commits behind p.
+// turn begins a new generation of commits, behind position p.
 func (t *tail) turn(p store.Position) {
 	t.boundary, t.young = p, young{}
 	if t.generation++; t.generation == 0 {
@@ -100,8 +101,8 @@ func (t *tail) ack(b batch) {
 	t.add(b)
 }
 
-// missing removes and returns the home's own appends that the log has lost: those above counter,
-// at or behind since.
+// missing removes and returns the home's own appends that the log has lost: those above counter
+// whose position is not before since.
 func (t *tail) missing(counter uint64, since store.Position) (lost []batch) {
 	kept := t.batches[:0]
 	for _, b := range t.batches {
@@ -122,7 +123,7 @@ func (t *tail) unknown(a *wire.DurableAppend) bool {
 }
 
 // orphaned counts the appends of older homes that a claim found missing. Nobody can append them
-// again, but the tail has their commits, and a checkpoint writes them.
+// again. The tail has their commits, and a checkpoint writes these.
 func (t *tail) orphaned(c *claim) (n int) {
 	for i := range t.batches {
 		b := &t.batches[i]
@@ -148,8 +149,8 @@ func (t *tail) dirty() (all []*entity) {
 
 func (t *tail) isYoung(e *entity) bool { return e.generation == t.generation }
 
-// saved drops batches before since and passivated entities in records. It returns the number of
-// dropped batches.
+// saved ends a checkpoint: it drops the batches before since, and the passivated entities whose
+// records have all their commits. It returns the number of dropped batches.
 func (t *tail) saved(since store.Position, acked Ticket, c *catalog) (gone int) {
 	for gone < len(t.batches) && t.batches[gone].position < since {
 		t.bytes -= t.batches[gone].bytes
