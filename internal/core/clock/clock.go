@@ -2,9 +2,9 @@
 // wall clock of this process.
 //
 // An [Estimator] gets answers and returns a [Reading], with which the store's time is known at any
-// reading of the process's monotonic clock. It is behind by at most the round trip of the answer that it
-// goes by, and never ahead, so nothing is done before it is due. The drift since then comes on top of
-// both. A [Line] is such a time without jumps.
+// reading of the process's monotonic clock. It is behind by at most the round trip of the chosen answer,
+// and never ahead, so nothing is done before it is due. Both bounds grow by the clocks' drift since that
+// answer. A [Line] is such a time without jumps.
 package clock
 
 import "time"
@@ -63,8 +63,8 @@ func (a *answer) contradicts(b *answer) bool {
 	return a.reading.Sub(b.reading).Abs() >= Step+a.errorAt(now)+b.errorAt(now)
 }
 
-// An Estimator estimates the store's time from the last answers. It goes by the one with the
-// smallest error, which is the one with the shortest round trip, unless that is old.
+// An Estimator estimates the store's time from the last answers. It goes by the answer with
+// the smallest error, which has the shortest round trip, unless it is old.
 //
 // If the store's clock is set by more than [Step], the estimate follows after three answers in a
 // row. So one server of several with a wrong clock, or one wrong answer, has no effect.
@@ -120,18 +120,19 @@ func (e *Estimator) estimate(now time.Duration) (Reading, bool) {
 // Doubted reports whether the last answer contradicts the estimate.
 func (e *Estimator) Doubted() bool { return len(e.doubted) > 0 }
 
-// A Line is a time that follows readings, never goes back, and has no jumps, so that timeouts can be
-// measured by it. It begins with its first reading. Later, if it differs from the reading, because
-// that was corrected or the store's clock was set, it goes at most a tenth faster than the
-// monotonic clock, or down to half as fast, until both agree. The zero value is ready for use.
+// A Line is a time that follows readings, never goes back, and has no jumps, so that timeouts can
+// be measured by it. It begins with its first reading. Later it may differ from the reading,
+// because a better answer came or the store's clock was set. It then goes at most a tenth faster
+// than the monotonic clock, or down to half as fast, until both agree. The zero value is ready for
+// use.
 type Line struct {
 	last  int64         // Unix time in nanoseconds
 	at    time.Duration // monotonic time of last
 	begun bool
 }
 
-// Now returns the time at a monotonic time, which must not be earlier than that of the last call;
-// otherwise it counts as the same.
+// Now returns the time at a monotonic time. A monotonic time before that of the last call counts as
+// that of the last call.
 func (l *Line) Now(r Reading, monotonic time.Duration) time.Time {
 	now := r.zero + int64(monotonic)
 	if l.begun {

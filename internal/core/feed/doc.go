@@ -11,7 +11,7 @@
 //
 // # Order
 //
-// The tells to one entity are in a row. The next one is sent after the first one is finished.
+// The tells to one entity are in a row: each is sent after the one before it is finished.
 //
 // # Dead messages
 //

@@ -19,18 +19,19 @@ const MaxParts = 1 << partBits
 // and which of the message's tells it is, from 0 on.
 func Number(position uint64, part int) uint64 { return position<<partBits | uint64(part) }
 
-// PositionOf returns the position of the message of a command number, and which of its tells it is.
+// PositionOf returns the message's position and the tell's number in the message, given a command
+// number.
 func PositionOf(number uint64) (position uint64, part int) {
 	return number >> partBits, int(number & (MaxParts - 1))
 }
 
 // Limits bound a window. A field that is zero means its default.
 type Limits struct {
-	// Unfinished bounds the tells that are not finished, except for the last message's. Default
+	// Unfinished bounds the tells that are not finished; the last message may exceed it. Default
 	// 1,024.
 	Unfinished int
-	// Bytes bounds the arguments of the tells that are not finished, except for the last messages'.
-	// Default 16 MiB.
+	// Bytes bounds the arguments of the tells that are not finished; the last message may exceed
+	// it. Default 16 MiB.
 	Bytes int
 	// Lag is how many finished tells may follow an unfinished one, which is then set aside. Default
 	// 4,096.
@@ -54,7 +55,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// A Result is what an attempt to send a tell came to.
+// A Result is the outcome of an attempt to send a tell.
 type Result uint8
 
 // The results of [Window.Ended].
@@ -63,7 +64,7 @@ const (
 	Committed Result = iota + 1
 	// Finished: another reader has finished the number. It was applied or is a dead letter.
 	Finished
-	// Failed: the receiver could not apply it, and has changed nothing.
+	// Failed: the receiver could not apply the tell, and has changed nothing.
 	Failed
 	// Mismatch: the receiver has committed something else under the number.
 	Mismatch
@@ -82,7 +83,7 @@ const (
 	done
 )
 
-// entry is a tell that is not finished, or follows one that is not.
+// entry is a tell that is not finished, or a finished tell behind one that is not.
 type entry struct {
 	tell   durable.Tell
 	row    *row
@@ -90,7 +91,7 @@ type entry struct {
 	status status
 	dying  bool // its number is to be committed as dead
 	tries  int  // attempts that the receiver failed
-	silent int  // attempts without an answer since the last one with
+	silent int  // attempts without an answer since the last answer
 	first  time.Time
 	again  time.Time
 	why    string // of the last attempt that failed
@@ -110,12 +111,12 @@ type Dead struct {
 	Why    string
 }
 
-// Effects are what the driver has to do. It reports the end of each.
+// Effects are what the driver has to do. It reports the end of each to the window.
 type Effects struct {
 	Send []durable.Tell // ended by Window.Ended
 	Dead []Dead         // to be stored, ended by Window.Buried
-	// Known are dead tells whose number the receiver had applied with other arguments, so that there
-	// is no letter. They are only to be logged.
+	// Known are dead tells without a letter: the receiver had applied their numbers with other
+	// arguments. They are only to be logged.
 	Known []Dead
 }
 
@@ -145,8 +146,7 @@ func New(position uint64, dead []byte, l Limits) *Window {
 	return &Window{limits: l.withDefaults(), dead: dead, rows: map[rowKey]*row{}, read: Number(position, 0)}
 }
 
-// Room returns how many tells may be added. The window takes a message of more, if there is room at
-// all.
+// Room returns how many tells may be added. If it is above 0, one message may have more tells.
 func (w *Window) Room() int {
 	if len(w.list) > w.limits.Lag && len(w.stuck) >= durable.MaxStuck || w.bytes >= w.limits.Bytes {
 		return 0
@@ -303,8 +303,8 @@ func (w *Window) finish(e *entry) {
 	w.advance()
 }
 
-// advance drops done tells before the first unfinished one, and sets that one aside if too many
-// done ones follow.
+// advance drops the done tells before the first unfinished one. If too many done tells follow that
+// one, it is set aside.
 func (w *Window) advance() {
 	i := 0
 	for ; i < len(w.list); i++ {
@@ -352,8 +352,8 @@ func (w *Window) Position() uint64 {
 	return at
 }
 
-// Aside returns the numbers that are set aside, and the number below which all others are finished.
-// past is 0 if none is set aside.
+// Aside returns stuck, the numbers that are set aside, and past: all other numbers below past are
+// finished. past is 0 if none is set aside.
 func (w *Window) Aside() (past uint64, stuck durable.Numbers) {
 	if len(w.stuck) == 0 {
 		return 0, ""
@@ -372,7 +372,7 @@ func (w *Window) Aside() (past uint64, stuck durable.Numbers) {
 // Unfinished returns how many tells are not finished.
 func (w *Window) Unfinished() int { return w.unfinished }
 
-// Few reports whether at most one part-th of the tells that fit are unfinished.
+// Few reports whether at most 1/part of Limits.Unfinished is unfinished.
 func (w *Window) Few(part int) bool { return w.unfinished <= w.limits.Unfinished/part }
 
 // Idle reports whether everything that was read is finished.

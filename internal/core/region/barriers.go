@@ -44,8 +44,8 @@ type Flush struct {
 	Lost bool
 }
 
-// follows reports whether node self passes the Flush on to where it has passed the calls before it
-// by departure d. It keeps a Flush of a lower epoch than d if the Flush's sender now calls self.
+// follows reports whether node self sends the Flush by departure d, as it sent the calls before the
+// Flush. It keeps a Flush of a lower epoch than d if the Flush's sender now calls self.
 func (f Flush) follows(d departure, self transport.Address) bool {
 	return f.Epoch >= d.epoch || !f.To.IsZero() && f.To != self
 }
@@ -98,7 +98,8 @@ func (g *barriers) held() (n int) {
 	return n
 }
 
-// before returns the closed barrier at which a call must wait, or nil. The youngest counts.
+// before returns the closed barrier at which a call must wait, or nil. Of several barriers the
+// youngest counts.
 func (g *barriers) before(c *Call) *barrier {
 	if !c.Via.IsZero() {
 		return nil
@@ -310,7 +311,7 @@ func (s *Shard) late(c *Call) bool {
 func (s *Shard) GoDirect(sender transport.Address, epoch placement.Epoch, now uint32) (fx Effects) {
 	defer s.check()
 	if s.limits.Handoff.Unordered || s.barriers.holds(sender, epoch) {
-		return fx // its older calls are welcome, too
+		return fx // its older calls may run here, too
 	}
 	if s.barriers.direct == nil {
 		s.barriers.direct = map[transport.Address]placement.Epoch{}

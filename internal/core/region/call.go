@@ -31,7 +31,7 @@ type Call struct {
 	at    time.Time
 	along *departure // the destination of its sender's Flush, if the call is sent ahead of the Flush; else nil
 
-	// Straight reports that Via, the forwarding home, had the call from its sender.
+	// Straight reports that Via, the forwarding home, got the call directly from its sender.
 	Straight bool
 	// Local calls run on their caller's goroutine and cannot be forwarded: when the shard moves,
 	// the caller has to look for the new home.
@@ -126,8 +126,8 @@ func (q *queue) take(o *queue) {
 	*o = queue{}
 }
 
-// lower sets the epoch of the calls for which is returns true to at most to. It reports whether
-// any changed.
+// lower sets the epoch of each call for which is returns true to at most to. It reports whether any
+// epoch changed.
 func (q *queue) lower(to placement.Epoch, is func(*Call) bool) (any bool) {
 	for c := range q.all() {
 		if c.Epoch > to && is(c) {

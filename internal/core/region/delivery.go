@@ -90,7 +90,7 @@ func (s *Shard) admit(c *Call) Verdict {
 		return Run
 	case s.state == Closed, direct && s.Settled():
 		return Moved
-	case direct && !c.Local && went && d.epoch <= s.over: // an older one may have been refused
+	case direct && !c.Local && went && d.epoch <= s.over: // an older call may have been refused
 		return Moved
 	case c.Local:
 		return Run
@@ -117,7 +117,7 @@ func (s *Shard) bring(c *Call, now uint32) (*Entity, Verdict) {
 		return s.begin(c, now)
 	case Draining:
 		if !s.stops && c.Chain != nil && c.Chain.HoldsShard(s.id) {
-			return s.begin(c, now) // else the turn that waits for it would never end
+			return s.begin(c, now) // otherwise the turn that waits for this call would never end
 		}
 		if s.limits.Handoff.DropCalls {
 			return nil, Shed
@@ -242,8 +242,8 @@ func (s *Shard) Return(c *Call, died bool, now uint32, at time.Time) Effects {
 	return fx
 }
 
-// Dismiss refuses all calls and flushes that wait here, when the node ends: it will not learn the
-// shard's home any more.
+// Dismiss refuses all calls and flushes that wait here. The driver calls it when the node ends, and
+// so can no longer learn the shard's home.
 func (s *Shard) Dismiss() Effects {
 	defer s.check()
 	for _, t := range s.barriers.closed {

@@ -1,5 +1,5 @@
-// Package region is one shard at one node, without I/O: it decides whether calls run or wait, also
-// while the shard moves.
+// Package region has the state machine of one shard at one node, without I/O: it decides whether calls
+// run or wait, also while the shard moves.
 //
 // A [Shard] holds its entities. A call that finds its entity idle and the shard open begins a turn
 // at once; otherwise it waits, in the entity's mailbox while the shard is open, and in the shard's

@@ -158,7 +158,7 @@ func tells(word uint64) int {
 	return int(uint32(word) / oneTell)
 }
 
-// waitingTells is tells without the one that runs.
+// waitingTells returns the number of tells in the present turn that wait for the running one.
 func waitingTells(word uint64) int { return max(tells(word)-1, 0) }
 
 func (e *Entity) has(flag uint64) bool { return e.word.Load()&flag != 0 }
@@ -225,10 +225,10 @@ func lastUsed(word uint64) uint32 { return uint32(word >> usedAt) }
 // An Entry is the result of Enter, Join or Unjoin.
 type Entry uint8
 
-// Enter begins a turn of a local caller without the shard's lock, at the time now, with a note for
-// Note. The entity must be live and idle,
-// the shard open without a closed barrier, and calls to it direct. The entity comes from Look,
-// Begin or Deliver, now or long ago. Enter may be called at any time, from any goroutine.
+// Enter begins a turn of a local caller without the shard's lock, at the time now. Note returns the
+// given note. The entity must be live and idle, the shard open without a closed barrier, and calls to
+// it direct. The entity comes from Look, Begin or Deliver, now or long ago. Enter may be called at any
+// time, from any goroutine.
 //
 // Only Enter, Join, Unjoin and Leave work without the lock. They change nothing but the entity's
 // word. These properties make that safe:
@@ -236,7 +236,7 @@ type Entry uint8
 //   - One turn at a time: each turn begins by a compare-and-swap of the word from not busy to busy.
 //   - Turns begin here only while the shard is Open: only an Open shard has entities that are live
 //     and not wanted. Closing it makes every entity wanted or not live, one by one, and counts those
-//     that are busy then. A turn that began before is counted; none begins after. An entity that has
+//     that are busy then. A turn that began before is counted; no turn begins after. An entity that has
 //     left the index is not live, and never will be, so callers may keep it.
 //   - No turn begins behind a closed barrier, or when calls are not direct any more. Enter writes
 //     the word and then reads barred; CloseBarrier and Direct write barred before they return. In
@@ -267,8 +267,8 @@ func (e *Entity) entered(w, next uint64) Entry {
 	return Withdrawn
 }
 
-// SetNote sets the note of the present turn, and now as the time at which it began. Only the
-// turn's holder may call it, or who has the shard's lock while the turn's holder has not run.
+// SetNote sets the note of the present turn, and now as the time at which it began. Only the turn's
+// holder may call it or, before that holder runs, the holder of the shard's lock.
 func (e *Entity) SetNote(now, note uint32) {
 	for {
 		w := e.word.Load()
@@ -293,7 +293,7 @@ func (e *Entity) Note() (note, since uint32) {
 // turn goes on until all tells that have joined it are over, and ends once. So a busy entity takes
 // tells without the shard's lock. most is the number of tells that may wait for the running one;
 // Full means this many wait. With 0 the tell joins no turn, but begins one that others may join. now
-// is when a turn begins, if it does.
+// is the time at which a new turn begins.
 //
 // The driver runs the tells of an entity one after another in the order in which they joined, if
 // one sender's tells and calls are to stay in order. What Enter's comment says holds here too:
@@ -345,7 +345,7 @@ func (e *Entity) Unjoin() Entry {
 			if e.word.CompareAndSwap(w, w-oneTell) {
 				return Refused
 			}
-		case w&flags == busy|live|told: // and it has a Value: see Leave
+		case w&flags == busy|live|told: // and the entity has a Value: see Leave
 			if e.word.CompareAndSwap(w, (w-oneTell)&^(busy|told)) {
 				return Refused
 			}
@@ -357,9 +357,9 @@ func (e *Entity) Unjoin() Entry {
 	}
 }
 
-// Leave ends a turn without the shard's lock. If left is false, it could not, and the driver must
-// call End. The holder of the turn may call it, however the turn began. If more tells have joined
-// the turn, only one tell is over: more is true, and the turn goes on.
+// Leave ends a turn without the shard's lock. If it cannot, left is false, and the driver must call
+// End. The holder of the turn may call it, however the turn began. If more tells have joined the
+// turn, only one tell is over: more is true, and the turn goes on.
 func (e *Entity) Leave(now uint32) (left, more bool) {
 	w := e.word.Load()
 	if w&told == 0 {

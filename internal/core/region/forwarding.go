@@ -18,9 +18,9 @@ type departure struct {
 // forwarded wrongly.
 const maxForwardings = 8
 
-// departures are a shard's departures from this node, oldest first. A message takes the first one
-// beyond its epoch, as its sender's older messages did; without one, it has arrived. Epochs grow
-// from hop to hop, so no message loops.
+// departures are a shard's departures from this node, oldest first. A message follows the first
+// departure with a higher epoch than its own, as its sender's older messages did. Without such a
+// departure, it has arrived. Epochs grow from hop to hop, so no message loops.
 type departures []departure
 
 func (t departures) beyond(e placement.Epoch) (d departure, ok bool) {
@@ -39,7 +39,8 @@ func (t *departures) add(to transport.Address, e placement.Epoch) {
 	*t = append(*t, departure{to, e})
 }
 
-// forget drops the departures to nodes that are gone. No older call is still under way by these.
+// forget drops the departures to nodes that are gone. No older call is still under way to these
+// nodes.
 func (t *departures) forget(gone func(transport.Address) bool) {
 	*t = slices.DeleteFunc(*t, func(d departure) bool { return gone(d.to) })
 }
@@ -67,8 +68,8 @@ const leavingFor = time.Second
 
 func (s *Shard) strays() bool { return s.state == Forwarding && s.departures.last().to.IsZero() }
 
-// Successor returns the node to which to forward a call, and the epoch for that; zero if the call
-// has arrived.
+// Successor returns the node to which to forward a call, and the epoch under which. Both are zero
+// if the call has arrived.
 func (s *Shard) Successor(c *Call) (transport.Address, placement.Epoch) {
 	if c.along != nil {
 		return c.along.to, c.along.epoch
@@ -116,7 +117,7 @@ func (s *Shard) owe(c *Call) {
 func (s *Shard) oweTo(sender transport.Address, at time.Time) {
 	s.settled = false
 	if _, known := s.owed[sender]; !known && len(s.owed) >= maxOwed {
-		sender = transport.Address{} // stands for all others, until they have been silent
+		sender = transport.Address{} // stands for all further senders, until they have been silent
 	}
 	if s.owed == nil {
 		s.owed = owed{}

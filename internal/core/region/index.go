@@ -119,7 +119,7 @@ func (x *index) remove(e *Entity) {
 		}
 		gap = (gap + 1) & mask
 	}
-	// An entity behind the gap that a search would not find across it moves into it.
+	// An entity behind the gap moves into it if a search would otherwise stop at the gap.
 	for i := (gap + 1) & mask; ; i = (i + 1) & mask {
 		o := slots[i].Load()
 		if o == nil {

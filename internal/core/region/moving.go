@@ -75,9 +75,10 @@ type move struct {
 // not while the shard is to move, because the move waits for turns to end.
 func (s *Shard) MayBackOff() bool { return s.state == Open && s.pending == nil }
 
-// BeginMove starts to move the shard away, under the epoch that the new home will have, or to end it
-// if to is zero: then it stays Sent until the table shows no home. It ignores a repeated or late order. While a barrier is closed the move waits; otherwise the barrier's calls
-// would have to pass through two homes.
+// BeginMove starts to move the shard away, under the epoch that the new home will have. If to is
+// zero, the shard ends: it stays Sent until the table shows no home. BeginMove ignores a repeated
+// or late order. While a barrier is closed the move waits; otherwise the barrier's calls would have
+// to pass through two homes.
 func (s *Shard) BeginMove(to transport.Address, epoch placement.Epoch) Effects {
 	defer s.check()
 	if s.state != Open || epoch <= s.epoch || epoch <= s.off || s.offered != nil && epoch <= s.offered.epoch {
@@ -119,7 +120,7 @@ func (s *Shard) Ready(from transport.Address, epoch placement.Epoch) Effects {
 		return Effects{}
 	}
 	if s.offered != nil && s.state == Open {
-		fx := s.drain() // then the shard is the other's
+		fx := s.drain() // afterwards the shard belongs to the new home
 		s.granted = true
 		return fx
 	}
@@ -151,9 +152,9 @@ func (s *Shard) drain() (fx Effects) {
 	return fx
 }
 
-// Stopped ends the stop hooks of the move to that epoch, after the entities' states were encoded.
-// If sent is true, the driver must send Init now. It is false if the move was cancelled, if a call
-// has begun a turn meanwhile, or if the new home is already ready.
+// Stopped ends the stop hooks of the move under that epoch, after the entities' states were
+// encoded. If sent is true, the driver must send Init now. sent is false if the move was cancelled,
+// if a call has begun a turn meanwhile, or if the new home is already ready.
 func (s *Shard) Stopped(epoch placement.Epoch, now uint32) (fx Effects, sent bool) {
 	defer s.check()
 	fx.add(s.endStops(now, nil))

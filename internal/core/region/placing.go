@@ -42,7 +42,7 @@ func (s *Shard) Prepare(from transport.Address, epoch placement.Epoch, states ma
 	return last, false
 }
 
-// OpenAt handles the Open of the old home, which is sent after all calls that waited there.
+// OpenAt handles the Open of the old home. The old home sends it after all calls that waited there.
 func (s *Shard) OpenAt(from transport.Address, epoch placement.Epoch, now uint32, at time.Time) Effects {
 	defer s.check()
 	if s.state != Prepared || s.peer != from || s.moveE != epoch {
@@ -106,12 +106,12 @@ func (s *Shard) Place(home transport.Address, epoch placement.Epoch, force bool,
 	if home == s.self {
 		away := s.state == Forwarding || s.state == Preparing || s.state == Prepared
 		if away && len(s.departures) > 0 && epoch < s.departures.last().epoch {
-			return Effects{} // decided by this node's registration before the shard left
+			return Effects{} // the placement follows from this node's registration before the shard left
 		}
 		return s.placeHere(epoch, now)
 	}
 	if s.leaves() && home == s.peer && epoch == s.moveE && !home.IsZero() {
-		fx := s.orphan() // it opened without this node's word
+		fx := s.orphan() // the new home opened it without this node's Open
 		fx.add(s.follow())
 		return fx
 	}
@@ -128,7 +128,7 @@ func (s *Shard) Place(home transport.Address, epoch placement.Epoch, force bool,
 		return Effects{}
 	case Forwarding:
 		if force || s.nobody() {
-			return s.close() // where it went is history that did not happen, or ended
+			return s.close() // the departure no longer counts: its table was lost, or the shard has ended
 		}
 		if s.strays() {
 			return s.findWay(now)
@@ -146,7 +146,7 @@ func (s *Shard) placeHere(epoch placement.Epoch, now uint32) Effects {
 	case Preparing, Prepared:
 		since = s.moveE // nobody else ran it meanwhile
 	case Closed, Forwarding:
-		// It was lost. Calls forwarded to its former home may come back when this node learns of
+		// The shard was lost. Calls forwarded to its former home may come back when this node learns of
 		// that home's departure. So the departures stay, and a sender's Flush takes the route of
 		// its older calls.
 	}

@@ -55,7 +55,7 @@ func NewBudget(limit int) *Budget { return &Budget{limit: int64(limit)} }
 // caller of gateways, may take. limit is the Budget's size in bytes.
 func ClientLimit(limit int) int { return limit / clientShare }
 
-// takeFor reserves the bytes of a call. Otherwise it returns the bound that was met.
+// takeFor reserves the bytes of a call. If there is no room, it returns the bound that was reached.
 func (b *Budget) takeFor(c *Call) (full Bound, ok bool) {
 	switch {
 	case b == nil:

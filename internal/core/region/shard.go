@@ -61,10 +61,10 @@ var legal = map[State][]State{
 //  1. A turn is under way only in Open and Draining.
 //  2. While the shard is Draining, running is the number of busy entities.
 //  3. A mailbox is empty unless its entity is busy and wanted.
-//  4. While the shard is Open, Forwarding or Closed, only calls of a newer epoch than its own wait
-//     in its queue; unless it was forwarded to a departed home.
+//  4. While the shard is Open, Closed, or Forwarding to a home that has not departed, only calls of a
+//     newer epoch than the shard's wait in its queue.
 //  5. A Forwarding shard remembers where it went, a Closed one does not.
-//  6. A shard that runs or ran here has had its home here since an epoch of at most its own.
+//  6. In a shard that runs or ran here, since is not 0 and at most epoch.
 //  7. In a shard that is Sent no entity is active: each is encoded, or forgotten.
 //  8. Only an Open shard is on offer, and only with Handoff.Serving.
 //  9. Unless the shard is Open, every entity that is busy or live is wanted, and an idle one is
@@ -95,7 +95,7 @@ type Shard struct {
 	peer  transport.Address // the other end of a move
 	moveE placement.Epoch   // the move's epoch
 
-	// Where calls and flushes go for which the shard has left. A shard that has moved away is
+	// Where to forward calls and flushes that come after the shard has left. A shard that has moved away is
 	// settled when no calls of known senders are expected here any more. From then on it counts as
 	// gone, and late direct calls are answered with Moved, also while it comes back: an older call,
 	// which was refused, may not have come here again. Its departures stay, because late flushes,

@@ -149,7 +149,7 @@ type Keep struct {
 	Parts []Part
 }
 
-// Kept acknowledges the Keep with that number.
+// Kept acknowledges the Keep with the same Seq.
 type Kept struct{ Seq uint64 }
 
 // Recall asks a member for the ids of shards whose home was lost.
@@ -158,7 +158,7 @@ type Recall struct {
 	Wants []Want
 }
 
-// Recalled answers the Recall with that number, completely or only for the first of its wants.
+// Recalled answers the Recall with the same Seq, for all of its wants or only for the first ones.
 type Recalled struct {
 	Seq   uint64
 	Parts []Part
@@ -175,7 +175,7 @@ type Want struct {
 	After string
 }
 
-// A Part has changes of one shard's ids, in order, or in a Recalled some of the shard's ids.
+// A Part has changes of one shard's ids, in order. In a Recalled it has some of the shard's ids.
 type Part struct {
 	placement.ShardID
 	// Epoch is the epoch of the home that has or had the shard. In a Recalled it is 0 if the member

@@ -16,17 +16,17 @@ type home struct {
 	id    placement.ShardID
 	kind  Kind
 	epoch placement.Epoch
-	seq   uint64 // of the latest change
+	seq   uint64 // number of the latest change
 	ids   map[string]struct{}
-	came  int // the number of ids that it began with, which may exceed Kind.Max
+	came  int // how many ids came with the shard; may exceed Kind.Max
 	waits []wait
 
 	recall   *recall
 	replicas []transport.Address
-	tell     bool // others may keep ids of it that are not needed any more
+	tell     bool // other members may keep ids of the shard that are not needed any more
 }
 
-// wait is an unanswered Add: no replica may have its change.
+// wait is an Add without an answer: perhaps no replica has its change.
 type wait struct {
 	seq    uint64
 	ticket Ticket
@@ -110,7 +110,7 @@ func (m *Machine) assign(h *home) {
 	m.settle(h)
 }
 
-// rank returns the replicas by rendezvous hashing, best first.
+// rank returns the shard's replicas, chosen by rendezvous hashing, best first.
 func (m *Machine) rank(h *home) []transport.Address {
 	type scored struct {
 		a     transport.Address

@@ -12,7 +12,7 @@ import (
 )
 
 // A Machine remembers the entities of the shards of one node in the memory of other
-// members, and keeps the ids that others send it. It is not safe for concurrent use.
+// members, and keeps the ids that other members send it. It is not safe for concurrent use.
 //
 // Invariants:
 //  1. Only shards that run here have queues, and only for their replicas.
@@ -34,7 +34,7 @@ type Machine struct {
 	askers  map[transport.Address]*asker
 
 	kept    map[placement.ShardID]*kept           // ids of shards that run elsewhere
-	dropped map[placement.ShardID]placement.Epoch // up to which nothing need be kept
+	dropped map[placement.ShardID]placement.Epoch // no ids up to this epoch need be kept
 }
 
 // New returns a machine that knows nothing yet.
@@ -85,7 +85,7 @@ func (m *Machine) Step(now time.Time, in Input) Output {
 
 func (m *Machine) receive(from transport.Address, msg Message) {
 	if _, ok := m.members[from]; !ok {
-		return // it is sent again, and counts once the view has its sender
+		return // the message is sent again, and counts once the view has its sender
 	}
 	switch msg := msg.(type) {
 	case Keep:
@@ -212,7 +212,7 @@ func (m *Machine) Check() error {
 
 func (m *Machine) open(in Open) {
 	h := m.homes[in.ShardID]
-	if h != nil { // it never left
+	if h != nil { // the shard never left
 		h.epoch = max(h.epoch, in.Epoch)
 		for _, a := range h.replicas {
 			m.outboxes[a].queue(h.id).begin(m.outboxes[a], h.id)
@@ -248,7 +248,7 @@ func (m *Machine) close(id placement.ShardID) {
 	}
 	m.recalls = slices.DeleteFunc(m.recalls, func(o placement.ShardID) bool { return o == id })
 	for _, w := range h.waits {
-		m.done(w.ticket, w.added, nil) // it is remembered where the shard has gone
+		m.done(w.ticket, w.added, nil) // the entity is remembered where the shard has gone
 	}
 	if k := m.kept[id]; h.recall == nil && (k == nil || k.epoch < h.epoch) {
 		m.kept[id] = &kept{set: set{h.epoch, h.seq, h.ids}}

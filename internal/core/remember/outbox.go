@@ -41,8 +41,8 @@ type queue struct {
 	ready   bool   // the replica has got a whole set
 }
 
-// slack is how many changes, beyond twice the number of ids, may wait for a silent replica.
-// Beyond that, sending all ids is shorter.
+// slack is how many changes, beyond twice the number of ids, may wait for a silent replica. If
+// there are more, all ids are sent instead, which is shorter.
 const slack = 1024
 
 func newOutbox(to transport.Address) *outbox {

@@ -85,7 +85,7 @@ func (m *Machine) recalled(from transport.Address, r Recalled) {
 		}
 		s := h.recall.from[from]
 		if s.epoch != 0 && (s.epoch != p.Epoch || s.seq != p.Seq) {
-			*s = answering{} // it has changed during the answer, so begin again
+			*s = answering{} // the set has changed during the answer, so begin again
 			continue
 		}
 		if s.ids == nil {
@@ -158,7 +158,7 @@ type kept struct {
 
 func (k *kept) nothing() bool { return k.epoch == 0 && k.filling == nil }
 
-// keep applies a new Keep. It acknowledges old ones, too.
+// keep applies a new Keep. It acknowledges old Keeps, too.
 func (m *Machine) keep(from transport.Address, k Keep) {
 	b := m.outbox(from)
 	if k.Seq == b.taken+1 {
@@ -188,14 +188,14 @@ func (m *Machine) take(from transport.Address, p Part) {
 		return
 	}
 	if p.Epoch < m.dropped[p.ShardID] {
-		return // it was under way for longer than the shard stayed there
+		return // the part was under way for longer than the shard stayed there
 	}
 	if k == nil {
 		k = &kept{}
 		m.kept[p.ShardID] = k
 	}
 	if p.Epoch < k.epoch || k.filling != nil && p.Epoch < k.filling.epoch {
-		return // of a home that is not the shard's any more
+		return // the sender is not the shard's home any more
 	}
 	if p.Reset {
 		k.filling, k.from = &set{epoch: p.Epoch, ids: map[string]struct{}{}}, from

@@ -10,7 +10,7 @@ import (
 
 // Config holds the settings of a machine. A zero value means the default.
 type Config struct {
-	// Kinds are the remembered types by name; missing ones have the defaults.
+	// Kinds are the remembered types by name; a missing type has the defaults.
 	Kinds map[string]Kind
 	// MaxBatch bounds the bytes of ids in one message; a message may exceed it by one id. Default
 	// 48 KiB.
@@ -20,8 +20,8 @@ type Config struct {
 	// Patience is how long a recall waits for members that do not answer and are
 	// not removed either. Default 5s.
 	Patience time.Duration
-	// DropDelay is how long a message that a member need not keep a set waits for others of its
-	// kind, to be sent together. Default 1s.
+	// DropDelay is how long an order to drop a set waits for further orders to the same member, to
+	// be sent together. Default 1s.
 	DropDelay time.Duration
 }
 

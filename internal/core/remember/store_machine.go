@@ -20,8 +20,8 @@ import (
 // an id thus rewrites only about an eighth of the shard's ids.
 const Buckets = 8
 
-// storeRetry is the pause before a failed request is repeated. A new Add to the record ends it,
-// except for a failed read of a shard.
+// storeRetry is the pause before a failed request is repeated. A new Add to the record ends the
+// pause, unless the read of the shard has failed.
 const storeRetry = time.Second
 
 // A StoreMachine remembers the entities of one type's shards at one node in a store. Its
@@ -162,7 +162,7 @@ func (b *StoreMachine) answered(l Load) *shardSet {
 }
 
 func (b *StoreMachine) open(in Open) {
-	if p := b.shards[in.ShardID]; p != nil { // it never left
+	if p := b.shards[in.ShardID]; p != nil { // the shard never left
 		if p.loaded || p.known {
 			b.activate(p, sortedIDs(p.ids))
 		}
@@ -289,7 +289,7 @@ func (b *StoreMachine) loaded(p *shardSet, in Loaded) {
 	p.gone = nil
 	for i := range p.buckets {
 		// The stored set is written once more. Otherwise a late write of the former home could
-		// take ids away from it that this one assumes to be safe.
+		// remove ids that this home assumes to be safe.
 		k := &p.buckets[i]
 		k.dirty = k.revision != store.None || len(p.bucket(i)) > 0
 		if !k.dirty {

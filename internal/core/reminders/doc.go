@@ -1,5 +1,5 @@
-// Package reminders decides about the reminders of one entity: what a request sets, which one a turn
-// runs, and what is left of it. It has no I/O and no clock; times are Unix times in milliseconds, by
+// Package reminders decides about the reminders of one entity: what a request sets, which reminder a
+// turn runs, and what follows it. It has no I/O and no clock; times are Unix times in milliseconds, by
 // the clock of the store. Package durable keeps reminders with their entities and finds those that are
 // due, and package schedule computes due times.
 //

@@ -22,8 +22,8 @@ const (
 // A List has the reminders of an entity.
 type List []*wire.DurableReminder
 
-// Set returns the list with the reminder of a request, which replaces the one of the same name. The
-// entity's commit of a version sets it.
+// Set returns the list with the reminder of a request, in place of one with the same name. version
+// is that of the entity's commit that sets it.
 func (l List) Set(request *wire.DurableSchedule, entity string, version uint64, now int64) (List, error) {
 	m, err := resolve(request, entity, now)
 	if err != nil {
@@ -40,13 +40,13 @@ func (l List) Set(request *wire.DurableSchedule, entity string, version uint64, 
 	return all, nil
 }
 
-// Without returns the list without the reminder of a name.
+// Without returns the list without the reminder of that name.
 func (l List) Without(name string) List {
 	return slices.DeleteFunc(slices.Clone(l), func(m *wire.DurableReminder) bool { return m.GetName() == name })
 }
 
-// Replaced returns the list with next in place of a reminder that has fired; nil means without it. If
-// the list does not have that reminder any more, it stays as it is.
+// Replaced returns the list with next in place of fired, a reminder that has fired; a nil next only
+// removes fired. If the list no longer has fired, it stays as it is.
 func (l List) Replaced(fired, next *wire.DurableReminder) List {
 	i := slices.Index(l, fired)
 	switch {
@@ -60,13 +60,13 @@ func (l List) Replaced(fired, next *wire.DurableReminder) List {
 	return l
 }
 
-// Retried returns the list with a reminder that was given up as one that is due. It reports false if
+// Retried returns the list in which a reminder that was given up is due again. It reports false if
 // no reminder of that name was given up.
 func (l List) Retried(name string) (List, bool) {
 	for _, m := range l {
 		if m.GetName() == name && m.GetAside() != "" {
 			again := proto.Clone(m).(*wire.DurableReminder)
-			again.Aside, again.SkipLate = "", 0 // it is late, and to run all the same
+			again.Aside, again.SkipLate = "", 0 // it runs although it is late
 			return l.Replaced(m, again), true
 		}
 	}
@@ -87,7 +87,7 @@ func (l List) Due() int64 {
 	return due
 }
 
-// Message returns the list as commits have it.
+// Message returns the list in the form in which commits have it.
 func (l List) Message() *wire.DurableReminders { return &wire.DurableReminders{All: l} }
 
 // Encode encodes a request, or the reminders of an entity.
@@ -120,7 +120,7 @@ func Decode(b []byte) (*wire.DurableSchedule, error) {
 	return request, nil
 }
 
-// resolve returns the reminder of a request that entity sets now.
+// resolve returns the reminder that a request of entity sets now.
 func resolve(request *wire.DurableSchedule, entity string, now int64) (*wire.DurableReminder, error) {
 	m := proto.Clone(request.GetReminder()).(*wire.DurableReminder)
 	if m.GetName() == "" {

@@ -18,14 +18,14 @@ const (
 	retryUnknown = 30 * 1000
 	// triesAtLeast is the number of tries before a reminder is given up.
 	triesAtLeast = 5
-	// fewRetries is the number of tries that are kept in any case.
+	// fewRetries is the number of failed reminders up to which none is dropped.
 	fewRetries = 256
 )
 
 // Retries are the reminders of a shard that have failed at this home. The zero value is empty.
 type Retries struct {
 	of   map[retryKey]retry
-	kept int // after the last prune
+	kept int // how many the last prune has kept
 }
 
 type retryKey struct{ entity, name string }
@@ -49,18 +49,18 @@ type Look struct {
 	// Following replaces Run or Ended; nil means that nothing does.
 	Following *wire.DurableReminder
 	Missed    int // due times that have passed since the one of Run
-	Tries     int // earlier ones of Run or Ended
-	// Err is why a reminder that is due cannot run. It waits. Another one may run now.
+	Tries     int // earlier tries of Run or Ended
+	// Err is why a due reminder cannot run. That reminder waits, and another one may run now.
 	Err error
 	// Again is the time before which the entity is not to be looked at again; 0 means any.
 	Again int64
 }
 
 // Look chooses the earliest reminder of an entity that is due and not to be tried later. A reminder
-// whose method is not known waits, without holding up others, and one that has failed for patience,
+// whose method is not known waits, without holding up others. A reminder that has failed for patience,
 // in milliseconds, is given up.
 func (r *Retries) Look(entity string, all List, now, patience int64, known func(method string) bool) (l Look) {
-	var wrong error // with the earliest one that cannot run
+	var wrong error // why the earliest reminder cannot run
 	for {
 		m, tried, again := r.choose(entity, all, now)
 		if m == nil {
@@ -113,10 +113,11 @@ func (r *Retries) plan(entity string, m *wire.DurableReminder, tried retry, now,
 	return l, nil
 }
 
-// choose also returns when the first of the others is to be tried or is due, if one that is due waits
-// for its next try; otherwise 0.
+// choose returns the reminder to run, and its earlier tries. If some due reminder waits for its
+// next try, again is when to look again: at the first such try or the next due time. Otherwise
+// again is 0.
 func (r *Retries) choose(entity string, all List, now int64) (m *wire.DurableReminder, tried retry, again int64) {
-	soon := int64(math.MaxInt64) // the first due time of those that are not due yet
+	soon := int64(math.MaxInt64) // the first due time that is not reached yet
 	for _, one := range all {
 		if one.GetAside() == "" && one.GetDue() > now {
 			soon = min(soon, one.GetDue())
@@ -130,7 +131,7 @@ func (r *Retries) choose(entity string, all List, now int64) (m *wire.DurableRem
 			delete(r.of, key)
 			old = retry{}
 		}
-		if old.next > now && old.next <= now+retryMax { // else the clock was set back
+		if old.next > now && old.next <= now+retryMax { // if it is later, the clock was set back
 			if again == 0 || old.next < again {
 				again = old.next
 			}
@@ -158,8 +159,8 @@ func (r *Retries) later(entity string, m *wire.DurableReminder, tried retry, nex
 	}
 }
 
-// prune drops the tries of reminders that were cancelled, or whose entity has moved: others are looked
-// at soon after their next time.
+// prune drops the tries of reminders that were cancelled or whose entity has moved. Other failed
+// reminders are looked at soon after their next time.
 func (r *Retries) prune(now int64) {
 	//arch:order-free each by itself
 	for key, tried := range r.of {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Bounds on how far local time differs from UTC, in seconds. The largest jumps of a local clock were
-// those of places that changed the side of the date line, by a day.
+// Bounds on how far local time differs from UTC, in seconds. The largest jumps of local clocks, by
+// a day, were in places that changed to the other side of the date line.
 const (
 	maxOffset = 16 * 3600
 	maxJump   = 25 * 3600

@@ -11,15 +11,13 @@
 //
 // A field is a list of numbers and ranges with commas between; "*" is the whole range, and "/n"
 // behind a range or "*" takes every nth of it. Months and weekdays also have names of three letters.
-// If neither day field begins with "*", a day matches that matches one of them; otherwise a day must
-// match both.
+// If neither day field begins with "*", a day must match one of them; otherwise it must match both.
 //
 // # Changes of the local clock
 //
 // The rules are those of ISC cron 4.1. If neither the minute nor the hour begins with "*", a time is
-// due when the local clock first reaches or passes it. So a time that the clock skips is due at the
-// jump, together with others that this jump skips, and a time that comes twice is due the first
-// time. Otherwise the text names an interval rather than times: it is due in each minute whose local
+// due when the local clock first reaches or passes it. So all times that the clock skips are due at
+// the jump. A time that comes twice is due the first time. Otherwise the text names an interval rather than times: it is due in each minute whose local
 // time matches. So "*/15 * * * *" keeps its distance of 15 minutes, and "0 */2 * * *" omits a time
 // that is skipped.
 //

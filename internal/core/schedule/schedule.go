@@ -31,8 +31,8 @@ const (
 // A Schedule says when a reminder is due. Due times are whole milliseconds, and so are its
 // durations.
 //
-// A due time that is handled late is fired once for all that have passed meanwhile, unless CatchUp
-// or SkipLate says otherwise.
+// If several due times have passed when a reminder is handled, it fires once for all of them, unless
+// CatchUp or SkipLate says otherwise.
 type Schedule struct {
 	Kind Kind
 	// Due is the due time of KindOnce. For KindEvery it is the start of the grid, whose first point
@@ -44,7 +44,7 @@ type Schedule struct {
 	Cron, Zone string
 	// Jitter delays each due time. It is one delay for a reminder, from [Spread]. Default 0.
 	Jitter time.Duration
-	// CatchUp fires each due time that has passed, up to MaxCatchUp. Default: one for all.
+	// CatchUp fires each due time that has passed, up to MaxCatchUp. Default: once for all of them.
 	CatchUp bool
 	// SkipLate drops due times that are later than this, if it is above 0. Default 0.
 	SkipLate time.Duration
@@ -83,8 +83,8 @@ func (s Schedule) minPeriod() time.Duration {
 	return 0
 }
 
-// First returns the due time of a reminder that is set now. That of KindOnce may have passed. It
-// fails as Check does.
+// First returns the due time of a reminder that is set now. The due time of KindOnce may have
+// passed. First fails as Check does.
 func (s Schedule) First(now time.Time) (time.Time, error) {
 	if err := s.Check(); err != nil {
 		return time.Time{}, err
@@ -112,12 +112,12 @@ func (s Schedule) Skip(due, now time.Time) bool {
 	return s.SkipLate > 0 && now.UnixMilli()-due.UnixMilli() > s.SkipLate.Milliseconds()
 }
 
-// Next returns the due time that follows due, after due was fired or, because of Skip, dropped. It
-// may have passed: then it is to be fired at once. It is zero if there is none.
+// Next returns the due time that follows due, after due was fired or, because of Skip, dropped. The
+// result may have passed: then it is to be fired at once. It is zero if there is none.
 //
 // Next counts the due times between due and the next one; these were missed. Beyond MaxCounted of a
-// cron text the number is a lower bound. Next fails as Check does, also if a program with newer
-// zones has set the schedule; the reminder must be kept then.
+// cron text the number is a lower bound. Next fails as Check does, also if the zone is missing here because
+// a program with newer zones has set the schedule; the reminder must be kept then.
 func (s Schedule) Next(due, now time.Time) (next time.Time, missed int, err error) {
 	if err := s.Check(); err != nil || s.Kind == KindOnce {
 		return time.Time{}, 0, err
@@ -147,7 +147,7 @@ func (s Schedule) Next(due, now time.Time) (next time.Time, missed int, err erro
 	return s.at(following), missed, nil
 }
 
-// at returns the due time of a time without jitter, in Unix milliseconds.
+// at returns the due time for ms, a Unix time in milliseconds without jitter.
 func (s Schedule) at(ms int64) time.Time {
 	return time.UnixMilli(ms + s.Jitter.Milliseconds()).UTC()
 }
@@ -163,8 +163,8 @@ func Spread(limit time.Duration, entity, name string) time.Duration {
 	return time.Duration(hi) * time.Millisecond
 }
 
-// The times are the due times of a schedule without jitter, in Unix milliseconds: a grid, or those
-// of cron.
+// times are the due times of a schedule without jitter, in Unix milliseconds, on a grid or by a
+// cron text.
 type times struct {
 	start, period int64
 	cron          *Cron
@@ -179,7 +179,7 @@ func (s Schedule) times(start int64) (times, error) {
 	return times{cron: cron}, err
 }
 
-// after returns the first due time later than ms.
+// after returns the first due time later than ms, if there is one.
 func (t times) after(ms int64) (int64, bool) {
 	if t.cron == nil {
 		return t.start + (t.cell(ms)+1)*t.period, true

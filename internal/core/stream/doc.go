@@ -7,8 +7,8 @@
 // every envelope until the peer's cumulative acknowledgement, a gap is answered with a request to
 // send again, and a window bounds what is under way. The method is that of TCP, over messages.
 //
-// An acknowledged envelope was handled: its turn has begun, or it waits in a queue whose home
-// answers for it, or its refusal is earlier in the same stream. So a process that sees an
+// An acknowledged envelope was handled: its turn has begun, or it waits in a queue of the home,
+// or its refusal is earlier in the same stream. So a process that sees an
 // acknowledgement has seen all refusals below it.
 //
 // A [Route] is one shard as one sender sees it: known, or stopped while its home changes. It keeps

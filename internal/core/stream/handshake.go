@@ -44,7 +44,7 @@ func newHandshake(cfg Config, peer transport.Peer) handshake {
 // must answer now.
 func (s *handshake) question(hello uint64) bool {
 	switch {
-	case hello < s.hello || hello == 0: // no number, or that of a session that the client has dropped
+	case hello < s.hello || hello == 0: // no number, or the number of a session that the client has dropped
 	case s.hello > 0 && hello > s.hello:
 		s.dropped = true // all frames so far belong to the client's former session
 	default:

@@ -19,7 +19,7 @@ const (
 	// Known: calls go to Home under Epoch.
 	Known
 	// Stopped: the home changed while envelopes to the old home were not acknowledged. Calls are
-	// held until they are, so that envelopes refused by the old home are sent first.
+	// held until these are, so that envelopes that the old home refuses are sent first.
 	Stopped
 )
 
@@ -172,7 +172,7 @@ func (r *Route) Supersede(home transport.Address, epoch placement.Epoch, acked u
 		}
 		r.next, r.nextAt = home, epoch
 		var s Step
-		if r.left > 0 { // older calls may be on their way from there: it must know where they end
+		if r.left > 0 { // older calls may be on their way from there: the new home must know where they end
 			s.FlushTo, s.Home, s.Epoch, s.Left = r.via, home, epoch, r.left
 		} else if r.via == home { // not departed after all, or begun anew
 			r.via = transport.Address{}
@@ -220,9 +220,9 @@ func (r *Route) Acked(from transport.Address, acked uint64) Step {
 	return r.resolve(s, r.Home, r.Epoch, transport.Address{}) // as in Learn
 }
 
-// leave returns a step with the Flush behind the envelopes sent to the old home; none without a
-// new home. A home that lost the shard and got it back gets one too, because forwarded envelopes
-// may be under way.
+// leave returns a step with the Flush behind the envelopes sent to the old home. There is no Flush
+// without a new home. A home that lost the shard and got it back gets a Flush too, because
+// forwarded envelopes may be under way.
 func (r *Route) leave() (s Step) {
 	if !r.next.IsZero() {
 		s.FlushTo, s.Home, s.Epoch, s.Left = r.Home, r.next, r.nextAt, r.Epoch
@@ -267,8 +267,8 @@ func (r *Route) sendHeld() Step {
 }
 
 // before returns the homes from which older calls may still come after a home has departed. Calls
-// that it did not handle return to the home that forwarded them. Calls that it forwarded may not
-// have arrived.
+// that the departed home did not handle return to the home that forwarded them. Calls that it
+// forwarded may not have arrived.
 func (r *Route) before(departed transport.Address) (via transport.Address, left placement.Epoch, lost transport.Address) {
 	switch {
 	case r.LastSeq == 0: // nothing was sent there, not even the Barrier: earlier calls are where they were

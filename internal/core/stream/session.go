@@ -41,7 +41,7 @@ const (
 	// RetryAfter is how long a session waits for progress before it sends unacknowledged
 	// frames again, and between tries to reach an absent peer.
 	RetryAfter = 200 * time.Millisecond
-	// AckDelay is how long an acknowledgement may wait for a frame to ride on.
+	// AckDelay is how long an acknowledgement may wait for a frame that carries it.
 	AckDelay = 20 * time.Millisecond
 	nackGap  = 10 * time.Millisecond
 )
@@ -64,8 +64,8 @@ type Config struct {
 // A Session is the stream of envelopes between this process and one peer on one lane. It is not
 // safe for concurrent use.
 //
-// The window counts envelopes that the peer has not handled. The acknowledgement excludes also
-// those handled envelopes whose refusals have not arrived. So two peers that refuse each other's
+// The window counts envelopes that the peer has not handled. The acknowledgement also excludes
+// handled envelopes whose refusals have not arrived. So two peers that refuse each other's
 // calls do not wait for each other.
 //
 // Invariant: an acknowledgement never goes out before a refusal below it.
@@ -393,12 +393,12 @@ func (p *Session) Unreached() bool {
 	return true
 }
 
-// awaitsNumber reports whether this is a client without a session number. It may then send only
-// an empty frame that asks for it.
+// awaitsNumber reports whether this is a client without a session number. It may then send only an
+// empty frame that asks for the number.
 func (p *Session) awaitsNumber() bool { return p.cfg.Self.Client && p.handshake.number == 0 }
 
-// hello returns the frame that asks for the session's number. ok is false if it is not due, or if
-// nothing waits to be sent and the member has sent nothing.
+// hello returns the frame that asks for the session's number. ok is false if the question is not
+// due, or if nothing waits to be sent and the member has sent nothing.
 func (p *Session) hello(now time.Time, ack uint64) (payload []byte, token uint64, ok bool) {
 	if !p.Unpublished() && !p.ackNow || now.Before(p.handshake.helloAt) {
 		return nil, 0, false
@@ -488,7 +488,7 @@ func (a *acks) Received() uint64 { return a.received }
 
 // AckOwed records that a frame of the given size, and everything up to ack, was handled. If the
 // frames since the last acknowledgement fill a quarter of the window, AckOwed makes the next Take
-// send an acknowledgement, and returns true: otherwise the peer may soon have to wait.
+// send an acknowledgement, and returns true. Without it the peer may soon have to wait.
 func (a *acks) AckOwed(ack uint64, bytes int) bool {
 	if a.unsaid += bytes; a.unsaid >= a.granted/4 && ack > a.ackSent {
 		a.ackNow = true
