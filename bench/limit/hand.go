@@ -1,4 +1,4 @@
-// Package limit is the limit with which benchmarks compare: requests, batches and acknowledged
+// Package limit has the code with which benchmarks compare: requests, batches and acknowledged
 // publishes, written by hand on NATS and on TCP. Remote calls cannot be faster than its batches.
 package limit
 

@@ -11,7 +11,7 @@ import (
 )
 
 // A frame is the length of its body (4 bytes), its kind (1 byte) and the body: a batch of calls,
-// answers or one-way envelopes, or a count of arrived ones.
+// answers or one-way envelopes, or a count of arrived envelopes.
 const (
 	frameHeaderBytes = 5
 	kindCalls        = 0
@@ -24,7 +24,7 @@ func writeFrame(conn net.Conn, kind byte, body []byte) error {
 	return err
 }
 
-// readFrame puts the body into memory if it fits.
+// readFrame reads a frame. It puts the body into memory if it fits.
 func readFrame(r *bufio.Reader, memory []byte) (kind byte, body []byte, err error) {
 	var header [frameHeaderBytes]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// maxBatch is a full batch in bytes. NATS gains nothing from larger messages.
+// maxBatch is the size of a full batch in bytes. NATS gains nothing from larger messages.
 const maxBatch = 64 << 10
 
 // A writer collects envelopes into batches. The goroutine that finds no batch being published
@@ -123,7 +123,7 @@ func nextEnvelope(batch []byte) (id uint64, payload, rest []byte, err error) {
 	return id, rest[:n], rest[n:], nil
 }
 
-// eachEnvelope returns f's first error, or that of a truncated envelope.
+// eachEnvelope calls f for each envelope of a batch. It returns f's first error, or errEnvelope.
 func eachEnvelope(batch []byte, f func(id uint64, payload []byte) error) error {
 	for len(batch) > 0 {
 		id, payload, rest, err := nextEnvelope(batch)

@@ -17,7 +17,7 @@ type Measure struct {
 	P50, P99  time.Duration // zero where single calls are too short to time
 	Value     float64       // of a row that is no rate: bytes, or milliseconds
 	CPU       time.Duration // processor time of this process for each call
-	Servers   time.Duration // that of the servers, where it is measured
+	Servers   time.Duration // processor time of the servers for each call, where it is measured
 	PerAppend float64       // calls that one append to a log has, where that is counted
 }
 
@@ -45,7 +45,7 @@ func Bulk(callers int, d time.Duration, call func(worker, i int) error) (Measure
 	return Load{}.Bulk(callers, d, call)
 }
 
-// roomForCalls is how many latencies are recorded without allocating: allocations would count as
+// roomForCalls is how many latencies are recorded without allocating. Allocations would count as
 // the contestant's.
 const roomForCalls = 1 << 20
 

@@ -1,8 +1,8 @@
 // Command attribute compares the processor time that shards are said to use with the time that their
 // turns take. Two processes host 20 shards with one entity each. An entity's turn takes a known part of
 // a processor, from 0.25 to 8 ms, and is measured at the thread that runs it. The command prints, for
-// each shard, its part of the attributed time as a multiple of its part of the measured time. All
-// together what is attributed has more in it: frames, encoding, and what the process does itself.
+// each shard, its part of the attributed time as a multiple of its part of the measured time. The sum of
+// the attributed times is larger, because it includes frames, encoding, and the process's own work.
 //
 //	go run -C bench ./cmd/attribute -for 70s
 package main
@@ -83,7 +83,7 @@ func threadTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// cost returns what a turn of an entity takes. Its id begins with its number.
+// cost returns the processor time of a turn of an entity. Its id begins with its number.
 func cost(id string) time.Duration {
 	number, _, _ := strings.Cut(id, ".")
 	n, _ := strconv.Atoi(number)

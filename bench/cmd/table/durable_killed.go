@@ -16,8 +16,8 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// durableKilled is durableMany after SIGKILL of node and server. Each log has the most commits
-// possible before a checkpoint, and the callers are in another process.
+// durableKilled measures the same as durableMany, after SIGKILL of node and server. Each log has
+// the most commits possible before a checkpoint, and the callers are in another process.
 func durableKilled(ctx context.Context, s settings, _ string) error {
 	folder, err := os.MkdirTemp("", "shardgen-table-")
 	if err != nil {

@@ -17,8 +17,8 @@ func dieWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 }
 
-// awaitStopped waits at most 10s for all threads to stand still after SIGSTOP: a busy one goes on
-// briefly.
+// awaitStopped waits at most 10s for all threads to stand still after SIGSTOP: a busy thread goes
+// on briefly.
 func awaitStopped(pid int) error {
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))

@@ -87,7 +87,8 @@ cluster {
 }
 `
 
-// routeConfig writes the configuration beside the certificate or, without tls, the program.
+// routeConfig writes the configuration beside the certificate or, without tls, beside the program
+// of the server.
 func routeConfig(tls *TLS) (path string, err error) {
 	if tls != nil {
 		path = tls.Cert + ".conf"
@@ -109,10 +110,10 @@ func routeConfig(tls *TLS) (path string, err error) {
 	if err := errors.Join(err, tmp.Close()); err != nil {
 		return "", errors.Join(err, os.Remove(tmp.Name()))
 	}
-	return path, os.Rename(tmp.Name(), path) // as in buildServer: the last one wins, all are equal
+	return path, os.Rename(tmp.Name(), path) // as in buildServer: the last file stays, and all are equal
 }
 
-// routePort is for servers at places. Each place has one server, so it is free.
+// routePort is for servers at places. Each place has one server, so the port is free.
 const routePort = "6222"
 
 func routeAddresses(places []Place) (addresses []string, err error) {
@@ -162,7 +163,7 @@ func awaitMesh(servers []*Server) error {
 	return nil
 }
 
-// dialed lets connections start at the server's place and trust it.
+// dialed makes connections to the server start at its place, and trust its certificate.
 func (s *Server) dialed(o *nats.Options) error {
 	if s.tls != nil {
 		if err := nats.RootCAs(s.tls.CA)(o); err != nil {

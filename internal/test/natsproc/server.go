@@ -77,10 +77,11 @@ func runAt(place Place, tls *TLS, args ...string) (*Server, error) {
 	return s, nil
 }
 
-// clientPort is for servers at places. Each place has one server, so it is free.
+// clientPort is for servers at places. Each place has one server, so the port is free.
 const clientPort = "4222"
 
-// addressIn returns the port at a place, or a free port of 127.0.0.1 without one.
+// addressIn returns the address of a place with the port. Without a place it returns 127.0.0.1 with
+// a free port.
 func addressIn(place Place, port string) (string, error) {
 	if place != nil {
 		return net.JoinHostPort(place.Addr(), port), nil

@@ -86,7 +86,8 @@ func (s *Server) Kill() {
 	_ = s.cmd.Wait()
 }
 
-// find also looks where Debian keeps PostgreSQL's programs, outside the PATH.
+// find returns the path of a program of PostgreSQL. It also looks outside the PATH, where Debian
+// keeps these programs.
 func find(t testing.TB, name string) string {
 	t.Helper()
 	if path, err := exec.LookPath(name); err == nil {
@@ -101,8 +102,8 @@ func find(t testing.TB, name string) string {
 	return found[len(found)-1]
 }
 
-// unprivileged starts a process that owns dir. PostgreSQL refuses root, so root starts it as
-// nobody.
+// unprivileged returns the attributes of a process that owns dir. PostgreSQL refuses to run as
+// root, so root starts it as nobody.
 func unprivileged(t testing.TB, dir string) *syscall.SysProcAttr {
 	t.Helper()
 	if os.Geteuid() != 0 {

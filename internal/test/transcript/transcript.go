@@ -62,8 +62,8 @@ func Run(t *testing.T, begin func(t *testing.T) Command) {
 	}
 }
 
-// replay runs a transcript's commands. It returns it with the new output, and describes differing
-// blocks.
+// replay runs a transcript's commands. It returns the transcript with the new output, and describes
+// the blocks that differ.
 func replay(text string, run Command) (got string, differences []string) {
 	var blocks []string
 	for i, block := range strings.Split(strings.TrimSpace(text), "\n\n") {

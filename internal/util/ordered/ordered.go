@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The first byte of a value. That of a number is numberTag, plus or minus the count of bytes that
+// The first byte of a value. For a number it is numberTag, plus or minus the count of bytes that
 // follow.
 const (
 	stringTag = 0x01
@@ -17,7 +17,7 @@ const (
 	numberTag = 0x80
 )
 
-// MaxString bounds the bytes of a string that count: longer ones are cut.
+// MaxString is how many bytes of a string count: longer strings are cut.
 const MaxString = 512
 
 const timeBytes = 12

@@ -16,7 +16,7 @@ import (
 	"github.com/shardgen/shardgen/bench/limit"
 )
 
-// byHand is a contestant without entities. What it cannot do is nil.
+// byHand is a contestant without entities. A function that it does not have is nil.
 type byHand struct {
 	none
 	closers
@@ -32,7 +32,8 @@ func (b *byHand) Close() error                        { return b.closers.Close()
 func (b *byHand) told(int, int) (int64, error) { return b.count() }
 func (b *byHand) total() (int64, error)        { return b.count() }
 
-// arrived returns a function that flushes t and counts the tells, without flushes.
+// arrived returns a function that flushes t and returns how many tells have arrived. Flushes do not
+// count.
 func arrived(t *limit.Teller) func() (int64, error) {
 	var mu sync.Mutex
 	flushes := int64(0)
@@ -104,7 +105,8 @@ func dialTCP(_ context.Context, s setup, _ int) (entities, error) {
 	}, nil
 }
 
-// hostPublish counts messages without a reply subject, and answers others with the count.
+// hostPublish counts messages without a reply subject, and answers the other messages with the
+// count.
 func hostPublish(_ context.Context, s setup, _ int) (string, io.Closer, error) {
 	conn, err := nats.Connect(s.url)
 	if err != nil {

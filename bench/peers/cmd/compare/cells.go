@@ -20,7 +20,7 @@ type counted struct {
 	first  error
 }
 
-// maxFailed is after how many failed calls a cell ends.
+// maxFailed is the number of failed calls after which a cell ends.
 const maxFailed = 1000
 
 func (c *counted) note(err error) error {
@@ -38,7 +38,7 @@ func (c *counted) note(err error) error {
 	return nil
 }
 
-// result leaves failed calls out of PerSecond.
+// result returns the figures of a measurement. Failed calls do not count in PerSecond.
 func (c *counted) result(m load.Measure) result {
 	r := result{PerSecond: m.PerSecond, P50: m.P50, P99: m.P99, Calls: int64(m.Calls), Failed: c.failed.Load()}
 	if r.Failed > 0 {
@@ -74,8 +74,8 @@ func timedAdds(es entities, c cell, d time.Duration) (result, error) {
 	return calls(es, c, d, load.Load.Run, func(w, i int) error { return es.add(w, w+c.callers*load.Pick(w, i, each)) })
 }
 
-// tells does not wait for answers. An ask once every c.window calls bounds the tells under way. The
-// time ends when all have run.
+// tells measures calls without answers. An ask once every c.window calls bounds the tells under
+// way. The time ends when all calls have run.
 func tells(es entities, c cell, d time.Duration) (result, error) {
 	var payload []byte
 	if c.bytes > 0 {

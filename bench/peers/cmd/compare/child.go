@@ -95,7 +95,7 @@ func inUse() int64 {
 }
 
 // serveMember joins the cluster at the first line of its input, and prints when it knows the
-// others. At the second it calls fresh ids and prints the result. It leaves when the input ends.
+// others. At the second line it calls fresh ids and prints the result. It leaves when the input ends.
 func serveMember(ctx context.Context, out io.Writer, s setup, c contestant, what cell, d time.Duration) error {
 	_, _ = fmt.Fprintln(out, "ready")
 	in := bufio.NewScanner(os.Stdin)

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// A contestant is a form of this project, another project, or code by hand. What it cannot do is
-// nil.
+// A contestant is a form of this project, another project, or code by hand. A function that it does
+// not have is nil.
 type contestant struct {
-	// local starts so many entities in this process.
+	// local starts n entities in this process.
 	local func(ctx context.Context, s setup, n int) (entities, error)
-	// host starts so many entities for callers in another process, and returns the address for dial.
+	// host starts n entities for callers in another process, and returns the address for dial.
 	host func(ctx context.Context, s setup, n int) (address string, stop io.Closer, err error)
-	// dial calls so many entities of the process at s.address.
+	// dial calls n entities of the process at s.address.
 	dial func(ctx context.Context, s setup, n int) (entities, error)
-	// idle starts a process in which make(i) makes an entity, idle afterwards.
+	// idle starts a process in which make(i) makes an entity, which is idle afterwards.
 	idle func(ctx context.Context, s setup) (make func(i int) error, stop io.Closer, err error)
 	// member starts one of three members and returns when it knows the other two.
 	member func(ctx context.Context, s setup) (member, error)
@@ -112,7 +112,7 @@ var contestants = map[string]contestant{
 	"grpc":              {host: hostGRPC, dial: dialGRPC},
 }
 
-// A group is a set of contestants for one cell. Each run has the figures for all rows.
+// A group is a set of contestants that run the same cell. Each run has the figures for all rows.
 type group struct {
 	name  string
 	cell  cell
@@ -130,5 +130,5 @@ type cell struct {
 	run      func(entities, cell, time.Duration) (result, error)
 	callers  int
 	bytes    int
-	window   int // a sender asks an entity once in so many tells
+	window   int // a sender makes one ask in this many calls
 }

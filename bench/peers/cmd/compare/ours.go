@@ -236,7 +236,8 @@ func dialMeasured(ctx context.Context, s setup, n int) (entities, error) {
 	return newAccounts(ctx, conn, n, conn)
 }
 
-// traced has 1 % of the calls traced, up to the default bound, and exported to nowhere.
+// traced returns cfg with tracing of 1 % of the calls, up to the default bound. The spans are
+// exported to nowhere.
 func traced(cfg shard.Config) shard.Config {
 	tracers := sdktrace.NewTracerProvider(sdktrace.WithBatcher(nowhere{}))
 	cfg.Tracing = shardotel.New(shardotel.Options{Tracers: tracers, Propagator: propagation.TraceContext{}, Ratio: 0.01})
