@@ -185,8 +185,8 @@ func (l *load) pay(ctx context.Context, n int) error {
 	return nil
 }
 
-// publish adds one message to a stream: after an error it may be there, and the stream drops another
-// one with the same id.
+// publish adds one message to a stream. After an error the message may be there, so publish sends
+// it again: the stream drops a second message with the same id.
 func (l *load) publish(ctx context.Context, subject string, data []byte, id string) error {
 	for {
 		trying, cancel := context.WithTimeout(ctx, time.Second)

@@ -110,7 +110,7 @@ func restart(ctx context.Context, all ...*process) (away span, err error) {
 	return away, nil
 }
 
-// A span is a time.
+// A span is the time between two moments.
 type span struct{ from, to time.Time }
 
 // overlap returns how much of s is between two times.

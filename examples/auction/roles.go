@@ -28,8 +28,8 @@ const (
 	mails    = "MAILS"    // the stream that goes out
 )
 
-// roles are what a process can be. Each has two arguments, calls up when it works, and returns when
-// ctx ends or it fails; then it is started again.
+// roles are what a process can be. Each has two arguments, and calls up when it works. It returns
+// when ctx ends or it fails; then it is started again.
 var roles = map[string]func(ctx context.Context, args []string, log *slog.Logger, up func()) error{
 	"nats":   runNATS,   // PORT DIR
 	"worker": runWorker, // URL NAME

@@ -26,8 +26,8 @@ type process struct {
 	last     string // why it ended, in its own words
 }
 
-// startProcess does not wait until the worker is ready. report gets its lines, and lost the error
-// if it ends unasked.
+// startProcess starts a worker, and does not wait until it is ready. report gets its lines. lost
+// gets the error if it ends unasked.
 func startProcess(name, url, cluster, membership string, report func(string), lost func(error)) (*process, error) {
 	program, err := os.Executable()
 	if err != nil {

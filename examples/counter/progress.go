@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// progress prints one changing line on a terminal, with events above, elsewhere a line from time to
-// time. It is safe for concurrent use.
+// progress prints one changing line on a terminal, with events above. Elsewhere it prints a line
+// from time to time. It is safe for concurrent use.
 type progress struct {
 	out      io.Writer
 	terminal bool

@@ -48,8 +48,9 @@ func (t *tally) count(name string, took time.Duration, err error) {
 	}
 }
 
-// bid makes calls at the rate without waiting for answers, or as many as o.calls: deposits, questions
-// for the highest bid, and bids beyond the user's money. It returns when all have ended.
+// bid makes deposits, questions for the highest bid, and bids beyond the user's money. It makes as
+// many as o.calls, or calls at the rate without waiting for answers. It returns when all calls have
+// ended.
 func bid(ctx context.Context, auctions *auction.AuctionClient, users *auction.UserClient, o options) *tally {
 	t := &tally{Methods: map[string]*method{}}
 	var calls sync.WaitGroup

@@ -109,8 +109,8 @@ func (b *burst) add(ctx context.Context, albums *album.AlbumClient, caller int) 
 	}
 }
 
-// watch kills the oldest worker each time that a further share of the thumbnails is made, and starts
-// another one. It counts the resizers.
+// watch kills the oldest worker whenever a further share of the thumbnails is made, and starts
+// another worker. It counts the resizers.
 func (b *burst) watch(ctx context.Context, pool *album.ResizerClient, ended <-chan struct{}) error {
 	look := time.NewTicker(50 * time.Millisecond)
 	defer look.Stop()

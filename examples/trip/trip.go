@@ -1,5 +1,5 @@
 // Package trip is an example of a workflow without a workflow engine: a saga with a deadline. A trip
-// reserves seats at several services, and is booked when it has them all, or gives all back. Its tests
+// reserves seats at several services. It is booked when it has them all, or gives all back. Its tests
 // kill nodes at each step.
 package trip
 
@@ -86,7 +86,7 @@ func (t *Trip) cancel(ctx context.Context) error {
 //shard:read
 func (t *Trip) Status(context.Context) (state string, err error) { return t.State, nil }
 
-// Seats are those of one service.
+// Seats are the seats of one service.
 //
 //shard:entity durable
 type Seats struct {

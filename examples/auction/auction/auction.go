@@ -122,7 +122,7 @@ func (a *Auction) Offer(ctx context.Context, bidder string, amount int64) error 
 	return shard.Publish(ctx, MailOutbid, Mail{To: lower, Auction: a.ID, Bid: released, High: a.High}) // with the commit, too
 }
 
-// changed notifies those who watch at the moment. They then read the state.
+// changed notifies the people who watch the auction now. They then read the state.
 func (a *Auction) changed(ctx context.Context) error {
 	return shard.Publish(ctx, Live, []byte(a.ID), shard.BestEffort)
 }

@@ -101,7 +101,7 @@ func user(r *http.Request) (string, error) {
 	return name, nil
 }
 
-// status maps an error to the status of the answer. No other place does.
+// status maps an error to the status of the answer. Only this function does so.
 func status(r *http.Request, err error) int {
 	switch {
 	case errors.Is(err, errNobody):

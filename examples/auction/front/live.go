@@ -14,7 +14,8 @@ const (
 	behind    = 64               // changes that a watcher may be behind
 )
 
-// A hub brings changes to watchers. Of several changes of one auction it may bring the last alone.
+// A hub brings changes to watchers. Of several changes of one auction it may bring only the last
+// one.
 type hub struct {
 	mu       sync.Mutex
 	changed  map[string]bool
@@ -40,7 +41,8 @@ func (f *Front) Changed(id string) {
 	}
 }
 
-// Missed is called when changes may have been missed: all watchers come again and read everything.
+// Missed is called when changes may have been missed. It disconnects all watchers: they connect
+// again and read everything.
 func (f *Front) Missed() {
 	f.live.mu.Lock()
 	defer f.live.mu.Unlock()
@@ -77,8 +79,8 @@ func (f *Front) Run(ctx context.Context) {
 	}
 }
 
-// send gives a text to all watchers. One that is too far behind is sent away: it comes again and reads
-// everything.
+// send gives a text to all watchers. It disconnects a watcher that is too far behind, which then
+// connects again and reads everything.
 func (h *hub) send(text []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

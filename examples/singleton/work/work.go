@@ -22,12 +22,12 @@ type Scheduler struct {
 	Every   time.Duration            `shard:"-"` // between two jobs
 	Workers int64                    `shard:"-"`
 	Node    string                   `shard:"-"` // where it lives
-	Self    SchedulerAPI             `shard:"-"` // itself, as others call it
+	Self    SchedulerAPI             `shard:"-"` // itself, as other entities call it
 	Worker  func(WorkerID) WorkerAPI `shard:"-"`
 }
 
-// OnActivate starts the loop. Its context ends when the scheduler must stop here;
-// the next one, on whatever node, starts when the loop has returned.
+// OnActivate starts the loop. Its context ends when the scheduler must stop here. The next
+// scheduler, on whatever node, starts when the loop has returned.
 func (s *Scheduler) OnActivate(ctx context.Context, _ shard.Activation) error {
 	return shard.Go(ctx, s.loop)
 }
