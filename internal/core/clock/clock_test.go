@@ -14,13 +14,13 @@ const (
 // start is the store's time when the monotonic clock of the tests is at 0.
 var start = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 
-// ask returns an answer of a store whose clock is off by a time. The request is sent at a monotonic
-// time, and takes there and back.
+// ask returns the answer of a store whose clock is wrong by off. The request is sent at the
+// monotonic time sent. The request takes there, and the answer back.
 func ask(sent, there, back, off time.Duration) Sample {
 	return Sample{Sent: sent, Received: sent + there + back, Store: start.Add(sent + there + off)}
 }
 
-// offset returns how far an estimate is from the time of a store that is right.
+// offset returns how far an estimate is from the time of a store with a right clock.
 func offset(r Reading) time.Duration { return r.Sub(ReadingAt(start, 0)) }
 
 func TestEstimator(t *testing.T) {
@@ -70,7 +70,7 @@ func TestEstimator(t *testing.T) {
 	}
 }
 
-// many returns n answers that take all their time there.
+// many returns n answers whose round trip is only the way to the store.
 func many(n int, every, there time.Duration) (all []Sample) {
 	for i := range n {
 		all = append(all, ask(time.Duration(i+1)*every, there, 0, 0))
@@ -89,8 +89,9 @@ func (w *world) store() time.Time {
 	return start.Add(w.now + w.off + w.now*time.Duration(w.rate)/1_000_000)
 }
 
-// TestEstimateIsBounded: the estimate is behind by at most the fastest round trip of the last ten and
-// the drift, and ahead by the drift alone, except between a step of the store's clock and the third answer behind it.
+// TestEstimateIsBounded: the estimate is behind by at most the fastest round trip of the last ten,
+// and the drift. It is ahead only by the drift. Neither holds between a step of the store's clock
+// and the third answer after that step.
 func TestEstimateIsBounded(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))

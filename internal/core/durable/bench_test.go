@@ -8,8 +8,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// BenchmarkCommit is the way of a command through a shard, of whose commits six are appended at once,
-// and whose store answers immediately.
+// BenchmarkCommit measures the way of a command through a shard. One append carries six commits,
+// and the store answers immediately.
 func BenchmarkCommit(b *testing.B) {
 	for _, entities := range []int{1, 10_000} {
 		b.Run(fmt.Sprintf("%d-entities", entities), func(b *testing.B) {

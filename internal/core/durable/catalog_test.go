@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkEdit is an edit of one key in each leaf of a large shard.
+// BenchmarkEdit measures an edit of one key in each leaf of a large shard.
 func BenchmarkEdit(b *testing.B) {
 	const n, every = 400_000, 500
 	keys := make([]string, n)

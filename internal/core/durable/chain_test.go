@@ -6,7 +6,7 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// TestChain: which appends count, in the order of the log. A home is its incarnation.
+// TestChain checks which appends count, in the order of the log. An incarnation stands for a home.
 func TestChain(t *testing.T) {
 	claim := func(epoch, home, number uint64) *wire.DurableAppend {
 		return &wire.DurableAppend{Epoch: epoch, Incarnation: home, Claim: number, Entries: []*wire.DurableEntry{claimEntry()}}

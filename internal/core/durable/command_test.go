@@ -48,7 +48,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestStreamSource: only a stream's source is one, and a shard never forgets it.
+// TestStreamSource: only the source of a stream counts as a stream, and a shard never forgets it.
 func TestStreamSource(t *testing.T) {
 	now := time.Now()
 	for name, c := range map[string]struct {

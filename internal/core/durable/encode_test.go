@@ -38,7 +38,7 @@ func (f filler) fill(m protoreflect.Message) {
 	}
 }
 
-// value returns a value of the field, which is zero rarely. The message in empty is filled.
+// value returns a value of the field, which is rarely zero. It fills the message in empty.
 func (f filler) value(d protoreflect.FieldDescriptor, empty protoreflect.Value) protoreflect.Value {
 	n := f.Uint64() >> f.IntN(64)
 	switch d.Kind() {
@@ -62,7 +62,7 @@ func (f filler) value(d protoreflect.FieldDescriptor, empty protoreflect.Value) 
 	}
 }
 
-// compare encodes the commit as the library does, and field by field.
+// compare encodes the commit by the library and by appendEntry, and compares the bytes.
 func compare(t *testing.T, c *wire.DurableCommit) {
 	t.Helper()
 	e := &wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: c}}
@@ -83,8 +83,8 @@ func compare(t *testing.T, c *wire.DurableCommit) {
 	}
 }
 
-// TestAppendEntry: a commit's bytes are the library's, with any of its fields alone, with all, and
-// around the sizes at which a length takes one byte more.
+// TestAppendEntry: a commit has the library's bytes with any single field, with all fields, and
+// around the sizes at which a length takes one more byte.
 func TestAppendEntry(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	compare(t, &wire.DurableCommit{})
@@ -127,7 +127,7 @@ func TestAppendHead(t *testing.T) {
 	}
 }
 
-// TestAppendEntryOfBadSource: what could not be read again is not written.
+// TestAppendEntryOfBadSource: a source that could not be read again is not written.
 func TestAppendEntryOfBadSource(t *testing.T) {
 	for _, s := range []*wire.DurableSource{{Log: "\xff"}, {To: "\xff"}} {
 		func() {

@@ -9,15 +9,16 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// TestEntitySize: cache misses dominate the time of commits, so each entity has few lines.
+// TestEntitySize: an entity takes few cache lines, because cache misses dominate the time of
+// commits.
 func TestEntitySize(t *testing.T) {
 	if got := unsafe.Sizeof(entity{}); got > 280 {
 		t.Errorf("an entity has %d bytes, want at most 280", got)
 	}
 }
 
-// TestSumOfEvents: a folded commit's sum is loaded with its events, from the log and from a record. A commit
-// with a state has none.
+// TestSumOfEvents: if the log has only a commit's events, the commit's sum is loaded with them,
+// from the log and from a record. A commit with a state has no sum.
 func TestSumOfEvents(t *testing.T) {
 	e := &entity{id: "e"}
 	for i, tt := range []struct {

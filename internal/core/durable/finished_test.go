@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestFinishedNumbers: after a source's commands, numbers are finished which one of them named as
-// finished, and no others. Commands come out of order, and their lists change.
+// TestFinishedNumbers: exactly those numbers of a source are finished that one of its commands
+// named as finished. Commands come out of order, and their lists change.
 func TestFinishedNumbers(t *testing.T) {
 	const most = 60
 	for seed := range uint64(300) {

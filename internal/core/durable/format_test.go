@@ -27,7 +27,7 @@ func claimEntry() *wire.DurableEntry {
 	return &wire.DurableEntry{Kind: &wire.DurableEntry_Claim{Claim: &wire.DurableClaim{Node: "n1"}}}
 }
 
-// samples have every field of the format set somewhere.
+// samples returns messages in which every field of the format is set somewhere.
 func samples() map[string]stored {
 	source := &wire.DurableSource{Incarnation: 0xfedcba0987654321}
 	log := &wire.DurableSource{Log: "bank.Account", Shard: 63}
@@ -109,7 +109,7 @@ func sampleNames() (all []string) {
 	return all
 }
 
-// TestFormat1 reads what programs of format 1 have written, forever.
+// TestFormat1 reads what programs of format 1 have written. Later programs must always be able to.
 func TestFormat1(t *testing.T) {
 	for _, n := range sampleNames() {
 		want, path := samples()[n], filepath.Join("testdata", "format1", n+".bin")
@@ -133,7 +133,7 @@ func TestFormat1(t *testing.T) {
 	}
 }
 
-// TestCorruptBytes: no bit can change, and nothing be cut off or added, unseen.
+// TestCorruptBytes: reading detects every changed bit, and bytes that were cut off or added.
 func TestCorruptBytes(t *testing.T) {
 	for _, n := range sampleNames() {
 		m := samples()[n]

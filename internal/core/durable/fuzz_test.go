@@ -14,13 +14,14 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// sum appends the check of b, so that what lies behind it is fuzzed too.
+// sum appends the checksum of b, so that the fuzzer gets beyond the check.
 func sum(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(append(slices.Clone(b), checkTag), crc32.Checksum(b, castagnoli))
 }
 
-// FuzzStored reads any bytes as each thing that a shard keeps in the store, with their own check
-// and with a right one. What is accepted is the same after it was written and read again.
+// FuzzStored reads any bytes as each thing that a shard keeps in the store, with the checksum that
+// they have and with a right one. An accepted message must be the same after it was written and
+// read again.
 func FuzzStored(f *testing.F) {
 	for _, m := range samples() {
 		b := seal(m)
@@ -47,7 +48,7 @@ func FuzzStored(f *testing.F) {
 	})
 }
 
-// readStored gives bytes to all that reads the store.
+// readStored reads bytes by every function that reads from the store.
 func readStored(t *testing.T, b []byte) {
 	t.Helper()
 	r := store.Record{Key: entityKey("e"), Value: b, Revision: 1}

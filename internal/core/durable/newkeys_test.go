@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/internal/util/ordered"
 )
 
-// TestNewKeys: keys come in order and once, whenever they were added, and those that are not of moved
-// any more do not pile up, with finds or without.
+// TestNewKeys: finds get the keys in order and once, whenever they were added. Keys that are no
+// longer in moved do not pile up, with finds or without.
 func TestNewKeys(t *testing.T) {
 	for _, finds := range []bool{true, false} {
 		c := catalog{moved: map[string]*moved{}}

@@ -7,8 +7,9 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// TestTellsBeginWithTheEpoch: the numbers of a later epoch are above all that a receiver may have had before
-// the log was put back, and the floor goes over the numbers between two epochs at once.
+// TestTellsBeginWithTheEpoch: tells of a later epoch have higher numbers than any that a receiver
+// may have got before the log was restored to an older state. The floor skips the numbers between
+// two epochs at once.
 func TestTellsBeginWithTheEpoch(t *testing.T) {
 	now, to := time.Unix(0, 0), Target{Log: "Stock", Shard: 7}
 	o := outbox{pairs: map[Target]*pair{}}
@@ -41,8 +42,8 @@ func TestTellsBeginWithTheEpoch(t *testing.T) {
 	}
 }
 
-// TestFirstOfATell: a tell says when it may have been sent first, unless this home has committed it a moment
-// ago and has not sent it yet.
+// TestFirstOfATell: a tell has the time at which it may have been sent first, unless this home
+// committed it a moment ago and has not sent it yet.
 func TestFirstOfATell(t *testing.T) {
 	commit := time.UnixMilli(1_000_000)
 	for name, c := range map[string]struct {

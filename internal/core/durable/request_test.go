@@ -8,7 +8,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// TestOutcomeOf: only what certainly changed nothing is taken as not applied.
+// TestOutcomeOf: only a request that certainly changed nothing counts as not applied.
 func TestOutcomeOf(t *testing.T) {
 	for _, c := range []struct {
 		op   Op

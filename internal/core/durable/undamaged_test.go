@@ -12,8 +12,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// aJournal is a journal with an event of each number in chunks, of which some are lost: the numbers of
-// chunk i+first are in chunks[i].
+// aJournal returns the records of a journal. Chunk first+i has the events with the numbers
+// chunks[i]. The chunks in lost are left out.
 func aJournal(first uint64, chunks [][]uint64, lost ...uint64) (records []store.Record) {
 	index := &wire.DurableJournal{Format: 1, First: first, Last: first - 1}
 	for _, numbers := range chunks {
@@ -30,7 +30,7 @@ func aJournal(first uint64, chunks [][]uint64, lost ...uint64) (records []store.
 	return append(records, store.Record{Key: journalKey, Revision: 1, Value: seal(index)})
 }
 
-// aLog is a claim and a commit with each event.
+// aLog returns a log: a claim, and a commit with each of the events.
 func aLog(numbers ...uint64) []store.Append {
 	log := []store.Append{{Position: 1, Data: ClaimAppend("n", 7, 1)}}
 	for _, n := range numbers {
@@ -44,8 +44,8 @@ func aLog(numbers ...uint64) []store.Append {
 	return log
 }
 
-// readFrom returns what a follower reads behind a place, and its last place. It fails if the follower waits
-// though there is more.
+// readFrom returns what a follower reads after a place, and its last place. It fails if the
+// follower waits although there are more events.
 func readFrom(p Place, records []store.Record) (got []string, after Place, err error) {
 	there := make(map[string]store.Record)
 	for _, r := range records {
@@ -78,8 +78,9 @@ func readFrom(p Place, records []store.Record) (got []string, after Place, err e
 	}
 }
 
-// TestUndamagedJournal: whatever chunks are lost, verify reports it, the rest of the journal begins behind them, and no
-// follower waits, wherever it stood. So it is without the index, whose number then comes from the chunks and the log.
+// TestUndamagedJournal: whatever chunks are lost, verify reports the loss, the rest of the journal
+// begins behind them, and no follower waits, at whatever place. The same holds if the index is
+// lost: its number then comes from the chunks and the log.
 func TestUndamagedJournal(t *testing.T) {
 	three := [][]uint64{{1, 2}, {3, 4}, {5, 6}}
 	garbage := store.Record{Key: journalKey, Revision: 1, Value: []byte("garbage")}
@@ -174,7 +175,8 @@ func TestUndamagedJournal(t *testing.T) {
 	}
 }
 
-// TestUndamaged: the rest of a damaged shard can be opened, and has what was before the damage.
+// TestUndamaged: the rest of a damaged shard can be opened, and has what was stored before the
+// damage.
 func TestUndamaged(t *testing.T) {
 	entity := func(id, state string) store.Record {
 		return store.Record{Key: entityKey(id), Revision: 1, Value: seal(&wire.DurableRecord{Format: 1, Entity: []byte(id), Version: 1, State: []byte(state)})}

@@ -77,7 +77,7 @@ func (m *model) check(numbers ...uint64) {
 	}
 }
 
-// FuzzWindow has a window do what each two bytes say.
+// FuzzWindow runs the operations on a window that its input encodes, two bytes each.
 func FuzzWindow(f *testing.F) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for n := range 50 {
@@ -123,8 +123,8 @@ func stuckBelow(number, n uint64) (all []uint64) {
 	return all
 }
 
-// TestWindowMovesOn: commands that come and go forever take no more memory than those that are
-// there at once, and none when all are gone.
+// TestWindowMovesOn: however many commands come and go, a window takes only the memory for those
+// that are there at once, and none when all are gone.
 func TestWindowMovesOn(t *testing.T) {
 	for _, there := range []uint64{1, 2, 3, 100, 4 << 10} {
 		m := &model{t: t, want: map[uint64]uint64{}}
@@ -145,7 +145,7 @@ func TestWindowMovesOn(t *testing.T) {
 	}
 }
 
-// BenchmarkTable has commands begin and end, of which a number is under way at once.
+// BenchmarkTable begins and ends commands, with a given number under way at once.
 func BenchmarkTable(b *testing.B) {
 	for _, there := range []uint64{1, 16, 256, 16 << 10} {
 		b.Run(fmt.Sprint(there), func(b *testing.B) {

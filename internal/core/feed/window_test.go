@@ -34,8 +34,8 @@ func numbersOf(tells []durable.Tell) (all []uint64) {
 	return all
 }
 
-// TestOrder: the next tell to an entity is sent when the one before is finished, and others are not
-// held up.
+// TestOrder: the next tell to an entity is sent when the one before is finished. Tells to other
+// entities do not wait for it.
 func TestOrder(t *testing.T) {
 	w := New(5, deadBody, Limits{})
 	w.Add(5, []durable.Tell{tellTo("a", "1"), tellTo("b", "1"), tellTo("a", "2")})
@@ -70,8 +70,9 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestDead: a tell is given up after 10 failures over 5 minutes, its number is committed as dead,
-// and it is finished when its letter is stored. Attempts without an answer do not count.
+// TestDead: a tell is given up after 10 failures over 5 minutes. Its number is then committed as
+// dead, and the tell is finished when its letter is stored. Attempts without an answer do not
+// count.
 func TestDead(t *testing.T) {
 	w := New(1, deadBody, Limits{})
 	w.Add(1, []durable.Tell{tellTo("a", "1")})
@@ -112,7 +113,7 @@ func TestDead(t *testing.T) {
 	}
 }
 
-// TestDeadOrApplied: a tell that was applied is not dead, whatever its reader has seen.
+// TestDeadOrApplied: a tell that was applied is not dead, whatever results its reader has got.
 func TestDeadOrApplied(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, second Result
@@ -142,8 +143,8 @@ func TestDeadOrApplied(t *testing.T) {
 	}
 }
 
-// TestRoom: a window has room for its limit, and a few tells that do not end are set aside and do
-// not hold up the others; more of them do.
+// TestRoom: a window has room for its limit. A few tells that do not end are set aside, and the
+// other tells go on. More such tells hold up the window.
 func TestRoom(t *testing.T) {
 	w := New(1, deadBody, Limits{Unfinished: 100, Lag: 50})
 	position := uint64(1)
@@ -198,9 +199,9 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestReaders runs readers that crash, begin at old positions and read at the same time, against
-// receivers that fail, lose answers and forget nothing. Each message is applied once and in order
-// per entity, or dead.
+// TestReaders runs readers that crash, begin at old positions and read at the same time. Their
+// receivers fail, lose answers and forget nothing. Each message must be dead, or applied once and
+// in order per entity.
 func TestReaders(t *testing.T) {
 	for seed := range uint64(300) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { runReaders(t, rand.New(rand.NewPCG(seed, 1))) })

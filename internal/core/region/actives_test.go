@@ -10,14 +10,14 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// openShard is a shard that is open at node a.
+// openShard returns a shard that is open at node a.
 func openShard() *Shard {
 	s := New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{Mailbox: 2, Waiting: 3})
 	s.Place(node("a"), placement.MakeEpoch(1, 1), false, 0, time.Unix(1000, 0))
 	return s
 }
 
-// awake gives the entities a value, each at its own time.
+// awake makes n entities with a value, each used at another time.
 func awake(s *Shard, n int) {
 	for i := range n {
 		e := s.Begin(fmt.Sprint(i), uint32(i))
@@ -26,8 +26,8 @@ func awake(s *Shard, n int) {
 	}
 }
 
-// TestSurveyTakesTurns: each survey goes on behind the one before, and comes to every
-// active entity once before it comes to one again.
+// TestSurveyTakesTurns: each survey continues behind the one before, and examines every active
+// entity once before it examines one again.
 func TestSurveyTakesTurns(t *testing.T) {
 	s := openShard()
 	awake(s, 10)
@@ -48,7 +48,7 @@ func TestSurveyTakesTurns(t *testing.T) {
 	}
 }
 
-// TestSurveySkipsThePassivated: what is passivated costs the next surveys nothing.
+// TestSurveySkipsThePassivated: passivated entities cost later surveys nothing.
 func TestSurveySkipsThePassivated(t *testing.T) {
 	s := openShard()
 	awake(s, 1000)
@@ -75,8 +75,8 @@ func TestSurveySkipsThePassivated(t *testing.T) {
 	}
 }
 
-// TestForgottenLeaveTheList: entities that begin and end for good are not kept by the
-// list, though nobody surveys it.
+// TestForgottenLeaveTheList: the list does not keep entities that begin and end for good, even if
+// nobody surveys it.
 func TestForgottenLeaveTheList(t *testing.T) {
 	s := openShard()
 	awake(s, 10)
@@ -96,8 +96,8 @@ func TestForgottenLeaveTheList(t *testing.T) {
 	}
 }
 
-// TestBeginPassivationRefuses: an entity that was used, or lost with its shard, since a survey
-// showed it is not passivated.
+// TestBeginPassivationRefuses: an entity from a survey is not passivated if it was used since, or
+// lost with its shard.
 func TestBeginPassivationRefuses(t *testing.T) {
 	s := openShard()
 	awake(s, 3)
@@ -124,7 +124,7 @@ func TestBeginPassivationRefuses(t *testing.T) {
 	}
 }
 
-// TestSeldomPartGoes: the part that an entity has for a turn under the lock is gone with the turn, and
+// TestSeldomPartGoes: an entity's cold part for a turn under the lock goes with the turn, and
 // serves another entity. It stays while there is a state, or data of the driver.
 func TestSeldomPartGoes(t *testing.T) {
 	s := openShard()
@@ -171,8 +171,8 @@ func TestSeldomPartGoes(t *testing.T) {
 	}
 }
 
-// TestDriverDataMakesItsPart: a driver keeps data also in a turn in which the entity has no cold
-// part, which is made for it. It is not made to keep nothing: each entity would have it.
+// TestDriverDataMakesItsPart: SetData adds the cold part to an entity without one. It adds none to
+// store nil, because then each entity would have one.
 func TestDriverDataMakesItsPart(t *testing.T) {
 	s := openShard()
 	e := s.Begin("x", 1)
@@ -189,8 +189,8 @@ func TestDriverDataMakesItsPart(t *testing.T) {
 	}
 }
 
-// TestEntitySize: an entity, and the part that only some have, stay in the allocator's class of 64
-// bytes, and a slot of the table with its tag has 9.
+// TestEntitySize: an entity, and the cold part that only some entities have, each fit in 64 bytes,
+// and a slot of the table with its tag in 9.
 func TestEntitySize(t *testing.T) {
 	if size := unsafe.Sizeof(Entity{}); size > 64 {
 		t.Errorf("an entity has %d bytes, want at most 64", size)

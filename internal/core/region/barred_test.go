@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestNoEntityBacksOffWhileTheShardIsToMove: an entity may keep its turn for longer than it runs only
-// while the shard is open and no move waits.
+// TestNoEntityBacksOffWhileTheShardIsToMove: an entity may keep its turn while it waits before a
+// restart only if the shard is open and no move waits.
 func TestNoEntityBacksOffWhileTheShardIsToMove(t *testing.T) {
 	s := New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{Mailbox: 9, Waiting: 9})
 	if s.MayBackOff() {
@@ -30,8 +30,8 @@ func TestNoEntityBacksOffWhileTheShardIsToMove(t *testing.T) {
 	}
 }
 
-// TestBarrierIsClosedOnce: word of the same barrier that comes twice closes it once, so that one
-// Flush opens it.
+// TestBarrierIsClosedOnce: a repeated message about a barrier does not close it a second time, so
+// that one Flush opens it.
 func TestBarrierIsClosedOnce(t *testing.T) {
 	s := New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{Mailbox: 9, Waiting: 9})
 	at, epoch := time.Unix(1000, 0), placement.MakeEpoch(1, 2)
@@ -50,9 +50,9 @@ func TestBarrierIsClosedOnce(t *testing.T) {
 	}
 }
 
-// TestOverdueBarriersAreThoseThatOpen: the barriers that operators are told of are those that open
-// because their time is over, from the same moment on: younger calls run then before older ones that
-// may still come, which are refused.
+// TestOverdueBarriersAreThoseThatOpen: Overdue, which operators see, returns exactly the barriers
+// that open by timeout, from the same moment on. Younger calls then run before older ones, which
+// are refused if they still come.
 func TestOverdueBarriersAreThoseThatOpen(t *testing.T) {
 	s := New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{Mailbox: 9, Waiting: 9})
 	at, epoch := time.Unix(1000, 0), placement.MakeEpoch(1, 2)
@@ -82,9 +82,9 @@ func TestOverdueBarriersAreThoseThatOpen(t *testing.T) {
 	}
 }
 
-// TestDirectSendersAreForgottenWithTheirTenure: a sender's barrier that opened under an
-// earlier tenure says nothing about calls of the next one, and senders come and go, so
-// they are not kept.
+// TestDirectSendersAreForgottenWithTheirTenure: a sender's barrier that opened under an earlier
+// tenure says nothing about calls of the next one. Senders come and go, so the shard does not keep
+// them.
 func TestDirectSendersAreForgottenWithTheirTenure(t *testing.T) {
 	s := New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{Mailbox: 9, Waiting: 9})
 	at := time.Unix(1000, 0)

@@ -8,7 +8,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestCheckSeesWhatIsBroken breaks one invariant of an open shard at a time.
+// TestCheckSeesWhatIsBroken breaks the invariants of an open shard one at a time: Check must notice
+// each.
 func TestCheckSeesWhatIsBroken(t *testing.T) {
 	forward := func(s *Shard) {
 		s.state = Forwarding

@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// opened is an open shard with a live and idle entity "x".
+// opened returns an open shard with a live and idle entity "x".
 func opened(l Limits) (*Shard, *Entity) {
 	s := New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), l)
 	s.Direct(true)
@@ -20,8 +20,8 @@ func opened(l Limits) (*Shard, *Entity) {
 	return s, e
 }
 
-// TestEnter: a turn begins outside the lock only where nothing stands in its way,
-// and where one may not, nothing is left behind.
+// TestEnter: a turn begins outside the lock only if all conditions hold. Otherwise Enter leaves
+// nothing behind.
 func TestEnter(t *testing.T) {
 	at := time.Unix(0, 0)
 	barrier := func(s *Shard) { s.CloseBarrier(node("a"), node("b"), 10, 0, at) }
@@ -88,8 +88,8 @@ func TestEnter(t *testing.T) {
 	}
 }
 
-// TestEnterLooksTwice: what happens between Enter's first look at the shard and the
-// beginning of its turn is seen by the second look, and the turn is taken back.
+// TestEnterLooksTwice: if the shard is barred between Enter's first look at the shard and the
+// beginning of its turn, the second look sees it, and the turn is taken back.
 func TestEnterLooksTwice(t *testing.T) {
 	at := time.Unix(0, 0)
 	barrier := func(s *Shard, _ *Entity) { s.CloseBarrier(node("a"), node("b"), 10, 0, at) }
@@ -120,7 +120,8 @@ func TestEnterLooksTwice(t *testing.T) {
 	}
 }
 
-// TestJoin: a tell joins a turn of tells where nothing waits for the turn's end, and no other turn.
+// TestJoin: a tell joins a turn of tells if nothing waits for the turn's end. It joins no other
+// turn.
 func TestJoin(t *testing.T) {
 	at := time.Unix(0, 0)
 	local := func() *Call { return &Call{Entity: "x", Local: true, Sender: transport.Peer{Address: node("a")}} }
@@ -180,8 +181,8 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestJoinLooksTwice: what happens between Join's first look at the shard and its second one is seen,
-// and the tell is taken back: the turn goes on if it has others, and ends if not.
+// TestJoinLooksTwice: if the shard is barred between Join's two looks at it, the tell is taken
+// back. The turn goes on if it has other tells, and ends if not.
 func TestJoinLooksTwice(t *testing.T) {
 	at := time.Unix(0, 0)
 	bar := func(s *Shard) { s.Direct(false) }
@@ -250,7 +251,7 @@ func TestTellsCountInTheMailbox(t *testing.T) {
 	}
 }
 
-// TestWatchRunning: turns that began outside the lock are counted, and have to end under it.
+// TestWatchRunning: turns that began outside the lock are counted, and must end under the lock.
 func TestWatchRunning(t *testing.T) {
 	s, e := opened(Limits{Mailbox: 2, Waiting: 2})
 	if e.Enter(1, 0) != Entered {
@@ -302,7 +303,8 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// TestGoneEntitiesHoldNothing: callers may keep an entity whose shard has left.
+// TestGoneEntitiesHoldNothing: callers may keep an entity whose shard has left, because it holds
+// nothing.
 func TestGoneEntitiesHoldNothing(t *testing.T) {
 	at := time.Unix(0, 0)
 	for name, leave := range map[string]func(s *Shard){

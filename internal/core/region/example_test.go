@@ -9,8 +9,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A call runs at once or waits for its entity's turn; of a shard that moves it
-// goes where the shard went.
+// A call runs at once or waits for its entity's turn. If the shard moves, the call follows it.
 func ExampleShard() {
 	a, b := transport.Address{Name: "a", Incarnation: 1}, transport.Address{Name: "b", Incarnation: 1}
 	now := time.Unix(0, 0)

@@ -15,8 +15,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A body is what only the turn of its entity may touch: with the race detector,
-// two turns at a time, or one that does not follow from the other, are seen.
+// A body may be touched only in the turn of its entity. So the race detector sees two turns at the
+// same time, or turns without a happens-before order.
 type body struct {
 	n      int
 	inside bool
@@ -35,7 +35,7 @@ type rig struct {
 	joins atomic.Int64   // tells that joined
 }
 
-// call is one call, which begins its turn outside the lock if it can: it returns when its turn
+// call makes one call, which begins its turn outside the lock if it can. It returns when the turn
 // has run.
 func (g *rig) call(id string, leave bool, ran func()) {
 	for kept := g.s.Look(Hash(id), id); ; {
@@ -76,7 +76,8 @@ func (g *rig) call(id string, leave bool, ran func()) {
 	}
 }
 
-// tell is one tell, which joins a turn if it can. Else it is a call. ran is called in its turn.
+// tell makes one tell, which joins a turn if it can, and otherwise is a call. ran is called in its
+// turn.
 func (g *rig) tell(id string, ran func()) {
 	e := g.s.Look(Hash(id), id)
 	entry := Refused
@@ -100,7 +101,7 @@ func (g *rig) tell(id string, ran func()) {
 	g.call(id, true, ran)
 }
 
-// wait delivers a call and waits for its turn; nil when the shard has left.
+// wait delivers a call and waits for its turn. It returns nil if the shard has left.
 func (g *rig) wait(id string) *Entity {
 	granted := make(chan *Entity, 1)
 	c := &Call{Entity: id, Sender: transport.Peer{Address: node("a")}, Local: true, Driver: granted}
@@ -138,7 +139,7 @@ func (g *rig) end(e *Entity) {
 	g.endLocked(e)
 }
 
-// endLocked is end, and releases the lock, which the caller holds.
+// endLocked does what end does, and releases the lock. The caller holds the lock.
 func (g *rig) endLocked(e *Entity) {
 	next, drained := g.s.End(e, 2)
 	g.mu.Unlock()
@@ -150,7 +151,7 @@ func (g *rig) endLocked(e *Entity) {
 	}
 }
 
-// do applies what f made of the shard.
+// do calls f under the lock and carries out its effects.
 func (g *rig) do(f func() Effects) {
 	g.mu.Lock()
 	fx := f()
@@ -206,7 +207,7 @@ func (g *rig) place(home string) {
 	})
 }
 
-// disturb does one of the things that the callers must not notice.
+// disturb does one of the things that callers must not notice.
 func (g *rig) disturb(r *rand.Rand, lose bool) {
 	switch r.IntN(7) {
 	case 0, 1:

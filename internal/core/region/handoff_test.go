@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestStateMovesInOrder: entities with state move neither while turns change the state that is being
-// sent, nor so that calls of one sender may run out of order. They may move unordered if the state stays
-// behind.
+// TestStateMovesInOrder: entities with state do not move in a way in which turns change the state
+// that is being sent, or in which calls of one sender may run out of order. They may move unordered
+// if the state stays behind.
 func TestStateMovesInOrder(t *testing.T) {
 	for name, tt := range map[string]struct {
 		how  Handoff

@@ -78,9 +78,9 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// TestIndexReaders has readers look for entities while a writer grows and shrinks
-// the table around them. One that stays must be found most of the time, and
-// always once the writer rests; nobody may find what has another id.
+// TestIndexReaders lets readers look for entities while a writer grows and shrinks the table. They
+// must find an entity that stays most of the time, and always once the writer rests. They never
+// find an entity with another id.
 func TestIndexReaders(t *testing.T) {
 	var x index
 	stays := newEntity(nil, "stays")

@@ -14,7 +14,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// handoffs are the ways to move, the default more often than the others.
+// handoffs has the ways to move. The default occurs more often than the others.
 var handoffs = []Handoff{
 	{},
 	{},
@@ -72,7 +72,7 @@ func (d *dice) other() transport.Address { return node([]string{"b", "c", "d"}[d
 
 func (d *dice) entity() string { return []string{"x", "y", "z"}[d.r.IntN(3)] }
 
-// epoch is mostly about the shard's own.
+// epoch returns a random epoch, mostly near the shard's own.
 func (d *dice) epoch() placement.Epoch {
 	e := max(d.s.Epoch(), d.s.moveE, 3)
 	return e + placement.Epoch(d.r.IntN(5)) - 2
@@ -150,7 +150,7 @@ func (d *dice) deliver() {
 	}
 }
 
-// tell has a tell join a turn of the entity, or takes one back.
+// tell makes a tell join a turn of the entity, or takes a tell back.
 func (d *dice) tell(e *Entity) {
 	if d.told[e] > 0 && d.r.IntN(6) == 0 {
 		d.log = append(d.log, "untell "+e.ID)
@@ -300,7 +300,7 @@ func (d *dice) move(n int) {
 	}
 }
 
-// passivate runs the next stop hook, if it may run still.
+// passivate runs the next stop hook, if the move still allows it.
 func (d *dice) passivate() bool {
 	if len(d.stopped) == 0 {
 		return false
@@ -364,8 +364,8 @@ func (d *dice) barriers(n int) {
 	}
 }
 
-// survey shows some of the active entities, and passivates some of those that it showed
-// now or before.
+// survey examines some of the active entities. It passivates some of those that this survey or an
+// earlier one has found.
 func (d *dice) survey() {
 	d.s.Survey(1+d.r.IntN(3), func(e *Entity, _ uint32) { d.shown = append(d.shown, e) })
 	for _, e := range d.shown {
@@ -405,8 +405,7 @@ func (d *dice) effects(fx Effects) {
 	}
 }
 
-// count finds every call that was taken in and has not come out in exactly one
-// place.
+// count checks that every accepted call without an outcome is in exactly one place.
 func (d *dice) count() {
 	n := d.s.Waiting()
 	for e := range d.s.entities.all() {
@@ -441,8 +440,8 @@ func (d *dice) count() {
 	}
 }
 
-// TestRandomCommands: whatever order commands come in, invariants hold, each
-// call comes out once, and every legal move between states is seen.
+// TestRandomCommands: whatever the order of commands, the invariants hold, each call has one
+// outcome, and every legal change of state occurs.
 func TestRandomCommands(t *testing.T) {
 	seen, left, joined, settled := map[State]map[State]bool{}, 0, 0, false
 	for seed := range uint64(3000 * seedFactor(t)) {
@@ -476,7 +475,7 @@ func TestRandomCommands(t *testing.T) {
 	}
 }
 
-// seedFactor is SHARDGEN_SEEDS: by how much longer tests with random commands run.
+// seedFactor returns SHARDGEN_SEEDS, by which tests with random commands run longer.
 func seedFactor(t *testing.T) int {
 	s := os.Getenv("SHARDGEN_SEEDS")
 	if s == "" {

@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestRoom: each bound refuses the call that would exceed it and is named, and what
-// leaves makes room again.
+// TestRoom: each bound refuses the call that would exceed it, and Call.Full names the bound. A call
+// that leaves makes room again.
 func TestRoom(t *testing.T) {
 	open := func(s *Shard) { s.Place(node("a"), placement.MakeEpoch(1, 1), false, 0, time.Unix(1000, 0)) }
 	closed := func(*Shard) {}
@@ -66,7 +66,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestBudgetIsShared: what waits in one shard leaves less room to the others.
+// TestBudgetIsShared: calls that wait in one shard leave less room to the other shards.
 func TestBudgetIsShared(t *testing.T) {
 	budget := NewBudget(100)
 	var verdicts []string
@@ -80,8 +80,8 @@ func TestBudgetIsShared(t *testing.T) {
 	}
 }
 
-// TestRoomIsTakenAnew: a call that waits once more, after it was sent on and came back, takes room
-// once more, and gives it back once.
+// TestRoomIsTakenAnew: a call that was forwarded, came back and waits again takes room a second
+// time, and gives it back once.
 func TestRoomIsTakenAnew(t *testing.T) {
 	now := time.Unix(1000, 0)
 	budget := NewBudget(100)
@@ -114,8 +114,8 @@ func TestRoomIsTakenAnew(t *testing.T) {
 	taken("when it is withdrawn", 0)
 }
 
-// TestClientsLeaveRoom: the calls of all clients of one name take at most half of a budget, over all
-// shards. Other clients and members have the rest, and what leaves makes room again.
+// TestClientsLeaveRoom: the calls of all clients of one name take at most half of a budget, over
+// all shards. Other clients and members have the rest, and calls that leave make room again.
 func TestClientsLeaveRoom(t *testing.T) {
 	budget := NewBudget(100)
 	shards := []*Shard{}
@@ -152,7 +152,8 @@ func TestClientsLeaveRoom(t *testing.T) {
 	require.Empty(t, budget.clients)
 }
 
-// TestRefusedByTheNode: a client's call that the budget of the node refuses takes nothing of its share.
+// TestRefusedByTheNode: a client's call that the node's budget refuses takes nothing of the
+// client's share.
 func TestRefusedByTheNode(t *testing.T) {
 	budget := NewBudget(100)
 	budget.Force(90)
@@ -164,8 +165,8 @@ func TestRefusedByTheNode(t *testing.T) {
 	require.Empty(t, budget.clients)
 }
 
-// TestGatewayCallersPay: the calls that gateways make for one caller take at most half of a budget,
-// apart from those of a client of that name, and of other callers.
+// TestGatewayCallersPay: the calls that gateways make for one caller take at most half of a budget.
+// Calls of a client of that name, and of other callers, count separately.
 func TestGatewayCallersPay(t *testing.T) {
 	budget := NewBudget(100)
 	s := New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{Mailbox: 9, Waiting: 9, Budget: budget})

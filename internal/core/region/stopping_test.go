@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// TestTurnOfALostShardKeepsItsEntity: a turn that is under way when the shard is found at its new
-// home works on its entity until it ends, and then the entity is gone.
+// TestTurnOfALostShardKeepsItsEntity: if this node learns during a turn that the shard is at its
+// new home, the turn keeps its entity until it ends. Then the entity is gone.
 func TestTurnOfALostShardKeepsItsEntity(t *testing.T) {
 	s := New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{Mailbox: 9, Waiting: 9})
 	now := time.Unix(1000, 0)

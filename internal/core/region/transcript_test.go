@@ -304,7 +304,7 @@ func (s *script) newCall(sender, entity, epoch string) *Call {
 	return c
 }
 
-// links is a chain that holds the shard, and all entities or none.
+// links is a chain that holds the shard, and either all entities or none.
 type links struct{ entity bool }
 
 func (links) HoldsShard(placement.ShardID) bool            { return true }

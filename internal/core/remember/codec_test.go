@@ -92,8 +92,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzPage reads any bytes as a record with remembered ids. One that is accepted is the same after
-// it was written and read again.
+// FuzzPage reads any bytes as a record with remembered ids. An accepted record must be the same
+// after it was written and read again.
 func FuzzPage(f *testing.F) {
 	id := placement.ShardID{Kind: "Cart", Shard: 7}
 	for _, ids := range [][]string{nil, {"a"}, {"a", "\x00\xff", strings.Repeat("x", MaxIDBytes)}} {

@@ -252,8 +252,8 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// settled waits until every set has a replica again; what is added meanwhile is not
-// waited for.
+// settled waits until every set has a replica again. It does not wait for ids that are added
+// meanwhile.
 func (w *world) settled() {
 	for range 100 {
 		done := true
@@ -274,7 +274,7 @@ func (w *world) settled() {
 	w.t.Fatal("the replicas never have all sets")
 }
 
-// end checks who keeps what when nothing happens any more.
+// end checks which nodes keep which ids when nothing happens any more.
 func (w *world) end() {
 	w.check("at the end")
 	for a, m := range w.nodes {

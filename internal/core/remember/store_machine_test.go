@@ -79,7 +79,7 @@ func (s *shelf) step(b *StoreMachine, in Input) {
 	}
 }
 
-// later does a request some time, and answers it some time after.
+// later carries out a request some time later, and answers it some time after that.
 func (s *shelf) later(b *StoreMachine, do func() Input) {
 	s.pending = append(s.pending, func() {
 		in := do()
@@ -126,9 +126,8 @@ func (s *shelf) act() {
 	s.step(s.book, Add{cart, id, s.ticket})
 }
 
-// TestBookRandom lets the shard's home crash, with requests under way that reach
-// the store later: no id that was safe is lost. In the end the store has exactly
-// what the home has.
+// TestBookRandom lets the shard's home crash, with requests under way that reach the store later.
+// No id that was safe may be lost. In the end the store has exactly the home's ids.
 func TestBookRandom(t *testing.T) {
 	for seed := range uint64(200) {
 		s := &shelf{
@@ -194,8 +193,8 @@ func (s *shelf) end(seed uint64) {
 	}
 }
 
-// TestBookBounds: a shard that is full refuses, and what is no record of this
-// shard's is not overwritten.
+// TestBookBounds: a full shard refuses an Add, and a record that is not of this shard is not
+// overwritten.
 func TestBookBounds(t *testing.T) {
 	b := NewStoreMachine(Kind{Max: 1})
 	l := b.Step(time.Unix(1, 0), Open{ShardID: cart, Epoch: 1}).Load[0]

@@ -32,7 +32,7 @@ func set(t *testing.T, l List, request *wire.DurableSchedule, version uint64, no
 
 func anyMethod(string) bool { return true }
 
-// TestSet: a reminder replaces that of its name, and an entity has bounded reminders.
+// TestSet: a reminder replaces one with the same name, and the reminders of an entity are bounded.
 func TestSet(t *testing.T) {
 	l := set(t, nil, at("a", 100), 1, 5)
 	l = set(t, l, at("b", 300), 2, 5)
@@ -58,7 +58,7 @@ func TestSet(t *testing.T) {
 	require.ErrorContains(t, err, "at least 1s")
 }
 
-// TestJitter: one delay for a name, which differs between entities.
+// TestJitter: a reminder always has the same delay, and entities have different delays.
 func TestJitter(t *testing.T) {
 	delays := map[int64]bool{}
 	for i := range 20 {
@@ -76,7 +76,7 @@ func TestJitter(t *testing.T) {
 	require.Greater(t, len(delays), 10)
 }
 
-// TestLook: the earliest due one runs, and what follows it is on its grid.
+// TestLook: the earliest due reminder runs, and its next due time is on its grid.
 func TestLook(t *testing.T) {
 	l := set(t, set(t, set(t, nil, at("late", 900), 1, 0), every("each", 1000), 1, 0), at("first", 800), 1, 0)
 	var r Retries
@@ -100,8 +100,8 @@ func TestLook(t *testing.T) {
 	require.Equal(t, l, l.Replaced(look.Run, nil), "it is not there any more")
 }
 
-// TestRetries: tries are 1 s apart, doubling up to 5 min, until the reminder is given up. Others of
-// the entity run meanwhile.
+// TestRetries: tries are 1 s apart, doubling up to 5 min, until the reminder is given up. Other
+// reminders of the entity run meanwhile.
 func TestRetries(t *testing.T) {
 	l := set(t, set(t, nil, at("bad", 1000), 1, 0), at("good", 1500), 1, 0)
 	var r Retries
@@ -147,7 +147,7 @@ func TestRetries(t *testing.T) {
 	require.Equal(t, 0, r.Look("e", l, now, hour, anyMethod).Tries, "one that was set again has no tries")
 }
 
-// TestRetryOfSkipLate: one that was given up runs again on request, however late that is.
+// TestRetryOfSkipLate: a reminder that was given up runs again on request, however late that is.
 func TestRetryOfSkipLate(t *testing.T) {
 	request := at("a", 1000)
 	request.Reminder.SkipLate = 2 * hour
@@ -159,7 +159,7 @@ func TestRetryOfSkipLate(t *testing.T) {
 	require.NotNil(t, r.Look("e", l, 24*hour, hour, anyMethod).Run)
 }
 
-// TestGivenUpGoesOn: one with later due times goes on with the next.
+// TestGivenUpGoesOn: a reminder that is given up continues with its next due time, if it has one.
 func TestGivenUpGoesOn(t *testing.T) {
 	l := set(t, nil, every("each", 1000), 1, 0)
 	var r Retries
@@ -174,7 +174,7 @@ func TestGivenUpGoesOn(t *testing.T) {
 	}
 }
 
-// TestUnknownMethod: its reminder waits, and is not given up.
+// TestUnknownMethod: a reminder of an unknown method waits, and is not given up.
 func TestUnknownMethod(t *testing.T) {
 	l := set(t, nil, at("a", 1000), 1, 0)
 	var r Retries
@@ -188,7 +188,7 @@ func TestUnknownMethod(t *testing.T) {
 	require.NotNil(t, r.Look("e", l, now, hour, anyMethod).Run, "a program with the method has come")
 }
 
-// TestSkipLate: one that is too late does not run.
+// TestSkipLate: a reminder that is too late does not run.
 func TestSkipLate(t *testing.T) {
 	request := every("a", 1000)
 	request.Reminder.SkipLate = 300
@@ -222,8 +222,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestOthersGoOn: one that waits for its method, or for its next try, holds up no other one, whether
-// that is due already or not yet.
+// TestOthersGoOn: a reminder that waits for its method, or for its next try, does not hold up other
+// reminders, whether these are due already or later.
 func TestOthersGoOn(t *testing.T) {
 	unknown := at("unknown", 1000)
 	unknown.Reminder.Method = "Unknown"
@@ -241,7 +241,8 @@ func TestOthersGoOn(t *testing.T) {
 	require.Equal(t, int64(4000), look.Again, "when the other one is due")
 }
 
-// TestRetriesOfCancelled: what failed and was then cancelled, or has moved, takes no memory for long.
+// TestRetriesOfCancelled: the tries of a reminder that was cancelled, or has moved, do not stay in
+// memory for long.
 func TestRetriesOfCancelled(t *testing.T) {
 	var r Retries
 	for i := range 10_000 {

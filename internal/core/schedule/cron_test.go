@@ -18,7 +18,7 @@ func mustCron(t testing.TB, text, zone string) *Cron {
 	return c
 }
 
-// TestCronNext has the due times that follow a local time, one a line.
+// TestCronNext compares the due times that follow a local time with a list, one a line.
 func TestCronNext(t *testing.T) {
 	for _, tc := range []struct{ name, text, zone, after, want string }{
 		{"minute", "* * * * *", "", "2026-01-01 00:00:30 +0000", `
@@ -167,7 +167,7 @@ func TestCronEnds(t *testing.T) {
 	}
 }
 
-// TestCronYear goes through a year of schedules in zones that set their clocks, and counts.
+// TestCronYear counts the due times of a year, in zones that set their clocks.
 func TestCronYear(t *testing.T) {
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	until := from.AddDate(1, 0, 0)

@@ -17,7 +17,8 @@ var zones = []string{
 	"Pacific/Apia", "Antarctica/Casey",
 }
 
-// A naive cron text is read by trying: a field matches a value if one of its parts lists it.
+// A naive is a cron text that is read by trying: a field matches a value if one of its parts lists
+// it.
 type naive struct {
 	fields []string
 	values [len(fields)][60]bool
@@ -73,7 +74,8 @@ func (n *naive) local(at time.Time) time.Time {
 	return at.Add(time.Duration(offset) * time.Second).UTC()
 }
 
-// next tries each minute. It returns zero after a number of minutes.
+// next returns the first matching minute after a time, by trying each. It returns zero if none of
+// so many minutes matches.
 func (n *naive) next(after time.Time, minutes int) time.Time {
 	interval := strings.HasPrefix(n.fields[0], "*") || strings.HasPrefix(n.fields[1], "*")
 	after = after.Truncate(time.Minute)

@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A debtor is a member's session with a client that acknowledges what the test says.
+// A debtor is a member's session with a client. The test says what the client acknowledges.
 type debtor struct {
 	*Session
 	now time.Time
@@ -39,7 +39,8 @@ func (d *debtor) takeAll() {
 	}
 }
 
-// asks is a frame of the client with one call, as the session takes it.
+// asks brings the session a frame of the client with one call. It reports whether the session
+// accepts the frame.
 func (d *debtor) asks(ack uint64) (ok bool) {
 	h := wire.FrameHeader{Version: wire.FrameVersion, Seq: d.seq + 1, Count: 1, Session: 1, Ack: ack, Handled: ack}
 	if _, ok = d.Receive(&h, d.now); ok {
@@ -53,9 +54,9 @@ func answerOf(size int) *wire.Envelope {
 	return &wire.Envelope{Type: wire.TypeAnswer, ID: 7, Payload: bytes.Repeat([]byte{1}, size)}
 }
 
-// TestAccountOfAnswers: beyond the bound calls are to be refused, beyond twice as much results are
-// dropped and frames not handled, beyond three times nothing is kept. An acknowledgement in a frame
-// that is not handled counts.
+// TestAccountOfAnswers: above the bound calls are to be refused. Above twice the bound results are
+// dropped and frames are not handled, above three times nothing is kept. An acknowledgement counts
+// even in a frame that is not handled.
 func TestAccountOfAnswers(t *testing.T) {
 	const limit = 100_000
 	d := newDebtor(limit, nil)
@@ -96,8 +97,8 @@ func TestAccountOfAnswers(t *testing.T) {
 	require.NoError(t, d.Check())
 }
 
-// TestAccountOfName: the sessions of all clients of one name count together, and a session of that
-// name that owes nothing is heard. What a dropped session held is given back.
+// TestAccountOfName: the sessions of all clients of one name count together. Frames of a session
+// that holds nothing are still handled. What a dropped session held is released.
 func TestAccountOfName(t *testing.T) {
 	const limit = 100_000
 	name := NewAccount(2*limit, nil)
@@ -116,8 +117,9 @@ func TestAccountOfName(t *testing.T) {
 	require.Zero(t, name.held.Load())
 }
 
-// TestStalled: a peer that acknowledges nothing owes that since the first frame was sent, one that
-// acknowledges a part since then, and none does while nothing is sent or the broker is away.
+// TestStalled: a peer that acknowledges nothing has stalled since the first frame was sent, and a
+// peer that acknowledges a part since then. No peer stalls while nothing is sent or the broker
+// cannot be reached.
 func TestStalled(t *testing.T) {
 	d := newDebtor(1<<20, nil)
 	later := func() time.Time { d.now = d.now.Add(time.Second); return d.now }

@@ -8,8 +8,8 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// TestFoundEnvelopeIsItsOwn: an envelope that was found in a frame keeps all that it has when the
-// frame is acknowledged and others have its buffer.
+// TestFoundEnvelopeIsItsOwn: an envelope from Find stays as it is when its frame is acknowledged
+// and another frame gets the buffer.
 func TestFoundEnvelopeIsItsOwn(t *testing.T) {
 	var sent wire.Envelope
 	sent.Type, sent.ID = wire.TypeCall, 7

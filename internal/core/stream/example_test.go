@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A sender's way to a shard that moves: no call overtakes an older one.
+// A Route is a sender's way to a shard that moves: no call overtakes an older one.
 func ExampleRoute() {
 	a, b := transport.Address{Name: "a", Incarnation: 1}, transport.Address{Name: "b", Incarnation: 1}
 	var r stream.Route
@@ -33,7 +33,7 @@ func ExampleRoute() {
 	// known at b - a barrier for what comes via a and deliver second call
 }
 
-// What was sent is kept until the other side has handled it.
+// A session keeps what it has sent until the other side has handled it.
 func ExampleSession() {
 	a, b := transport.Peer{Address: transport.Address{Name: "a", Incarnation: 1}}, transport.Peer{Address: transport.Address{Name: "b", Incarnation: 1}}
 	limits := stream.Config{MaxPayload: 1 << 20, Window: 1 << 20, MaxBuffered: 1 << 20}

@@ -12,7 +12,7 @@ import (
 )
 
 // FuzzSession feeds both kinds of sessions with headers that a peer may send: any numbers in any
-// order. Nothing may panic, no invariant may break, and sequences of the peer are taken once and
+// order. Nothing may panic and no invariant may break. The peer's sequences must be taken once,
 // without a gap.
 func FuzzSession(f *testing.F) {
 	step := func(which byte, numbers ...byte) []byte { return append([]byte{which}, numbers...) }
@@ -66,7 +66,7 @@ func FuzzSession(f *testing.F) {
 	})
 }
 
-// number is one that a byte stands for: the right one, one near to it, or an extreme.
+// number returns the number that a byte stands for: the right one, one near to it, or an extreme.
 func number(b byte, right uint64) uint64 {
 	extremes := [...]uint64{0, 1, math.MaxUint32, math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64 - 1, math.MaxUint64}
 	switch b >> 6 {

@@ -9,10 +9,10 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// A visit is a client's dealings with a member over a network that loses, delays and
-// repeats frames, while the member, and rarely the client, drops its side of the session
-// again and again. Each tell has a number, and is sent on the next session if it certainly
-// did not reach the member on the one before.
+// A visit is a client that sends tells to a member over a network that loses, delays and repeats
+// frames. The member, and rarely the client, drops its side of the session again and again. Each
+// tell has a number. A tell that certainly did not reach the member is sent again on the next
+// session.
 type visit struct {
 	t       *testing.T
 	r       *rand.Rand
@@ -164,8 +164,8 @@ func (v *visit) step() {
 	v.wire = kept
 }
 
-// A member that has dropped its session to a client takes nothing of it again, and what the
-// client is told to be not executed was not.
+// TestDroppedPathRunsNothingTwice: a member that has dropped its session with a client handles no
+// frame of it any more. What the client counts as not executed was not executed.
 func TestDroppedPathRunsNothingTwice(t *testing.T) {
 	unknown, drops := 0, 0
 	for seed := range uint64(300) {
@@ -201,8 +201,8 @@ func TestDroppedPathRunsNothingTwice(t *testing.T) {
 	}
 }
 
-// A client asks for the session's number with an empty frame, again until it has it, and
-// sends nothing else before.
+// TestClientSaysHelloFirst: a client asks for the session's number with an empty frame, repeatedly
+// until it has it, and sends nothing else before.
 func TestClientSaysHelloFirst(t *testing.T) {
 	v := newVisit(t, 1)
 	v.calm = true
@@ -233,9 +233,9 @@ func TestClientSaysHelloFirst(t *testing.T) {
 	}
 }
 
-// A question for the number that comes late, or again, changes nothing on a session that is
-// in use, be it this session's or one's before; a newer one shows that the client has dropped
-// the session.
+// TestLateHelloDropsNothing: a late or repeated question for the number changes nothing on a
+// session that is in use, whether it is this session's question or an earlier one's. A newer
+// question shows that the client has dropped the session.
 func TestLateHelloDropsNothing(t *testing.T) {
 	v := newVisit(t, 1)
 	v.calm = true
@@ -263,7 +263,7 @@ func TestLateHelloDropsNothing(t *testing.T) {
 	}
 }
 
-// A client adopts no number that was said to a session that it had before.
+// TestLateAnswerIsNotAdopted: a client does not adopt the number of an earlier session.
 func TestLateAnswerIsNotAdopted(t *testing.T) {
 	v := newVisit(t, 1)
 	v.calm = true
@@ -279,8 +279,8 @@ func TestLateAnswerIsNotAdopted(t *testing.T) {
 	}
 }
 
-// A frame without a number is of no session of a client, neither before the client knows its session's
-// number nor afterwards.
+// TestFrameWithoutNumberIsForeign: a frame without a number belongs to no session of a client,
+// before and after the client knows its session's number.
 func TestFrameWithoutNumberIsForeign(t *testing.T) {
 	v := newVisit(t, 1)
 	foreign := wire.FrameHeader{Version: 1, From: v.client.Peer(), Seq: 1}

@@ -12,11 +12,10 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A pair is two processes that exchange envelopes over a broker, in virtual
-// time: connections break and come back, and what was under way is lost, comes
-// late or twice; a process may not listen for a while, and what bounces then may
-// bounce twice; now and then a message is lost alone, or sent together with the one
-// before. Everything follows from the seed.
+// A pair is two processes that exchange envelopes over a broker, in virtual time. Connections break
+// and come back, and messages under way are lost, late or doubled. A process may stop listening for
+// a while, and a bounce may come twice. Rarely a message is lost alone, or sent together with the
+// one before. Everything follows from the seed.
 type pair struct {
 	r     *rand.Rand
 	now   time.Time
@@ -27,8 +26,8 @@ type pair struct {
 	err   error
 }
 
-// An end is one of the two: a driver of its session and a lane that handles frames
-// one after another.
+// An end is one of the two processes: a driver of its session, and a lane that handles frames one
+// after another.
 type end struct {
 	p         *pair
 	other     *end
@@ -115,10 +114,10 @@ func (p *pair) fail(format string, args ...any) {
 	}
 }
 
-// upTo is a random time of at most d.
+// upTo returns a random time of at most d.
 func (p *pair) upTo(d time.Duration) time.Duration { return time.Duration(p.r.Int64N(int64(d) + 1)) }
 
-// run lets time pass until then, or until nothing more is to happen.
+// run lets time pass until the given time, or until nothing is left to happen.
 func (p *pair) run(until time.Time) {
 	for p.err == nil && len(p.queue) > 0 && !p.queue[0].at.After(until) {
 		e := heap.Pop(&p.queue).(event)
@@ -162,7 +161,7 @@ func (e *end) append(env *wire.Envelope, s sent) {
 	e.flush()
 }
 
-// flush is the driver's: one writer at a time, that takes until nothing is left.
+// flush publishes frames as a driver does: one writer at a time takes frames until none is left.
 func (e *end) flush() {
 	if e.writing || e.dead {
 		return
@@ -253,8 +252,8 @@ func (e *end) transmit(token uint64, payload []byte) {
 	})
 }
 
-// overlap is a frame of what two hold, of which the second follows the first without a
-// gap; nil if it does not.
+// overlap returns a frame with the envelopes of two frames, or nil unless the second follows the
+// first without a gap.
 func overlap(first, second []byte) []byte {
 	var fr wire.FrameReader
 	a, before, err := fr.Header(first)
@@ -332,8 +331,8 @@ func (e *end) frame(h wire.FrameHeader, rest []byte, seq uint64, skip uint32, si
 	e.flush()
 }
 
-// handle does what a process does with an envelope, and checks that it is the
-// next one of the other end.
+// handle handles an envelope as a process does, and checks that it is the next one of the other
+// end.
 func (e *end) handle(env *wire.Envelope, seq uint64) {
 	want := e.other.sent[seq-1]
 	if n := uint64(len(e.ran)); seq != n+1 {
@@ -362,7 +361,7 @@ func (e *end) handle(env *wire.Envelope, seq uint64) {
 	e.handled = seq
 }
 
-// breakConnection of an end; it comes back after d.
+// breakConnection breaks an end's connection, which comes back after d.
 func (e *end) breakConnection(d time.Duration) {
 	if !e.connected || e.dead {
 		return
@@ -392,7 +391,7 @@ func (e *end) takeBack() {
 	}
 }
 
-// goodbye gives the session up because the other end has departed.
+// goodbye ends the session because the other end has departed.
 func (e *end) goodbye(bye bool) {
 	acked := e.session.Acked()
 	left := e.session.TakeUnacknowledged(bye)

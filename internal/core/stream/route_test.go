@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestRouteBeginsAnew: after another founding of the cluster a lower epoch counts,
-// nothing is asked of the homes before, and what waited goes first, in order.
+// TestRouteBeginsAnew: after the cluster was founded again, a lower epoch counts, nothing is asked
+// of earlier homes, and waiting calls go first, in order.
 func TestRouteBeginsAnew(t *testing.T) {
 	old, next, newHome := transport.Address{Name: "a", Incarnation: 1}, transport.Address{Name: "b", Incarnation: 2}, transport.Address{Name: "a", Incarnation: 3}
 	outgoing := func(id uint64) stream.Outgoing { return stream.Outgoing{Envelope: wire.Envelope{ID: id}} }

@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// seedFactor is SHARDGEN_SEEDS: by how much longer tests with random faults run.
+// seedFactor returns SHARDGEN_SEEDS, by which tests with random faults run longer.
 func seedFactor(t *testing.T) int {
 	s := os.Getenv("SHARDGEN_SEEDS")
 	if s == "" {
@@ -37,8 +37,8 @@ func eachSeed(t *testing.T, n int, f func(p *pair)) {
 	}
 }
 
-// TestExactlyOnceInOrder: whatever happens, both ends handle each other's
-// envelopes once and in order, and when the faults end all is acknowledged.
+// TestExactlyOnceInOrder: whatever faults occur, both ends handle each other's envelopes once and
+// in order. When the faults end, everything is acknowledged.
 func TestExactlyOnceInOrder(t *testing.T) {
 	eachSeed(t, 100, func(p *pair) {
 		p.faults(2 * time.Second)
@@ -60,8 +60,8 @@ func TestExactlyOnceInOrder(t *testing.T) {
 	})
 }
 
-// TestCrashUnacknowledged: what counts as not executed when the other end dies was
-// not handled by it.
+// TestCrashUnacknowledged: when one end dies, envelopes that the other end counts as not executed
+// were not handled.
 func TestCrashUnacknowledged(t *testing.T) {
 	eachSeed(t, 60, func(p *pair) {
 		p.faults(time.Second)
@@ -76,7 +76,7 @@ func TestCrashUnacknowledged(t *testing.T) {
 	})
 }
 
-// TestByeUnacknowledged: a goodbye tells for certain what was not handled.
+// TestByeUnacknowledged: after a goodbye it is certain which envelopes were not handled.
 func TestByeUnacknowledged(t *testing.T) {
 	certain := 0
 	eachSeed(t, 60, func(p *pair) {
@@ -105,8 +105,8 @@ func TestByeUnacknowledged(t *testing.T) {
 	}
 }
 
-// TestAcknowledgementAfterLongTurn: when an acknowledgement went out before all
-// of a frame was handled, another one follows by itself.
+// TestAcknowledgementAfterLongTurn: if an acknowledgement was sent before all of a frame was
+// handled, a second one follows by itself.
 func TestAcknowledgementAfterLongTurn(t *testing.T) {
 	p := NewSession(Config{Self: peerNamed("a"), MaxPayload: 2000, Window: 1000, MaxBuffered: 3000}, peerNamed("b"))
 	now := time.Unix(1000, 0)
@@ -126,8 +126,8 @@ func TestAcknowledgementAfterLongTurn(t *testing.T) {
 	}
 }
 
-// TestAcknowledgementWaitsOnce: frames that follow each other closely do not put off the
-// acknowledgement that the first of them is owed.
+// TestAcknowledgementWaitsOnce: frames in quick succession do not delay the acknowledgement of the
+// first one.
 func TestAcknowledgementWaitsOnce(t *testing.T) {
 	p := NewSession(Config{Self: peerNamed("a"), MaxPayload: 2000, Window: 1000, MaxBuffered: 3000}, peerNamed("b"))
 	begin := time.Unix(1000, 0)
@@ -160,8 +160,8 @@ func TestAppendRefuses(t *testing.T) {
 	}
 }
 
-// TestVoidAfterBounce: a call to a process that nobody hears can be taken back
-// for certain, once the frame is not being published any more.
+// TestVoidAfterBounce: a call to a process that nobody hears can be taken back for certain, once
+// its frame is not being published any more.
 func TestVoidAfterBounce(t *testing.T) {
 	p := NewSession(Config{Self: peerNamed("a"), MaxPayload: 2000, Window: 1000, MaxBuffered: 3000}, peerNamed("b"))
 	now := time.Unix(1000, 0)
@@ -185,8 +185,8 @@ func TestVoidAfterBounce(t *testing.T) {
 	}
 }
 
-// TestLateAcknowledgement: what was about to be sent again and is acknowledged
-// after all must not block the session.
+// TestLateAcknowledgement: a frame that is acknowledged when it is about to be sent again must not
+// block the session.
 func TestLateAcknowledgement(t *testing.T) {
 	p := NewSession(Config{Self: peerNamed("a"), MaxPayload: 2000, Window: 1000, MaxBuffered: 3000}, peerNamed("b"))
 	now := time.Unix(1000, 0)
@@ -212,7 +212,7 @@ func TestLateAcknowledgement(t *testing.T) {
 }
 
 // TestAcknowledgementWithoutNews: frames that acknowledge nothing new, or numbers that were not
-// sent, do not put off that frames are sent again.
+// sent, do not delay the repetition of unacknowledged frames.
 func TestAcknowledgementWithoutNews(t *testing.T) {
 	p := NewSession(Config{Self: peerNamed("a"), MaxPayload: 2000, Window: 1000, MaxBuffered: 3000}, peerNamed("b"))
 	now := time.Unix(1000, 0)
@@ -239,7 +239,7 @@ func TestAcknowledgementWithoutNews(t *testing.T) {
 	}
 }
 
-// TestSteadyPathDoesNotAllocate: one call there, one answer back.
+// TestSteadyPathDoesNotAllocate: one call and its answer allocate nothing.
 func TestSteadyPathDoesNotAllocate(t *testing.T) {
 	cfg := Config{Self: peerNamed("a"), MaxPayload: 1 << 20, Window: 1 << 20, MaxBuffered: 1 << 23}
 	a := NewSession(cfg, peerNamed("b"))
@@ -280,7 +280,7 @@ func TestSteadyPathDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestUnreached: a peer may know of the session as long as one frame may have come to it.
+// TestUnreached: a peer may know the session as long as one frame may have reached it.
 func TestUnreached(t *testing.T) {
 	now := time.Unix(0, 0)
 	p := NewSession(Config{MaxPayload: 1 << 20, Window: 1 << 20, MaxBuffered: 1 << 20}, peerNamed("b"))
@@ -351,7 +351,7 @@ func TestAwaitsBounce(t *testing.T) {
 	check("the next frame handled", false)
 }
 
-// TestFrameBuffers: a frame has room for as much as the one before had, at once.
+// TestFrameBuffers: a new frame has at once as much room as the frame before used.
 func TestFrameBuffers(t *testing.T) {
 	p := NewSession(Config{Self: peerNamed("a"), MaxPayload: 4 << 20, Window: 8 << 20, MaxBuffered: 8 << 20}, peerNamed("b"))
 	take := func() { p.Take(time.Unix(1, 0), 0) }
@@ -377,8 +377,8 @@ func TestFrameBuffers(t *testing.T) {
 	take()
 }
 
-// TestPartlyKnownFrame: of a frame that overlaps what has come already, as from a peer
-// that puts what it sends again into other frames, only the rest is handled.
+// TestPartlyKnownFrame: if a frame overlaps received ones, because the peer divides repeated
+// envelopes into other frames, only the rest is handled.
 func TestPartlyKnownFrame(t *testing.T) {
 	p := NewSession(Config{Self: peerNamed("a"), MaxPayload: 2000, Window: 1000, MaxBuffered: 3000}, peerNamed("b"))
 	for _, step := range []struct {
@@ -407,8 +407,8 @@ func TestPartlyKnownFrame(t *testing.T) {
 	}
 }
 
-// TestBounceThatComesTwice: one bounce says of one sending that it did not arrive, however
-// often and however late it comes.
+// TestBounceThatComesTwice: a bounce counts for one sending of a frame, however often and however
+// late it comes.
 func TestBounceThatComesTwice(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		p := NewSession(Config{Self: peerNamed("a"), MaxPayload: 2000, Window: 1000, MaxBuffered: 3000}, peerNamed("b"))
@@ -467,8 +467,8 @@ func TestUnsentFrameIsRetriedAlone(t *testing.T) {
 	require.True(t, take(RetryAfter))
 }
 
-// TestAcknowledgedFramesAreForgotten: a session that carries one call at a time has room for few
-// frames, however many calls it has carried.
+// TestAcknowledgedFramesAreForgotten: a session with one call at a time keeps room for few frames,
+// however many calls it has carried.
 func TestAcknowledgedFramesAreForgotten(t *testing.T) {
 	p := NewSession(Config{Self: peerNamed("a"), MaxPayload: 1 << 20, Window: 1 << 20, MaxBuffered: 1 << 20}, peerNamed("b"))
 	now := time.Unix(1000, 0)

@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// A shrinking is a session whose broker takes less and less.
+// A shrinking is a session whose broker accepts ever smaller messages.
 type shrinking struct {
 	t        *testing.T
 	now      time.Time
@@ -36,8 +36,7 @@ func (s *shrinking) add(e wire.Envelope, size int) {
 	}
 }
 
-// send publishes what waits, and has it arrive, or be lost on the way, as was its
-// acknowledgement.
+// send publishes the waiting frames. Each arrives or is lost, and so is each acknowledgement.
 func (s *shrinking) send(arrives func() bool) {
 	for {
 		payload, token, ok := s.from.Take(s.now, 0)
@@ -74,7 +73,7 @@ func (s *shrinking) arrive(frame []byte) {
 	}
 }
 
-// again has the session send again what was not acknowledged, and all arrive.
+// again makes the session repeat unacknowledged frames, which all arrive.
 func (s *shrinking) again() {
 	s.now = s.now.Add(RetryAfter)
 	s.from.Rewind()
@@ -99,8 +98,8 @@ func tellsFrom(first, last int) (out []string) {
 	return out
 }
 
-// A frame that was closed under a larger limit is divided: nothing is lost, everything
-// stays in order, and what the peer had of it does not run again.
+// TestShrunkLimitDividesFrames: a frame that was closed under a larger limit is divided. Nothing is
+// lost, the order stays, and envelopes that the peer already had do not run again.
 func TestShrunkLimitDividesFrames(t *testing.T) {
 	for _, arrived := range []bool{false, true} {
 		s := newShrinking(t)
@@ -117,7 +116,8 @@ func TestShrunkLimitDividesFrames(t *testing.T) {
 	}
 }
 
-// What does not fit alone is taken out, and the rest goes on.
+// TestShrunkLimitTakesOutWhatIsTooLarge: an envelope that does not fit alone is taken out, and the
+// others go on.
 func TestShrunkLimitTakesOutWhatIsTooLarge(t *testing.T) {
 	s := newShrinking(t)
 	s.add(wire.Envelope{Type: wire.TypeTell, ID: 1}, 100)
@@ -142,7 +142,8 @@ func TestShrunkLimitTakesOutWhatIsTooLarge(t *testing.T) {
 	}
 }
 
-// Of what was sent under the larger limit nobody knows whether it ran.
+// TestShrunkLimitKnowsWhatWasSent: for envelopes that were sent under the larger limit it is
+// unknown whether they ran.
 func TestShrunkLimitKnowsWhatWasSent(t *testing.T) {
 	s := newShrinking(t)
 	s.add(wire.Envelope{Type: wire.TypeCall, ID: 1}, 40_000)
@@ -154,7 +155,8 @@ func TestShrunkLimitKnowsWhatWasSent(t *testing.T) {
 	}
 }
 
-// With one part of a shard's state go the others, but not those of other moves.
+// TestShrunkLimitTakesOutTheWholeState: with one part of a shard's state, its other parts are taken
+// out, but not those of other moves.
 func TestShrunkLimitTakesOutTheWholeState(t *testing.T) {
 	s := newShrinking(t)
 	part := func(epoch uint64, size int) {
@@ -172,7 +174,7 @@ func TestShrunkLimitTakesOutTheWholeState(t *testing.T) {
 	}
 }
 
-// The limit falls again and again while frames get lost.
+// TestShrinkingAndLoss: the limit falls again and again while frames get lost.
 func TestShrinkingAndLoss(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 9))
@@ -195,8 +197,8 @@ func TestShrinkingAndLoss(t *testing.T) {
 	}
 }
 
-// TestFrameThatIsAcknowledgedIsLeftAlone: a frame that arrived although its publication failed, or
-// was refused as too large, or that bounced, has nothing that could be divided or sent again.
+// TestFrameThatIsAcknowledgedIsLeftAlone: a frame is not divided or sent again if it arrived
+// although its publication failed, was refused as too large, or bounced.
 func TestFrameThatIsAcknowledgedIsLeftAlone(t *testing.T) {
 	for name, f := range map[string]func(s *shrinking, token uint64) []Oversize{
 		"too large": func(s *shrinking, token uint64) []Oversize { return s.from.Shrink(token, 30_000) },
@@ -219,8 +221,8 @@ func TestFrameThatIsAcknowledgedIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestShrunkLimitKeepsRefusals: the frames into which one is divided have its refusals, each those
-// of its own envelopes.
+// TestShrunkLimitKeepsRefusals: when a frame is divided, each part keeps the refusals of its own
+// envelopes.
 func TestShrunkLimitKeepsRefusals(t *testing.T) {
 	s := newShrinking(t)
 	for id := range uint64(20) {
