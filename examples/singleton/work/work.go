@@ -22,7 +22,7 @@ type Scheduler struct {
 	Every   time.Duration            `shard:"-"` // between two jobs
 	Workers int64                    `shard:"-"`
 	Node    string                   `shard:"-"` // where it lives
-	Self    SchedulerAPI             `shard:"-"` // itself, as other entities call it
+	Self    SchedulerAPI             `shard:"-"` // itself, as others call it
 	Worker  func(WorkerID) WorkerAPI `shard:"-"`
 }
 

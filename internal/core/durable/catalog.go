@@ -507,8 +507,8 @@ var ErrIndexing = errors.New("the list of the shard's entities is not complete y
 func (s *Shard) Lists(of ListKind) bool { return s.catalog.whole && (of != Keys || s.catalog.indexed) }
 
 // walk reads all records if the catalog lacks keys. A lagging replica of the store may list only
-// some records. Therefore the walk first writes a record of its own: when a list reaches it, all
-// earlier records were listed. A list may include deleted records, so the walk reads each listed
+// some records. Therefore the walk first writes a record of its own: when a list reaches that
+// record, all earlier records were listed. A list may include deleted records, so the walk reads each listed
 // record again under the present head.
 type walk struct {
 	line  line

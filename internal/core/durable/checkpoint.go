@@ -431,7 +431,7 @@ func (w *sweep) done(s *Shard, r Response) {
 	case !found, s.checkpoint.after > s.group.acked:
 	case s.group.position > s.head.stored.Since:
 		s.checkpoint.wanted = true
-	default: // a checkpoint moves since to a later append, which there must be
+	default: // the checkpoint needs a later append to which it can move since
 		s.checkpoint.after = s.group.add(&wire.DurableEntry{Kind: &wire.DurableEntry_Empty{Empty: &wire.DurableEmpty{}}})
 	}
 }

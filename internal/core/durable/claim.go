@@ -168,7 +168,7 @@ func (c *claim) readLog() Request {
 
 func (c *claim) read(s *Shard, r Response) {
 	if r.Outcome == Gone {
-		c.retry(s, fmt.Sprintf("it lacks a part between %d, where the head needs it, and %d", c.since, c.position))
+		c.retry(s, fmt.Sprintf("it lacks a part between position %d, from which the head needs it, and the claim at position %d", c.since, c.position))
 		return
 	}
 	c.forked = false
@@ -207,7 +207,7 @@ func (c *claim) read(s *Shard, r Response) {
 		return
 	}
 	if c.chain.claim != c.number || c.chain.incarnation != s.config.Incarnation {
-		c.retry(s, fmt.Sprintf("it lacks the claim at %d", c.position))
+		c.retry(s, fmt.Sprintf("it lacks the claim at position %d", c.position))
 		return
 	}
 	if lacks = s.head.ends(reached); lacks != "" && c.full {

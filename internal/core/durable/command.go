@@ -24,8 +24,8 @@ type Source struct {
 	To Target
 }
 
-// StreamSource returns the [Source.Log] of a stream: the names of the feed and of the stream. A
-// type's name has no colon, so it is never the same.
+// StreamSource returns the [Source.Log] of a stream: the names of the feed and of the stream, with
+// a colon between. No type's name has a colon.
 func StreamSource(feed, stream string) string { return feed + ":" + stream }
 
 // Stream reports whether the source is a stream. A turn of a stream's command commits the command's
@@ -34,8 +34,8 @@ func StreamSource(feed, stream string) string { return feed + ":" + stream }
 func (s *Source) Stream() bool { return s.To == (Target{}) && strings.Contains(s.Log, ":") }
 
 // silent reports whether the shard may forget source s, whose last command came at heard: a process
-// if heard is before process, the calls of a tell's turn if it is before nested. The shard never
-// forgets a log, because the log's shard may send tells again at any time.
+// if heard is before process, and a tell's turn if heard is before nested. The shard never forgets
+// a log, because the log's shard may send tells again at any time.
 func (s Source) silent(heard, process, nested time.Time) bool {
 	switch {
 	case s.Incarnation != 0:

@@ -18,7 +18,7 @@
 //	claim:       head (compare-and-set, since kept) → claim appended, expecting nothing
 //	             → log read from since up to the claim → table read under the head
 //	commit:      pending → one append under way → acknowledged → its answers and tells leave
-//	conflict:    head read; if another home's: the end → claim again → the log shows which appends count
+//	conflict:    head read; the end if it is another home's → claim again → the log shows which appends count
 //	checkpoint:  leaves read that change → records of acknowledged bytes and leaves → table
 //	             → head with the new since → trim
 //
@@ -45,8 +45,7 @@
 // A command is named by its source, its number at that source, and the path of nested calls below
 // it. The table keeps applied commands with their answers, until the source's floor passes them. A
 // command below the floor is refused. A caller's process that was silent for [Limits.Silent] is
-// forgotten; another shard's log never is, because it may send tells again after
-// any time.
+// forgotten. Another shard's log never is, because it may send tells again at any time.
 //
 // A turn that runs again may make other calls than its first run did, because another command may
 // have come first. The calls of the first run are not undone.

@@ -102,9 +102,9 @@ func (v *version) apply(c *wire.DurableCommit) {
 	v.setRare(reminders, index)
 }
 
-// folds reports whether the log needs only the events of turn t, not the state. After a state that
-// was written, at most every events may follow, and the state with its events must fit in limit
-// bytes.
+// folds reports whether the log needs only the events of turn t, not the state. The number of
+// events after a state that was written is at most every, and the state and these events have at
+// most limit bytes.
 func (v *version) folds(t *Turn, every, limit int) bool {
 	if v.number == 0 || v.ended || t.Ended || v.form != t.Form || len(t.Events) == 0 || len(v.since)+len(t.Events) > every {
 		return false
@@ -137,7 +137,7 @@ type entity struct {
 	saving     uint64  // its version that the checkpoint under way writes; 0 means none
 	last       version // including commits that are not acknowledged yet
 	acked      version // the acknowledged version, which a checkpoint writes
-	entered    int64   // its due time in the catalog's leaves; 0 means unknown, never means none
+	entered    int64   // its due time in the catalog's leaves; 0 means unknown, and the constant never that they lack it
 	// loose are commits from the log that need the state or the keys before them, which are in the
 	// record.
 	loose []*wire.DurableCommit

@@ -100,7 +100,7 @@ func samples() map[string]stored {
 	}
 }
 
-// names returns the samples' names in order.
+// sampleNames returns the names of the samples, in order.
 func sampleNames() (all []string) {
 	for n := range samples() {
 		all = append(all, n)

@@ -39,11 +39,11 @@ func (h head) lacks(p store.Position, a *wire.DurableAppend) string {
 	since, epoch := h.stored.Since, h.value.GetSinceEpoch()
 	switch {
 	case since == store.Start && claimOf(a) == nil:
-		return fmt.Sprintf("its first append, at %d, is no claim", p)
+		return fmt.Sprintf("its first append, at position %d, is no claim", p)
 	case since == store.Start && a.GetEpoch() < epoch:
-		return fmt.Sprintf("its first append, at %d, is older than the head", p)
+		return fmt.Sprintf("its first append, at position %d, is older than the head", p)
 	case p == since && epoch != 0 && a.GetEpoch() != epoch:
-		return fmt.Sprintf("at %d, where the head needs it, it has an append of another epoch", p)
+		return fmt.Sprintf("its append at position %d, from which the head needs it, has another epoch", p)
 	}
 	return ""
 }

@@ -115,8 +115,8 @@ func (s *Shard) indexAfter(e *entity, t *Turn) *wire.DurableIndex {
 	return x
 }
 
-// indexRoom returns how many bytes of index e's record needs in addition to those in w, the commit
-// of t.
+// indexRoom returns how many bytes of the index an entity's record needs in addition to those in w,
+// the commit of t.
 func (s *Shard) indexRoom(t *Turn, w *wire.DurableCommit) int {
 	switch {
 	case s.config.Index == nil:

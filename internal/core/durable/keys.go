@@ -128,7 +128,7 @@ func (o *oldKeys) put(k oldKey) {
 	o.all = append(o.all, k)
 }
 
-// forget removes the oldest keys, up to the first one that was last sent at or after before.
+// forget removes the oldest keys. It stops at the first key that was last sent at or after before.
 func (o *oldKeys) forget(before time.Time) {
 	n := 0
 	for n < len(o.all) && (o.all[n].name == "" || o.all[n].heard.Before(before)) {
@@ -164,8 +164,8 @@ func (o *oldKeys) parts(now time.Time) (all []*wire.DurableOldKeys) {
 	return all
 }
 
-// recover adds keys that a table has. The time between the writing of the table and recover does
-// not count towards [Limits.Silent].
+// recover adds the old keys of a table. The time since the table was written does not count towards
+// [Limits.Silent].
 func (o *oldKeys) recover(w *wire.DurableOldKeys, now time.Time) error {
 	if len(w.GetHashes()) != len(w.GetKeys()) || len(w.GetAges()) != len(w.GetKeys()) {
 		return fmt.Errorf("%w: the old keys are %d, their hashes %d and their ages %d, want equally many", ErrCorrupt, len(w.GetKeys()), len(w.GetHashes()), len(w.GetAges()))

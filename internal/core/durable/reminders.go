@@ -200,7 +200,7 @@ func (w *wakes) expect(e *entity, leaf int64) {
 }
 
 // earliest returns a time before which no reminder in a record will be due once the checkpoint
-// under way is written. It takes unacknowledged commits as lost.
+// under way is written. It assumes that unacknowledged commits are lost.
 func (s *Shard) earliest() int64 {
 	w := &s.wakes
 	due, _ := wakeOf(w.next)
@@ -276,7 +276,7 @@ func (s *Shard) reminded(e *entity) {
 
 // Due returns the entities with reminders due at clock, a Unix time in milliseconds. It has nothing
 // new to return before DueAt. At most MaxLooks entities wait for [Shard.Looked] at a time. None is
-// returned while the shard has half the load at which it refuses calls. clock may go back.
+// returned while the shard has at least half the load at which it refuses calls. clock may go back.
 func (s *Shard) Due(now time.Time, clock int64) (ids []string) {
 	s.desk.now = now
 	w := &s.wakes

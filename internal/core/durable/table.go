@@ -160,7 +160,7 @@ func (k *known) name(s *Source) {
 	k.encoded = appendSource(nil, sourceField, k.wire)
 }
 
-// describe sets all fields of w but the answer by command c, and returns the encoded source.
+// describe sets all fields of w from command c, except the answer. It returns the encoded source.
 func (k *known) describe(w *wire.DurableCommand, c *Command) (source []byte) {
 	if k.wire == nil {
 		k.name(&c.Source)

@@ -83,7 +83,7 @@ const (
 	done
 )
 
-// entry is a tell that is not finished, or a finished tell behind one that is not.
+// entry is a tell that is not finished, or a finished tell behind an unfinished one.
 type entry struct {
 	tell   durable.Tell
 	row    *row
@@ -372,7 +372,7 @@ func (w *Window) Aside() (past uint64, stuck durable.Numbers) {
 // Unfinished returns how many tells are not finished.
 func (w *Window) Unfinished() int { return w.unfinished }
 
-// Few reports whether at most 1/part of Limits.Unfinished is unfinished.
+// Few reports whether the number of unfinished tells is at most Limits.Unfinished divided by part.
 func (w *Window) Few(part int) bool { return w.unfinished <= w.limits.Unfinished/part }
 
 // Idle reports whether everything that was read is finished.

@@ -68,8 +68,8 @@ const leavingFor = time.Second
 
 func (s *Shard) strays() bool { return s.state == Forwarding && s.departures.last().to.IsZero() }
 
-// Successor returns the node to which to forward a call, and the epoch under which. Both are zero
-// if the call has arrived.
+// Successor returns the node to which to forward a call, and the epoch under which to do so. Both
+// are zero if the call has arrived.
 func (s *Shard) Successor(c *Call) (transport.Address, placement.Epoch) {
 	if c.along != nil {
 		return c.along.to, c.along.epoch

@@ -17,9 +17,9 @@
 //
 // The rules are those of ISC cron 4.1. If neither the minute nor the hour begins with "*", a time is
 // due when the local clock first reaches or passes it. So all times that the clock skips are due at
-// the jump. A time that comes twice is due the first time. Otherwise the text names an interval rather than times: it is due in each minute whose local
-// time matches. So "*/15 * * * *" keeps its distance of 15 minutes, and "0 */2 * * *" omits a time
-// that is skipped.
+// the jump. A time that comes twice is due the first time. Otherwise the text names an interval
+// rather than times: it is due in each minute whose local time matches. So "*/15 * * * *" keeps its
+// distance of 15 minutes, and "0 */2 * * *" omits a time that is skipped.
 //
 // No library has these rules: robfig/cron v3.0.1, adhocore/gronx v1.20.4 and hashicorp/cronexpr
 // v1.1.3 omit a time that is skipped, and fire twice or late when one comes twice.

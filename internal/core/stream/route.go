@@ -19,7 +19,7 @@ const (
 	// Known: calls go to Home under Epoch.
 	Known
 	// Stopped: the home changed while envelopes to the old home were not acknowledged. Calls are
-	// held until these are, so that envelopes that the old home refuses are sent first.
+	// held until they are acknowledged, so that envelopes that the old home refuses are sent first.
 	Stopped
 )
 
