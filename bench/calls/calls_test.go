@@ -4,9 +4,9 @@
 //
 // The benchmarks of remote calls run over a nats-server process of their own on the loopback
 // interface. Caller and answerer are two connections of the benchmark's process, so allocs/op
-// counts both sides. Those of durable calls have a store in memory that acknowledges at once. A
-// figure for many callers is the time per call at full load, not the latency of one. cmd/table
-// compares the same paths with what they cannot beat.
+// counts both sides. The benchmarks of durable calls have a store in memory that acknowledges at once.
+// A figure for many callers is the time per call at full load, not the latency of one. cmd/table
+// compares the same paths with their limits.
 package calls
 
 import (

@@ -106,8 +106,8 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
-// BenchmarkFind finds ten of the tickets in a JetStream store by their points, and then among all of
-// them those between two values.
+// BenchmarkFind finds ten of the tickets in a JetStream store by their points, and then, among all
+// of them, the tickets between two values.
 func BenchmarkFind(b *testing.B) {
 	var client *bank.TicketClient
 	filled(b, "finds", func(node *shard.Node) error {
@@ -141,8 +141,8 @@ func BenchmarkFind(b *testing.B) {
 	}
 }
 
-// BenchmarkReminders lets one reminder of each of the entities be due in the same second. Meanwhile, and
-// in ten seconds before, others are called. It runs once, whatever -benchtime says.
+// BenchmarkReminders lets one reminder of each entity be due in the same second. Meanwhile, and in
+// the ten seconds before, it calls other entities. It runs once, whatever -benchtime says.
 func BenchmarkReminders(b *testing.B) {
 	var client *bank.AlarmClient
 	var others *bank.WalletClient

@@ -14,7 +14,7 @@ import (
 const maxBatch = 64 << 10
 
 // A writer collects envelopes into batches. The goroutine that finds no batch being published
-// publishes, or wakes the pump; others only append. It is safe for concurrent use.
+// publishes, or wakes the pump; other goroutines only append. It is safe for concurrent use.
 type writer struct {
 	publish func(batch []byte) error
 	loaded  func() bool   // whether a yield is likely to gather more

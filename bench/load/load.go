@@ -127,7 +127,8 @@ func (l Load) Bulk(callers int, d time.Duration, call func(worker, i int) error)
 	return m, err
 }
 
-// CPUTime is the processor time of this process, which varies less than wall time on a shared machine.
+// CPUTime returns the processor time of this process. It varies less than wall time on a shared
+// machine.
 func CPUTime() time.Duration {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {

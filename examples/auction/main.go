@@ -40,7 +40,7 @@ func main() {
 	}
 }
 
-// afterwards bounds the time for the books to balance, beside the load.
+// afterwards bounds the run's time in addition to the load: the books must balance by then.
 const afterwards = 90 * time.Second
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {

@@ -219,7 +219,7 @@ func (f *Front) show(ctx context.Context, id string) (Item, error) {
 	return Item{id, v}, err
 }
 
-// list returns the auctions that are open, the one that ends first first.
+// list returns the auctions that are open, in the order of their ends.
 func (f *Front) list(ctx context.Context, _ *http.Request) (any, error) {
 	var (
 		reading sync.WaitGroup

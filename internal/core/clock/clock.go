@@ -74,7 +74,7 @@ type Estimator struct {
 }
 
 // Add takes an answer and returns the estimate. It returns false before the first answer. Answers
-// come in the order of Received; those that are impossible are ignored.
+// come in the order of Received; impossible answers are ignored.
 func (e *Estimator) Add(s Sample) (Reading, bool) {
 	// Times beyond these years do not fit in nanoseconds; no store has them.
 	if year := s.Store.Year(); year >= 1970 && year < 2200 && s.Sent <= s.Received {

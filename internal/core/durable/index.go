@@ -46,7 +46,7 @@ func eachKey(index []byte) iter.Seq[string] {
 	}
 }
 
-// without returns the keys of a that are not among those of b.
+// without returns the keys of index a that index b lacks.
 func without(a, b []byte) (rest []byte) {
 	for key := range eachKey(a) {
 		if !hasKey(b, key) {

@@ -38,7 +38,7 @@ type Config struct {
 // A Shard is one home's tenure of a shard. It is not safe for concurrent use. The times given to
 // its methods must not go back.
 //
-// Invariants, beside those of its parts:
+// Invariants, in addition to the invariants of its parts:
 //  1. Nothing is appended but claims until the shard is open.
 //  2. A record is written only under the head that this home wrote last.
 //  3. A dropped shard makes no requests.

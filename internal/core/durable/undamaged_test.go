@@ -231,7 +231,7 @@ func TestUndamaged(t *testing.T) {
 	}
 }
 
-// places are the journal's records and other places of problems.
+// places returns the places of problems as text; a record of the journal is its key.
 func places(problems []Problem) string {
 	var all []string
 	for _, p := range problems {

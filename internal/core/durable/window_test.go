@@ -35,7 +35,7 @@ func (m *model) remove(number uint64) {
 	m.window.remove(number)
 }
 
-// raise removes the numbers below another, except those that are stuck.
+// raise removes the numbers that f says are finished.
 func (m *model) raise(f finished) {
 	m.below = max(m.below, f.below)
 	gone := map[uint64]uint64{}

@@ -11,7 +11,7 @@ import (
 
 // index is a hash table of a shard's entities by id, with open addressing, linear probing and
 // [Hash]. Entities do not store their hash, to save memory. One goroutine at a time may change
-// the index; others may call Look meanwhile. The zero value is empty.
+// the index; other goroutines may call Look meanwhile. The zero value is empty.
 //
 // A concurrent Look may miss an entity, or return one that has left. Both are harmless: the
 // caller then takes the shard's lock, and an entity outside the index is not live.
@@ -159,7 +159,7 @@ func (x *index) slots() []slot {
 	return nil
 }
 
-// all yields entities in table order. Those added or removed meanwhile may be missed or occur
+// all yields entities in table order. Entities added or removed meanwhile may be missed or occur
 // twice.
 func (x *index) all() iter.Seq[*Entity] {
 	return func(yield func(*Entity) bool) {

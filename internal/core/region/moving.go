@@ -46,7 +46,7 @@ func (h Handoff) CheckState() error {
 }
 
 // String joins the names of the set fields with "+", or returns "ordered" if none is set. With
-// DropState it returns only "drop-state", which implies others.
+// DropState it returns only "drop-state", which implies other fields.
 func (h Handoff) String() string {
 	if h.DropState {
 		return "drop-state"

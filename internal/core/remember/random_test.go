@@ -53,7 +53,7 @@ func (w *world) any() transport.Address {
 	return all[w.rng.IntN(len(all))]
 }
 
-// views tells everybody who is there.
+// views tells every machine which members there are.
 func (w *world) views() {
 	for _, a := range w.addresses() {
 		var v View
@@ -147,7 +147,7 @@ func (w *world) open(id placement.ShardID, at transport.Address, ids []string, k
 	w.step(at, Open{id, w.epoch, ids, known})
 }
 
-// crash removes a node; its shards open elsewhere, and what was safe must be there.
+// crash removes a node. Its shards open at other nodes, which must have all ids that were safe.
 func (w *world) crash(a transport.Address) {
 	delete(w.nodes, a)
 	w.views()
@@ -163,7 +163,7 @@ func (w *world) crash(a transport.Address) {
 	}
 }
 
-// check compares every home's set with what was safe.
+// check compares every home's set with the ids that were safe.
 func (w *world) check(what string) {
 	w.t.Helper()
 	for id, a := range w.home {

@@ -12,8 +12,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// shelf is a store that is slow, fails and leaves one in doubt, and the books of
-// the nodes that had a shard one after the other.
+// shelf is a store that is slow, fails, and sometimes does not say whether it has written. book is
+// the machine of the shard's present home. Homes follow each other.
 type shelf struct {
 	t         *testing.T
 	rng       *rand.Rand

@@ -57,7 +57,7 @@ type Look struct {
 }
 
 // Look chooses the earliest reminder of an entity that is due and not to be tried later. A reminder
-// whose method is not known waits, without holding up others. A reminder that has failed for patience,
+// whose method is not known waits, and other reminders go on. A reminder that has failed for patience,
 // in milliseconds, is given up.
 func (r *Retries) Look(entity string, all List, now, patience int64, known func(method string) bool) (l Look) {
 	var wrong error // why the earliest reminder cannot run

@@ -329,7 +329,7 @@ func (p *Session) check() {
 }
 
 // Receive handles the header of a frame from the peer. It returns how many of the frame's
-// envelopes, from the front, are known already. The driver must handle the others now, in order,
+// envelopes, from the front, are known already. The driver must handle the rest now, in order,
 // and then call Ack. If ok is false, the driver must ignore the frame and not call Ack: an earlier
 // frame is missing, the frame belongs to another session, or there is no room for answers to the
 // client that sent it.

@@ -73,7 +73,7 @@ func TestLineOfABrokenCell(t *testing.T) {
 	}
 }
 
-// lossy is an entity that loses one of each lose tells and refuses one of each fails.
+// lossy is an entity that loses one in every lose tells, and refuses one in every fails.
 type lossy struct {
 	none
 	mu          sync.Mutex

@@ -125,7 +125,7 @@ func (p *parent) runCluster(spawn func(role string, more ...string) (*process.Ch
 	return r, err
 }
 
-// freePorts returns n ports, which others may take before use.
+// freePorts returns n ports. Other programs may take them before they are used.
 func freePorts(n int) (string, error) {
 	var ports []string
 	for range n {

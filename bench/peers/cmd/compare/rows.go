@@ -242,7 +242,8 @@ func (r row) show(rs results, name string) string {
 	return text
 }
 
-// short formats v with three digits, two below 1, and from 1000 all before the point.
+// short formats v with three digits, or two below 1. From 1000 on it keeps all digits before the
+// point.
 func short(v float64) string {
 	switch {
 	case v >= 100:
