@@ -128,7 +128,7 @@ func BenchmarkAsk(b *testing.B) {
 	b.Run("remote", benchmarkRemoteAsk)
 }
 
-// BenchmarkTell sends one way.
+// BenchmarkTell measures one-way calls.
 func BenchmarkTell(b *testing.B) {
 	b.Run("remote", benchmarkRemoteTell)
 	b.Run("local", benchmarkLocalTell)

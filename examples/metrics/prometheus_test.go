@@ -108,7 +108,7 @@ func scrapeCluster(t *testing.T) scraped {
 	return s
 }
 
-// client starts a client with further arguments.
+// start starts a client with further arguments.
 func (s scraped) start(t *testing.T, args ...string) (input io.Closer, output *bufio.Reader) {
 	t.Helper()
 	_, input, output = program(t, append([]string{"-nats", s.broker, "-listen", s.client}, args...)...)

@@ -101,7 +101,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestOpenAuctions lists those that are open, in the order of their deadlines.
+// TestOpenAuctions lists the auctions that are open, in the order of their deadlines.
 func TestOpenAuctions(t *testing.T) {
 	c := house()
 	w := request(front.New(c), "GET", "/auctions", "", "", "")
@@ -173,7 +173,7 @@ func (s *stuck) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestSlowWatcher lets a watcher fall behind: nothing waits for it, and it is sent away.
+// TestSlowWatcher lets a watcher fall behind: nothing waits for it, and it is disconnected.
 func TestSlowWatcher(t *testing.T) {
 	c := shardtest.NewCaller()
 	f := front.New(c)

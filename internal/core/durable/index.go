@@ -128,8 +128,8 @@ func (s *Shard) indexRoom(t *Turn, w *wire.DurableCommit) int {
 }
 
 // readIndex makes the index keys of an entity whose record was just read, if the record has none
-// for the present fields. The leaves may then lack these keys. It comes before any other use of the
-// record.
+// for the present fields. The leaves may then lack these keys. It must run before any other use of
+// the record.
 func (s *Shard) readIndex(e *entity, v *version) {
 	if s.config.Index == nil || v.index() != nil {
 		return

@@ -61,7 +61,7 @@ func Run(args ...string) (*Server, error) { return RunAt(nil, args...) }
 // RunAt does what [Run] does at a place; nil is 127.0.0.1 of this network.
 func RunAt(place Place, args ...string) (*Server, error) { return runAt(place, nil, args...) }
 
-// runAt is [RunAt]. With tls, args must make the server use it.
+// runAt does what [RunAt] does. With tls, args must make the server use it.
 func runAt(place Place, tls *TLS, args ...string) (*Server, error) {
 	bin, err := Build()
 	if err != nil {
