@@ -85,6 +85,24 @@ func Encode(row Row) ([]byte, error) {
 	return data, store.CheckSize(len(data), MaxRow)
 }
 
+// EncodeAll is Encode for the rows of one Write. It also checks their number and size, and that no ID
+// occurs twice.
+func EncodeAll(rows []Row) ([][]byte, error) {
+	ids, list, size := make([]ID, 0, len(rows)), make([][]byte, 0, len(rows)), 0
+	for _, row := range rows {
+		data, err := Encode(row)
+		if err != nil {
+			return nil, err
+		}
+		size += len(data)
+		ids, list = append(ids, row.ID), append(list, data)
+	}
+	if err := CheckIDs(ids); err != nil { // MaxRows is MaxDelete
+		return nil, err
+	}
+	return list, store.CheckSize(size, MaxRow)
+}
+
 // Decode decodes a row that Encode has encoded.
 func Decode(data []byte) (Row, error) {
 	var e encoded

@@ -80,13 +80,13 @@ func (o oneValue) change(ctx context.Context, f func(*content) error) (membertab
 	}
 }
 
-// changeAt is change that raises the version if it is expect.
-func (o oneValue) changeAt(ctx context.Context, expect membertable.Version, f func(*content)) (membertable.Version, error) {
+// changeAt is change that raises the version by a number, if it is expect.
+func (o oneValue) changeAt(ctx context.Context, expect membertable.Version, by int, f func(*content)) (membertable.Version, error) {
 	return o.change(ctx, func(c *content) error {
 		if c.Version != expect {
 			return store.ErrConflict
 		}
-		c.Version++
+		c.Version += membertable.Version(by)
 		f(c)
 		return nil
 	})
@@ -114,19 +114,21 @@ func (o oneValue) Read(ctx context.Context, _ membertable.Version) (membertable.
 	return s, nil
 }
 
-func (o oneValue) Write(ctx context.Context, expect membertable.Version, row membertable.Row) (membertable.Version, error) {
-	data, err := membertable.Encode(row)
+func (o oneValue) Write(ctx context.Context, expect membertable.Version, rows ...membertable.Row) (membertable.Version, error) {
+	all, err := membertable.EncodeAll(rows)
 	var version membertable.Version
 	if err == nil {
-		version, err = o.changeAt(ctx, expect, func(c *content) {
-			written := storedRow{Row: data, Version: c.Version, id: row.ID}
-			i, found := c.find(row.ID)
-			if found {
-				written.Alive = c.Rows[i].Alive
-				c.Rows[i] = written
-				return
+		version, err = o.changeAt(ctx, expect, len(rows), func(c *content) {
+			for k, row := range rows {
+				written := storedRow{Row: all[k], Version: c.Version, id: row.ID}
+				i, found := c.find(row.ID)
+				if found {
+					written.Alive = c.Rows[i].Alive
+					c.Rows[i] = written
+					continue
+				}
+				c.Rows = slices.Insert(c.Rows, i, written)
 			}
-			c.Rows = slices.Insert(c.Rows, i, written)
 		})
 	}
 	return version, membertable.Fail(membertable.OpWrite, o.cluster, err)
@@ -136,7 +138,7 @@ func (o oneValue) Delete(ctx context.Context, expect membertable.Version, ids []
 	err := membertable.CheckIDs(ids)
 	var version membertable.Version
 	if err == nil {
-		version, err = o.changeAt(ctx, expect, func(c *content) {
+		version, err = o.changeAt(ctx, expect, 1, func(c *content) {
 			c.Rows = slices.DeleteFunc(c.Rows, func(r storedRow) bool { return slices.Contains(ids, r.id) })
 		})
 	}

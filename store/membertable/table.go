@@ -21,10 +21,11 @@ type Table interface {
 	// may return less: only the rows that were written after it, if none was deleted after it.
 	// Snapshot.Since says so. With 0 it returns all rows.
 	Read(ctx context.Context, since Version) (Snapshot, error)
-	// Write inserts row, or replaces the row with its ID, and raises the table's version, if the
-	// version is expect. It returns the new one. Row.Alive and Row.Version are ignored. Row is
-	// not kept. Errors: ErrConflict, ErrTooLarge.
-	Write(ctx context.Context, expect Version, row Row) (Version, error)
+	// Write inserts 1 to MaxRows rows, or replaces those with their IDs, and raises the table's
+	// version by their number or more, in one atomic step and if the version is expect. It returns
+	// the new one. Row.Alive and Row.Version are ignored. The rows are not kept. Errors:
+	// ErrConflict, ErrTooLarge.
+	Write(ctx context.Context, expect Version, rows ...Row) (Version, error)
 	// Delete removes the rows with these IDs, at most MaxDelete, and raises the table's
 	// version, if the version is expect. It returns the new one. An ID without a row is
 	// ignored. Errors: ErrConflict.
@@ -43,7 +44,7 @@ type Provider interface {
 
 // A Version numbers the states of a table. A later state has a higher version, and numbers may be
 // left out. Versions are below 2^32, because a table begins at [First] and, on average over its
-// life, is written less often than once a second.
+// life, less than one row is written in a second.
 type Version uint64
 
 // First returns the first version of a table that is created now: the number of seconds since 2020.
@@ -57,8 +58,11 @@ func First(now time.Time) Version {
 const (
 	// MaxName is the longest name of a member or cluster, in bytes.
 	MaxName = 64
-	// MaxRow is the largest row, in bytes as [Encode] makes them.
+	// MaxRow is the largest row, in bytes as [Encode] makes them, and bounds the sum of the rows
+	// of one Write.
 	MaxRow = 256 << 10
+	// MaxRows is how many rows one Write writes.
+	MaxRows = 100
 	// MaxDelete is how many rows one Delete removes.
 	MaxDelete = 100
 )
@@ -99,7 +103,8 @@ type Row struct {
 	// Alive is when the member last wrote that it lives, by its clock; zero if it never did.
 	// Only Table.Alive sets it.
 	Alive time.Time
-	// Version is the table's version that the row's last Write made. The table sets it.
+	// Version is the table's version that the row's last Write made or, of several rows, one above
+	// that which the Write expected. The table sets it.
 	Version Version
 }
 

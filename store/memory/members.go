@@ -54,10 +54,13 @@ func (t memberTable) Read(ctx context.Context, since membertable.Version) (found
 }
 
 // Write implements [membertable.Table].
-func (t memberTable) Write(ctx context.Context, expect membertable.Version, row membertable.Row) (version membertable.Version, err error) {
-	data, err := membertable.Encode(row)
-	if err == nil {
-		row, err = membertable.Decode(data) // a copy, with times as a table keeps them
+func (t memberTable) Write(ctx context.Context, expect membertable.Version, rows ...membertable.Row) (version membertable.Version, err error) {
+	all, err := membertable.EncodeAll(rows)
+	copied := make([]membertable.Row, len(all)) // with times as a table keeps them
+	for i, data := range all {
+		if err == nil {
+			copied[i], err = membertable.Decode(data)
+		}
 	}
 	if err != nil {
 		return 0, membertable.Fail(membertable.OpWrite, t.cluster, err)
@@ -66,7 +69,7 @@ func (t memberTable) Write(ctx context.Context, expect membertable.Version, row 
 		if m.version != expect {
 			return store.ErrConflict
 		}
-		m.write(row)
+		m.write(copied)
 		if met.Loss != LoseTouch { // else the caller has gone on
 			version = m.version
 		}
@@ -121,17 +124,19 @@ func (m *members) own() {
 	}
 }
 
-func (m *members) write(row membertable.Row) {
+func (m *members) write(rows []membertable.Row) {
 	m.own()
-	m.version++
-	row.Version = m.version
-	i, found := m.find(row.ID)
-	if found {
-		row.Alive = m.rows[i].Alive
-		m.rows[i] = row
-		return
+	m.version += membertable.Version(len(rows))
+	for _, row := range rows {
+		row.Version = m.version
+		i, found := m.find(row.ID)
+		if found {
+			row.Alive = m.rows[i].Alive
+			m.rows[i] = row
+			continue
+		}
+		m.rows = slices.Insert(m.rows, i, row)
 	}
-	m.rows = slices.Insert(m.rows, i, row)
 }
 
 // read returns the table, or the rows after version since. Readers of one state share its rows.

@@ -282,14 +282,22 @@ func (m *members) addAlives(ctx context.Context, rows []membertable.Row) error {
 }
 
 // Write implements [membertable.Table].
-func (m *members) Write(ctx context.Context, expect membertable.Version, row membertable.Row) (membertable.Version, error) {
-	data, err := membertable.Encode(row)
+func (m *members) Write(ctx context.Context, expect membertable.Version, rows ...membertable.Row) (membertable.Version, error) {
+	data, err := membertable.EncodeAll(rows)
 	if err == nil {
 		err = m.open(ctx)
 	}
+	f := func() []*nats.Msg {
+		all := make([]*nats.Msg, 0, len(rows))
+		for i, row := range rows {
+			all = append(all, message(m.row(row.ID), data[i], headerStream, m.stream))
+		}
+		all[0].Header[headerStreamLast] = []string{number(expect)} // for the whole batch
+		return all
+	}
 	var seq uint64
 	if err == nil {
-		seq, err = m.publishIdle(ctx, m.stream, message(m.row(row.ID), data, headerStreamLast, number(expect)))
+		seq, err = m.publishBatchIdle(ctx, m.stream, f)
 	}
 	return membertable.Version(seq), membertable.Fail(membertable.OpWrite, m.cluster, err)
 }

@@ -62,6 +62,7 @@ func Run(t *testing.T, s Subject) {
 	}{
 		{"Empty", testEmpty},
 		{"WriteAndRead", testWriteAndRead},
+		{"WriteMany", testWriteMany},
 		{"Conflict", testConflict},
 		{"Since", testSince},
 		{"Delete", testDelete},
@@ -138,8 +139,8 @@ func (f fresh) Read(ctx context.Context, since membertable.Version) (membertable
 	}
 }
 
-func (f fresh) Write(ctx context.Context, expect membertable.Version, row membertable.Row) (membertable.Version, error) {
-	return f.wrote(f.Table.Write(ctx, expect, row))
+func (f fresh) Write(ctx context.Context, expect membertable.Version, rows ...membertable.Row) (membertable.Version, error) {
+	return f.wrote(f.Table.Write(ctx, expect, rows...))
 }
 
 func (f fresh) Delete(ctx context.Context, expect membertable.Version, ids []membertable.ID) (membertable.Version, error) {

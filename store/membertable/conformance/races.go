@@ -75,17 +75,17 @@ func testConcurrentVotes(t *testing.T, h Harness) {
 	}
 }
 
-// A history has the rows written, by version. nil means that all were deleted.
+// A history has the rows written, by version. None means that all were deleted.
 type history struct {
 	mu     sync.Mutex
-	writes map[membertable.Version]*membertable.Row
+	writes map[membertable.Version][]membertable.Row
 	seen   []membertable.Snapshot
 }
 
-func (h *history) wrote(v membertable.Version, row *membertable.Row) {
+func (h *history) wrote(v membertable.Version, rows []membertable.Row) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.writes[v] = row
+	h.writes[v] = rows
 }
 
 func (h *history) saw(s membertable.Snapshot) {
@@ -101,15 +101,20 @@ func (h *history) check(t *testing.T) {
 	versions := slices.Sorted(maps.Keys(h.writes))
 	for _, s := range h.seen {
 		for len(versions) > 0 && versions[0] <= s.Version {
-			if row := h.writes[versions[0]]; row == nil {
+			written := h.writes[versions[0]]
+			if written == nil {
 				clear(rows)
-			} else {
-				rows[row.ID] = kept(*row, versions[0])
+			}
+			for _, row := range written {
+				if len(written) == 1 {
+					row = kept(row, versions[0])
+				}
+				rows[row.ID] = row
 			}
 			versions = versions[1:]
 		}
 		want := slices.SortedFunc(maps.Values(rows), func(a, b membertable.Row) int { return a.ID.Compare(b.ID) })
-		wantTable(t, fmt.Sprint("what was read at version ", s.Version), s, s.Version, want...)
+		wantRows(t, fmt.Sprint("what was read at version ", s.Version), s, 0, s.Version, want...)
 	}
 }
 
@@ -117,7 +122,7 @@ func (h *history) check(t *testing.T) {
 // state, must be the table at its version.
 func testSnapshots(t *testing.T, h Harness) {
 	const writers, each, rows = 4, 15, 6
-	all := &history{writes: make(map[membertable.Version]*membertable.Row)}
+	all := &history{writes: make(map[membertable.Version][]membertable.Row)}
 	var writing, reading sync.WaitGroup
 	done := make(chan struct{})
 	for n := range writers {
@@ -132,9 +137,13 @@ func testSnapshots(t *testing.T, h Harness) {
 				}
 				s = next.Over(s)
 				all.saw(s)
-				row := member(id("m", uint64((n+i)%rows)))
-				row.Data = fmt.Appendf(nil, "%d of writer %d", i, n)
-				version, write := membertable.Version(0), &row
+				var write []membertable.Row
+				for k := range 1 + i%3 { // at once
+					row := member(id("m", uint64((n+i+k)%rows)))
+					row.Data = fmt.Appendf(nil, "%d of writer %d", i, n)
+					write = append(write, row)
+				}
+				var version membertable.Version
 				if i%5 == 4 {
 					var ids []membertable.ID
 					for i := range rows {
@@ -143,7 +152,7 @@ func testSnapshots(t *testing.T, h Harness) {
 					write = nil
 					version, err = c.Delete(t.Context(), s.Version, ids)
 				} else {
-					version, err = c.Write(t.Context(), s.Version, row)
+					version, err = c.Write(t.Context(), s.Version, write...)
 				}
 				if errors.Is(err, store.ErrConflict) {
 					continue
@@ -242,11 +251,11 @@ func testLate(t *testing.T, h Harness) {
 	c, hold, release := h.Held(t, cluster)
 	row := member(id("a", 1))
 	v := write(t, other, warm(t, c, read(t, other).Version), row)
-	late := row
+	late, second := row, member(id("b", 1))
 	late.Status = "late"
 	hold()
 	unanswered(t, "a write that is held up", func(ctx context.Context) error {
-		_, err := c.Write(ctx, v, late)
+		_, err := c.Write(ctx, v, late, second)
 		return err
 	})
 	v2 := write(t, other, v, row)
@@ -259,7 +268,7 @@ func testLate(t *testing.T, h Harness) {
 	hold()
 	answer := make(chan error, 1)
 	go func() {
-		_, err := c.Write(t.Context(), v2, late)
+		_, err := c.Write(t.Context(), v2, late, second)
 		answer <- err
 	}()
 	h.Wait(heldFor)
@@ -276,7 +285,7 @@ func testLate(t *testing.T, h Harness) {
 	v2 = write(t, other, v2, row)
 	hold()
 	unanswered(t, "a write that is held up again", func(ctx context.Context) error {
-		_, err := c.Write(ctx, v2, late)
+		_, err := c.Write(ctx, v2, late, second)
 		return err
 	})
 	release()
@@ -288,7 +297,7 @@ func testLate(t *testing.T, h Harness) {
 			wantTable(t, "if it was not applied", s, v2, kept(row, v2))
 			return
 		}
-		wantTable(t, "if it was applied", s, s.Version, kept(late, s.Version))
+		wantRows(t, "if it was applied", s, v2, s.Version, late, second)
 	})
 	t.Logf("a late write that fits was applied: %v", applied)
 }
@@ -429,9 +438,9 @@ func testManyRows(t *testing.T, h Harness) {
 // readWhileWriting checks each snapshot against the states of the table.
 func (h Harness) readWhileWriting(t *testing.T, c membertable.Table, first membertable.Snapshot) {
 	t.Helper()
-	all := &history{writes: make(map[membertable.Version]*membertable.Row)}
+	all := &history{writes: make(map[membertable.Version][]membertable.Row)}
 	for i := range first.Rows {
-		all.wrote(first.Rows[i].Version, &first.Rows[i])
+		all.wrote(first.Rows[i].Version, first.Rows[i:i+1])
 	}
 	done := make(chan error, 1)
 	stop := make(chan struct{})
@@ -453,7 +462,7 @@ func (h Harness) readWhileWriting(t *testing.T, c membertable.Table, first membe
 				done <- err
 				return
 			}
-			all.wrote(v, &row)
+			all.wrote(v, []membertable.Row{row})
 			s.Version = v
 			h.Wait(time.Millisecond)
 		}

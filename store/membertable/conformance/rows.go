@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +114,54 @@ func testWriteAndRead(t *testing.T, h Harness) {
 	if r, ok := s.Row(id("b", 2)); ok {
 		t.Errorf("a row that is not there: got %v", r)
 	}
+}
+
+// wantRows is wantTable for rows of one write, each of which has a version above the one before it.
+func wantRows(t *testing.T, what string, got membertable.Snapshot, before, version membertable.Version, rows ...membertable.Row) {
+	t.Helper()
+	for i := range got.Rows {
+		if v := got.Rows[i].Version; i < len(rows) && rows[i].Version == 0 && v > before && v <= version {
+			rows[i] = kept(rows[i], v)
+		}
+	}
+	wantTable(t, what, got, version, rows...)
+}
+
+func testWriteMany(t *testing.T, h Harness) {
+	a, b := h.Client(t, cluster), h.Client(t, cluster)
+	zero := read(t, a).Version
+	old := member(id("m", 7))
+	v1 := write(t, a, zero, old)
+	var all []membertable.Row
+	for i := range membertable.MaxRows {
+		all = append(all, member(id("m", uint64(i))))
+	}
+	all[7].Status, all[7].Roles = membertable.Dead, []string{"b", "a"} // replaces old
+	v2 := must[membertable.Version](t)(b.Write(t.Context(), v1, all...))
+	if v2 < v1+membertable.MaxRows {
+		t.Errorf("%d rows raise the version from %d to %d, want their number or more", len(all), v1, v2)
+	}
+	wantRows(t, "all rows", read(t, a), v1, v2, slices.Clone(all)...)
+	since := must[membertable.Snapshot](t)(a.Read(t.Context(), v1))
+	wantRows(t, "what changed", since.Over(membertable.Snapshot{Version: v1, Rows: []membertable.Row{kept(old, v1)}}), v1, v2, slices.Clone(all)...)
+
+	dead := slices.Clone(all[:3])
+	for i := range dead {
+		dead[i].Status = membertable.Dead
+	}
+	_, err := a.Write(t.Context(), v1, dead...)
+	wantError(t, "several rows at a former version", err, store.ErrConflict)
+	_, err = a.Write(t.Context(), v2)
+	wantError(t, "no row", err, store.ErrBadKey)
+	_, err = a.Write(t.Context(), v2, append(slices.Clone(all), member(id("z", 1)))...)
+	wantError(t, "a row too many", err, store.ErrBadKey)
+	_, err = a.Write(t.Context(), v2, all[0], all[1], all[0])
+	wantError(t, "a row twice", err, store.ErrBadKey)
+	_, err = a.Write(t.Context(), v2, all[0], member(id("a.b", 1)))
+	wantError(t, "a bad name among them", err, store.ErrBadKey)
+	_, err = a.Write(t.Context(), v2, large(t, id("m", 1), membertable.MaxRow/2), large(t, id("m", 2), membertable.MaxRow/2+1))
+	wantError(t, "a byte too many", err, store.ErrTooLarge)
+	wantRows(t, "afterwards", read(t, b), v1, v2, slices.Clone(all)...)
 }
 
 func testConflict(t *testing.T, h Harness) {
@@ -298,6 +347,18 @@ func testLimits(t *testing.T, h Harness) {
 	data := membertable.Row{ID: id("m", 1), Data: bytes.Repeat([]byte{0xff}, membertable.MaxRow/2)}
 	v2 := write(t, a, v, data)
 	wantTable(t, "two large rows", read(t, b), v2, kept(data, v2), kept(largest, v))
+
+	// The largest write has the most rows, of the most bytes.
+	c := h.Client(t, cluster)
+	var all []membertable.Row
+	for i, left := 0, membertable.MaxRow; i < membertable.MaxRows; i++ {
+		size := left / (membertable.MaxRows - i)
+		all = append(all, large(t, id(strings.Repeat("m", membertable.MaxName), uint64(i)), size))
+		left -= size
+	}
+	zero := read(t, c).Version
+	v = must[membertable.Version](t)(c.Write(t.Context(), zero, all...))
+	wantRows(t, "the largest write", read(t, c), zero, v, all...)
 }
 
 func testLargestRows(t *testing.T, h Harness) {

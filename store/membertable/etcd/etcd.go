@@ -173,17 +173,21 @@ func (t *table) read(ctx context.Context, since membertable.Version) (membertabl
 }
 
 // Write implements [membertable.Table].
-func (t *table) Write(ctx context.Context, expect membertable.Version, row membertable.Row) (membertable.Version, error) {
-	data, err := membertable.Encode(row)
-	next := after(expect)
-	var value []byte
-	if err == nil {
-		value, err = json.Marshal(stored{next, data})
+func (t *table) Write(ctx context.Context, expect membertable.Version, rows ...membertable.Row) (membertable.Version, error) {
+	all, err := membertable.EncodeAll(rows)
+	next := after(expect, len(rows))
+	var ops []clientv3.Op // MaxRows is below etcd's limit of 128 in one transaction
+	for i, data := range all {
+		var value []byte
+		if err == nil {
+			value, err = json.Marshal(stored{next, data})
+		}
+		ops = append(ops, clientv3.OpPut(t.row(rows[i].ID), string(value)))
 	}
 	if err != nil {
 		return 0, membertable.Fail(membertable.OpWrite, t.cluster, err)
 	}
-	return t.change(ctx, membertable.OpWrite, expect, next, clientv3.OpPut(t.row(row.ID), string(value)))
+	return t.change(ctx, membertable.OpWrite, expect, next, ops...)
 }
 
 // Delete implements [membertable.Table].
@@ -191,7 +195,7 @@ func (t *table) Delete(ctx context.Context, expect membertable.Version, ids []me
 	if err := membertable.CheckIDs(ids); err != nil {
 		return 0, membertable.Fail(membertable.OpDelete, t.cluster, err)
 	}
-	next := after(expect)
+	next := after(expect, 1)
 	ops := []clientv3.Op{clientv3.OpPut(t.deleted(), decimal(next))}
 	for _, id := range ids { // MaxDelete is below etcd's limit of 128 in one transaction
 		ops = append(ops, clientv3.OpDelete(t.row(id), clientv3.WithPrefix()))
@@ -199,12 +203,12 @@ func (t *table) Delete(ctx context.Context, expect membertable.Version, ids []me
 	return t.change(ctx, membertable.OpDelete, expect, next, ops...)
 }
 
-// after returns the version after a write that expected v.
-func after(v membertable.Version) membertable.Version {
+// after returns the version after a write of n rows that expected v.
+func after(v membertable.Version, n int) membertable.Version {
 	if v == 0 {
 		return membertable.First(time.Now())
 	}
-	return v + 1
+	return v + membertable.Version(n)
 }
 
 // change applies ops and sets the version to next, if it is expect.

@@ -194,11 +194,11 @@ func scan(row pgx.CollectableRow, version *membertable.Version, deleted *int64) 
 	return r, nil
 }
 
-// writeRow writes a row and raises the version. The first is membertable.First by the server's
-// clock.
-const writeRow = `
+// writeRows writes rows and raises the version by their number. The first is membertable.First by the
+// server's clock.
+const writeRows = `
 WITH raised AS (
-	UPDATE shardgen_membership SET version = version + 1 WHERE cluster = $1 AND version = $2 RETURNING version
+	UPDATE shardgen_membership SET version = version + $4 WHERE cluster = $1 AND version = $2 RETURNING version
 ), created AS (
 	INSERT INTO shardgen_membership (cluster, version, deleted)
 	SELECT $1, extract(epoch FROM clock_timestamp())::bigint - extract(epoch FROM timestamptz '2020-01-01 00:00:00+00')::bigint, 0 WHERE $2 = 0
@@ -207,32 +207,52 @@ WITH raised AS (
 	SELECT version FROM raised UNION ALL SELECT version FROM created
 ), written AS (
 	INSERT INTO shardgen_member AS m (cluster, name, incarnation, status, roles, started, suspicions, data, version)
-	SELECT $1, $3::text, $4::text, $5::text, $6::text[], $7::timestamptz, $8::jsonb, $9::bytea, version FROM now
+	SELECT $1, r.name, r.incarnation, r.status,
+		ARRAY(SELECT role FROM jsonb_array_elements_text(r.roles) WITH ORDINALITY AS list (role, place) ORDER BY place),
+		r.started, r.suspicions, decode(r.data, 'base64'), now.version
+	FROM now, jsonb_to_recordset($3::jsonb)
+		AS r (name text, incarnation text, status text, roles jsonb, started timestamptz, suspicions jsonb, data text)
 	ON CONFLICT (cluster, name, incarnation) DO UPDATE SET
 		status = excluded.status, roles = excluded.roles, started = excluded.started,
 		suspicions = excluded.suspicions, data = excluded.data, version = excluded.version
 )
 SELECT version FROM now`
 
+// A rowIn is a row for writeRows.
+type rowIn struct {
+	Name        string     `json:"name"`
+	Incarnation string     `json:"incarnation"`
+	Status      string     `json:"status"`
+	Roles       []string   `json:"roles"`
+	Started     *time.Time `json:"started"`
+	Suspicions  []vote     `json:"suspicions"`
+	Data        []byte     `json:"data"`
+}
+
 // Write implements [membertable.Table].
-func (t *table) Write(ctx context.Context, expect membertable.Version, row membertable.Row) (membertable.Version, error) {
-	if _, err := membertable.Encode(row); err != nil { // the checks
+func (t *table) Write(ctx context.Context, expect membertable.Version, rows ...membertable.Row) (membertable.Version, error) {
+	if _, err := membertable.EncodeAll(rows); err != nil { // the checks
 		return 0, membertable.Fail(membertable.OpWrite, t.cluster, err)
 	}
-	votes := make([]vote, 0, len(row.Suspicions))
-	for _, s := range row.Suspicions {
-		votes = append(votes, vote{s.By.Name, hexadecimal(s.By.Incarnation), membertable.Time(s.At)})
+	all := make([]rowIn, 0, len(rows))
+	for _, row := range rows {
+		in := rowIn{
+			Name: row.Name, Incarnation: hexadecimal(row.Incarnation), Status: string(row.Status),
+			Roles: append([]string{}, row.Roles...), Suspicions: []vote{}, Data: append([]byte{}, row.Data...),
+		}
+		for _, s := range row.Suspicions {
+			in.Suspicions = append(in.Suspicions, vote{s.By.Name, hexadecimal(s.By.Incarnation), membertable.Time(s.At)})
+		}
+		if at := membertable.Time(row.Started); !at.IsZero() {
+			in.Started = &at
+		}
+		all = append(all, in)
 	}
-	suspicions, err := json.Marshal(votes)
+	list, err := json.Marshal(all)
 	if err != nil {
 		return 0, membertable.Fail(membertable.OpWrite, t.cluster, fmt.Errorf("%w: %w", store.ErrBadKey, err))
 	}
-	var started *time.Time
-	if at := membertable.Time(row.Started); !at.IsZero() {
-		started = &at
-	}
-	return t.write(ctx, membertable.OpWrite, writeRow, t.cluster, int64(expect), row.Name, hexadecimal(row.Incarnation),
-		string(row.Status), append([]string{}, row.Roles...), started, suspicions, append([]byte{}, row.Data...))
+	return t.write(ctx, membertable.OpWrite, writeRows, t.cluster, int64(expect), list, int64(len(rows)))
 }
 
 const deleteRows = `
