@@ -27,6 +27,7 @@ const (
 	codeBusy              = 10164
 	codeBatchDisabled     = 10174
 	codeBatchIncomplete   = 10176
+	codeBatchTooLarge     = 10199
 	codeTooManyInFlight   = 10210
 	codeClusterNotLeader  = 10009
 	codeInsufficientMem   = 10028
@@ -61,6 +62,8 @@ func (e *apiError) cause(stream string) error {
 		return mended(store.ErrUnavailable, e, "the account's JetStream limits are used up: raise them")
 	case codeMessageTooLarge:
 		return mended(store.ErrTooLarge, e, "unset max_msg_size of stream "+stream)
+	case codeBatchTooLarge:
+		return mended(store.ErrTooLarge, e, "unset jetstream.limits.batch.max_msgs in nats-server's configuration")
 	case codeNotEnabled, codeNotForAccount:
 		return mended(store.ErrUnavailable, e, "enable JetStream: \"jetstream {store_dir: …}\" in nats-server's configuration, or -js, and in the account")
 	case codeNoStream:

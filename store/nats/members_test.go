@@ -169,3 +169,24 @@ func TestMembersServersKilled(t *testing.T) {
 	}
 	t.Logf("%d votes in %d rows at version %d", votes, len(s.Rows), s.Version)
 }
+
+// TestMembersBatchLimit: a server may take fewer messages at once than a write has rows. Then nothing is
+// written, and a smaller write is.
+func TestMembersBatchLimit(t *testing.T) {
+	s := configured(t, `jetstream {store_dir: "`+t.TempDir()+`", limits {batch {max_msgs: 10}}}`)
+	c := open(t, s.URL(), natsstore.Config{}).Members("test")
+	was, err := c.Read(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []membertable.Row
+	for i := range membertable.MaxRows {
+		all = append(all, membertable.Row{ID: membertable.ID{Name: "m", Incarnation: uint64(i)}})
+	}
+	_, err = c.Write(t.Context(), was.Version, all...)
+	wantWords(t, "write", err, store.ErrTooLarge, "10199", "max_msgs")
+	v, err := c.Write(t.Context(), was.Version, all[:10]...)
+	if err != nil || v != was.Version+10 {
+		t.Errorf("got version %d (%v) after ten rows at version %d", v, err, was.Version)
+	}
+}
