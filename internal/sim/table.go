@@ -94,32 +94,31 @@ func (w tableStore) write(n *Node, r *membership.TableWrite) membership.TableWri
 		return membership.TableWritten{Number: r.Number, Conflict: true}
 	}
 	w.TableStats.Writes++
-	version := r.Version + 1
+	version := r.Version + uint64(max(1, len(r.Rows)))
 	if w.config.TableGaps {
 		version += uint64(w.random.IntN(3))
 	}
 	before := w.table
-	if len(r.Delete) > 0 {
-		w.table = before.With(version, nil, r.Delete)
-	} else {
-		w.table = before.With(version, []rows.Row{r.Row}, nil)
-	}
+	w.table = before.With(version, r.Rows, r.Delete)
 	if w.olds = append(w.olds, w.table); len(w.olds) > 8 {
 		w.olds = w.olds[1:]
 	}
 	w.trace.line(w.now, "%v writes version %d", n.Address, int(version))
 	if w.trace.tell != nil {
-		w.trace.tell(fmt.Sprintf("%10.6fs -- %v deleted=%v", w.now.Seconds(), &r.Row, r.Delete))
+		for i := range r.Rows {
+			w.trace.tell(fmt.Sprintf("%10.6fs -- %v", w.now.Seconds(), &r.Rows[i]))
+		}
+		w.trace.tell(fmt.Sprintf("%10.6fs -- deleted=%v", w.now.Seconds(), r.Delete))
 	}
 	for _, a := range r.Delete {
 		w.judgeWrite(n, before.Row(a), &rows.Row{}, true)
 	}
-	if len(r.Delete) == 0 {
-		was := before.Row(r.Row.Address)
+	for i := range r.Rows {
+		was := before.Row(r.Rows[i].Address)
 		if was == nil {
 			was = &rows.Row{}
 		}
-		w.judgeWrite(n, was, &r.Row, false)
+		w.judgeWrite(n, was, &r.Rows[i], false)
 	}
 	return membership.TableWritten{Number: r.Number, Done: true, Version: version}
 }

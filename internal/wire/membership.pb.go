@@ -821,6 +821,9 @@ type MembershipJoin struct {
 	Roles         []string               `protobuf:"bytes,1,rep,name=roles,proto3" json:"roles,omitempty"`
 	Meta          []*MembershipKeyValue  `protobuf:"bytes,2,rep,name=meta,proto3" json:"meta,omitempty"`
 	Compat        []*MembershipKeyValue  `protobuf:"bytes,3,rep,name=compat,proto3" json:"compat,omitempty"`
+	Version       uint64                 `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"` // of the table into which the sender asks to be written; 0 asks for no write
+	Server        string                 `protobuf:"bytes,5,opt,name=server,proto3" json:"server,omitempty"`    // the sender's broker instance
+	Proved        bool                   `protobuf:"varint,6,opt,name=proved,proto3" json:"proved,omitempty"`   // the sender has a row, and asks to become active
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -874,6 +877,27 @@ func (x *MembershipJoin) GetCompat() []*MembershipKeyValue {
 		return x.Compat
 	}
 	return nil
+}
+
+func (x *MembershipJoin) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *MembershipJoin) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
+func (x *MembershipJoin) GetProved() bool {
+	if x != nil {
+		return x.Proved
+	}
+	return false
 }
 
 type MembershipJoinRefused struct {
@@ -2668,11 +2692,14 @@ const file_shardgen_wire_membership_proto_rawDesc = "" +
 	"\x15interval_milliseconds\x18\x03 \x01(\rR\x14intervalMilliseconds\x12\x14\n" +
 	"\x05claim\x18\x04 \x01(\bR\x05claim\"P\n" +
 	"\x12MembershipHelloAck\x12:\n" +
-	"\afounder\x18\x01 \x01(\v2 .shardgen.wire.MembershipAddressR\afounder\"\x98\x01\n" +
+	"\afounder\x18\x01 \x01(\v2 .shardgen.wire.MembershipAddressR\afounder\"\xe2\x01\n" +
 	"\x0eMembershipJoin\x12\x14\n" +
 	"\x05roles\x18\x01 \x03(\tR\x05roles\x125\n" +
 	"\x04meta\x18\x02 \x03(\v2!.shardgen.wire.MembershipKeyValueR\x04meta\x129\n" +
-	"\x06compat\x18\x03 \x03(\v2!.shardgen.wire.MembershipKeyValueR\x06compat\"E\n" +
+	"\x06compat\x18\x03 \x03(\v2!.shardgen.wire.MembershipKeyValueR\x06compat\x12\x18\n" +
+	"\aversion\x18\x04 \x01(\x04R\aversion\x12\x16\n" +
+	"\x06server\x18\x05 \x01(\tR\x06server\x12\x16\n" +
+	"\x06proved\x18\x06 \x01(\bR\x06proved\"E\n" +
 	"\x15MembershipJoinRefused\x12\x14\n" +
 	"\x05final\x18\x01 \x01(\bR\x05final\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x9d\x01\n" +

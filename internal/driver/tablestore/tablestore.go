@@ -115,11 +115,15 @@ func (s *Store) Write(ctx context.Context, w core.TableWrite) core.TableWritten 
 		}
 		return written(w.Number)(s.table.Delete(ctx, membertable.Version(w.Version), ids))
 	}
-	row, err := encode(&w.Row)
-	if err != nil {
-		return core.TableWritten{Number: w.Number, Reason: err.Error()}
+	list := make([]membertable.Row, 0, len(w.Rows))
+	for i := range w.Rows {
+		row, err := encode(&w.Rows[i])
+		if err != nil {
+			return core.TableWritten{Number: w.Number, Reason: err.Error()}
+		}
+		list = append(list, row)
 	}
-	return written(w.Number)(s.table.Write(ctx, membertable.Version(w.Version), row))
+	return written(w.Number)(s.table.Write(ctx, membertable.Version(w.Version), list...))
 }
 
 // Alive writes an I-am-alive, the time at which this member was alive, to its row.

@@ -83,15 +83,15 @@ func TestReads(t *testing.T) {
 		}
 		versions[fresh.Version] = fresh
 		name := string(rune('a' + random.IntN(6)))
-		w := core.TableWrite{Number: 7, Row: row(name, 1), Version: fresh.Version, Within: time.Second}
-		w.Row.Server = time.Duration(i).String()
+		w := core.TableWrite{Number: 7, Rows: []rows.Row{row(name, 1)}, Version: fresh.Version, Within: time.Second}
+		w.Rows[0].Server = time.Duration(i).String()
 		switch random.IntN(4) {
 		case 0:
-			w.Delete = []transport.Address{w.Row.Address}
+			w.Delete = []transport.Address{w.Rows[0].Address}
 		case 1:
 			w.Version += 1 // conflict
 		case 2:
-			if a := m.Alive(t.Context(), w.Row.Address, core.TableAlive{Number: 9, At: time.Now(), Within: time.Second}); !a.Done || a.Number != 9 {
+			if a := m.Alive(t.Context(), w.Rows[0].Address, core.TableAlive{Number: 9, At: time.Now(), Within: time.Second}); !a.Done || a.Number != 9 {
 				t.Fatalf("alive: %+v", a)
 			}
 			continue
@@ -109,7 +109,7 @@ func TestAlive(t *testing.T) {
 		server := memory.New()
 		a, b := New(server.Client().Members("test")), New(server.Client().Members("test"))
 		r := row("a", 1)
-		a.Write(t.Context(), core.TableWrite{Row: r, Within: time.Second})
+		a.Write(t.Context(), core.TableWrite{Rows: []rows.Row{r}, Within: time.Second})
 		read := func() time.Time {
 			return b.Read(t.Context(), core.TableRead{Within: time.Second}).Table.Row(r.Address).Alive
 		}

@@ -111,3 +111,16 @@ func TestTableOfManyMembersIsQuiet(t *testing.T) {
 		t.Errorf("%d writes of the table, want at most 60; %v", writes, r.Err)
 	}
 }
+
+// TestTableOfManyJoiners: of many nodes that start within a second few conflict, and guides write for the
+// others, many at once.
+func TestTableOfManyJoiners(t *testing.T) {
+	s, err := Find("bootstrap")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := s.Run(Options{Nodes: 300, Seed: 1, Table: true})
+	if got := r.TableStats; r.Err != nil || r.Settled < 0 || r.Settled > 5*time.Second || got.Writes > 100 || got.Conflicts > 100 {
+		t.Errorf("settled after %v with %+v (%v), want 5s, 100 writes and 100 conflicts at most", r.Settled, got, r.Err)
+	}
+}

@@ -117,10 +117,11 @@ type TableRead struct {
 }
 
 // A TableWrite asks the driver to write or delete rows and to raise the table's version in one
-// atomic step, if the version is still Version. The answer is [TableWritten].
+// atomic step, if the version is still Version. Each row raises it by one at least. The answer is
+// [TableWritten].
 type TableWrite struct {
 	Number  uint64
-	Row     rows.Row
+	Rows    []rows.Row          // by address; at most 100
 	Delete  []transport.Address // deletes these rows instead; at most 100
 	Version uint64              // that the table must have
 	Within  time.Duration

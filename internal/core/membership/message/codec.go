@@ -46,7 +46,7 @@ func encodeBody(w *wire.MembershipMessage, m Message) error {
 	case Join:
 		w.Target = m.Target
 		w.Body = &wire.MembershipMessage_Join{Join: &wire.MembershipJoin{
-			Roles: m.Roles, Meta: keyValuesToWire(m.Meta), Compat: keyValuesToWire(m.Compat),
+			Roles: m.Roles, Meta: keyValuesToWire(m.Meta), Compat: keyValuesToWire(m.Compat), Version: m.Version, Server: m.Server, Proved: m.Proved,
 		}}
 	case Welcome:
 		w.Target = m.Target
@@ -162,7 +162,9 @@ func decodeBody(w *wire.MembershipMessage) (Message, error) {
 		founder, err := fromWire(b.HelloAck.Founder)
 		return HelloAck{target, founder}, err
 	case *wire.MembershipMessage_Join:
-		return Join{target, b.Join.Roles, keyValuesFromWire(b.Join.Meta), keyValuesFromWire(b.Join.Compat)}, nil
+		return Join{
+			target, b.Join.Roles, keyValuesFromWire(b.Join.Meta), keyValuesFromWire(b.Join.Compat), b.Join.Version, b.Join.Server, b.Join.Proved,
+		}, nil
 	case *wire.MembershipMessage_Welcome:
 		g, err := stateFromWire(b.Welcome)
 		return Welcome{target, g}, err

@@ -38,7 +38,7 @@ func everyMessage() []Message {
 		Hello{3, []string{"a", "b"}, 100 * time.Millisecond, true},
 		HelloAck{Target: 2},
 		HelloAck{2, b},
-		Join{1, []string{"web"}, []gossip.KeyValue{{Key: "m", Value: "1"}}, []gossip.KeyValue{{Key: "lanes", Value: "4"}}},
+		Join{1, []string{"web"}, []gossip.KeyValue{{Key: "m", Value: "1"}}, []gossip.KeyValue{{Key: "lanes", Value: "4"}}, 7, "s1", true},
 		Welcome{2, state},
 		JoinRefused{2, true, "lanes"},
 		Gossip{2, state},

@@ -61,12 +61,19 @@ func (HelloAck) message() {}
 // String is for transcripts and logs.
 func (m HelloAck) String() string { return "hello-ack" }
 
-// Join asks for admission. It goes to the member that answered the joiner's hello first.
+// Join asks for admission. It goes to the member that answered the joiner's hello first. With a table
+// it asks a member to write: a row for the joiner or, once the joiner has proved both ways, that it is
+// active.
 type Join struct {
 	Target uint32            // the member that is asked
 	Roles  []string          // of the joiner
 	Meta   []gossip.KeyValue // its description of itself; see Member.Meta
 	Compat []gossip.KeyValue // the values that must be equal at all members; see Config.Compat
+	// Version is that of the table in which the joiner has found its settings right, and Server its
+	// broker instance. 0 asks for no write.
+	Version uint64
+	Server  string
+	Proved  bool
 }
 
 func (Join) message() {}

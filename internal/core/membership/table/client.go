@@ -90,8 +90,8 @@ func (m *Machine) runClient() {
 	if c.writing == nil && m.table != nil && (c.rivals == 0 || m.table.Version > c.passed) {
 		if w, ok := m.wanted(); ok {
 			w.Number, w.Version, w.Within = c.next(), m.table.Version, m.Config.Table.Within
-			if len(w.Delete) == 0 && w.Row.Address == m.Config.Self {
-				w.Row.Touched = w.Version + 1
+			if r := m.ownRow(w.Rows); r != nil {
+				r.Touched = w.Version + 1
 			}
 			c.writing, c.begun = &w, m.Now
 			m.Out.WriteTable = &w
@@ -180,6 +180,7 @@ func (m *Machine) onWritten(in core.TableWritten) {
 		case in.Done:
 			c.rivals = 0
 			m.reached(c.begun)
+			m.wroteAdmission(w, true)
 			m.written(w, in.Version)
 		case in.Conflict:
 			c.rivals++
@@ -190,9 +191,10 @@ func (m *Machine) onWritten(in core.TableWritten) {
 				c.retry = m.backOff(rivalFirst, c.rivals)
 			}
 		default:
-			if w.Row.Status == gossip.Down {
-				c.unsure = append(c.unsure, unsure{w.Row.Address, w.Version})
+			if len(w.Rows) == 1 && w.Rows[0].Status == gossip.Down {
+				c.unsure = append(c.unsure, unsure{w.Rows[0].Address, w.Version})
 			}
+			m.wroteAdmission(w, false)
 			c.want = true
 			m.failed()
 		}
@@ -201,13 +203,9 @@ func (m *Machine) onWritten(in core.TableWritten) {
 
 // written adopts the table after a write of this node, and broadcasts the change.
 func (m *Machine) written(w *core.TableWrite, version uint64) {
-	var set []rows.Row
-	if len(w.Delete) == 0 {
-		set = []rows.Row{w.Row}
-	}
-	change := &rows.Table{Version: version, Rows: set}
+	change, own := &rows.Table{Version: version, Rows: w.Rows}, m.ownRow(w.Rows)
 	m.Broadcast(message.Snapshot{Base: w.Version, Table: change, Deleted: w.Delete})
-	if w.Row.Address == m.Config.Self && w.Row.Status == gossip.Removed {
+	if own != nil && own.Status == gossip.Removed {
 		m.Emit(core.SelfRemoved{})
 		m.End()
 		return
@@ -222,7 +220,7 @@ func (m *Machine) written(w *core.TableWrite, version uint64) {
 	}
 	c := &m.client
 	c.touch, c.writer = false, m.Config.Self
-	if w.Row.Address == m.Config.Self { // a proof must be seen in the own row: see fence.go
+	if own != nil { // a proof must be seen in the own row: see fence.go
 		c.contact = c.begun
 		m.wasWritten(c.begun)
 	}
@@ -230,8 +228,16 @@ func (m *Machine) written(w *core.TableWrite, version uint64) {
 
 // onSnapshot handles the table, or a change of it, that another member has sent.
 func (m *Machine) onSnapshot(from transport.Address, msg message.Snapshot) {
-	if msg.Table == nil || m.table == nil || msg.Table.Version <= m.table.Version || m.Phase == core.Searching {
-		return // only a read tells a node that has no row what is there
+	if msg.Table == nil || m.table == nil || msg.Table.Version <= m.table.Version {
+		return
+	}
+	if m.Phase == core.Searching {
+		// A node that has no row believes only members that a read has shown: there may be another table. A
+		// node that writes its own row reads.
+		if r := m.table.Row(from); r == nil || r.Gone() || msg.Base != m.table.Version || !m.crowded() {
+			m.client.want = m.client.want || m.crowded()
+			return
+		}
 	}
 	switch c := &m.client; {
 	case msg.Base == 0:
@@ -346,6 +352,9 @@ func (m *Machine) wanted() (core.TableWrite, bool) {
 		if w, ok := m.wantedEntry(); ok {
 			return w, true
 		}
+		if w, ok := m.wantedAdmission(); ok {
+			return w, true
+		}
 		return m.wantedDeath()
 	case core.Joined:
 	default:
@@ -366,6 +375,9 @@ func (m *Machine) wanted() (core.TableWrite, bool) {
 	if w, ok := m.wantedDeath(); ok {
 		return w, true
 	}
+	if w, ok := m.wantedAdmission(); ok {
+		return w, true
+	}
 	if m.client.touch || len(m.client.unsure) > 0 {
 		return m.change(self, func(*rows.Row) {}), true // the next version is a proof, and ends what is unsure
 	}
@@ -376,7 +388,17 @@ func (m *Machine) wanted() (core.TableWrite, bool) {
 func (m *Machine) change(r *rows.Row, change func(*rows.Row)) core.TableWrite {
 	row := *r
 	change(&row)
-	return core.TableWrite{Row: row}
+	return core.TableWrite{Rows: []rows.Row{row}}
+}
+
+// ownRow returns this node's row in a write, or nil.
+func (m *Machine) ownRow(list []rows.Row) *rows.Row {
+	for i := range list {
+		if list[i].Address == m.Config.Self {
+			return &list[i]
+		}
+	}
+	return nil
 }
 
 // maxCleaned is the maximum of rows that one write deletes.

@@ -2,17 +2,18 @@
 // members probe each other directly, and agree by rows that are written with compare-and-set.
 //
 // The table (package rows) has a row for each member and one version for all. Each write changes one
-// row and makes the next version, if the row and the version are those that the writer knows. So
-// all views are in one total order. The writer broadcasts what it wrote; a read every
-// [core.Table.Refresh] is behind that. Changes that arrive in another order wait for each other. The driver carries requests to the store: see
-// core.TableRead, core.TableWrite and core.TableAlive. A write whose outcome is unknown may still
-// happen; no decision rests on its not happening.
+// row, or those of several joiners, and makes a later version, if the version is the one that the
+// writer knows. So all views are in one total order. The writer broadcasts what it wrote; a read every
+// [core.Table.Refresh] is behind that. Changes that arrive in another order wait for each other. The
+// driver carries requests to the store: see core.TableRead, core.TableWrite and core.TableAlive. A
+// write whose outcome is unknown may still happen; no decision rests on its not happening.
 //
 // # The parts
 //
 //   - machine.go: inputs, messages, the connection
 //   - client.go: requests to the table, what this node wants written, and adopting a version
 //   - join.go: a joiner makes a row, proves both ways to every active member, and becomes active
+//   - admit.go: a guide writes for a crowd of joiners, which prove to fewer
 //   - probe.go: probes of successors on the ring, indirect probes, and the broker's word
 //   - vote.go: suspicions, and the declaration of a death
 //   - health.go: this node's judgement of itself
@@ -38,7 +39,9 @@
 //     the version that this node knows. To stand at a version is to know none that is later, and to
 //     have begun no declaration of a death, of known or unknown outcome. Who declares a death either
 //     was a member at that version, and had not begun; or became one later, for which it needed an
-//     answer of each active member that knew its row, and so stood at that version no more.
+//     answer of each active member that knew its row, and so stood at that version no more. In a
+//     crowd it needs none of those that became active after its row was made: they have known its
+//     row, and waited for its stand, since they are active.
 //
 // Members exchange proofs through guides, the three oldest. A member sends its stand, and the guide
 // answers with the age of the latest proof that it has. Above SmallCluster members only the oldest

@@ -288,7 +288,7 @@ func (m *Machine) metSince(r *rows.Row) (at time.Time, met bool) {
 		return p.met, true
 	}
 	d := m.deaths[r.Address]
-	return time.Time{}, !m.unmet && (p == nil || !p.passed) && (d == nil || d.version > uint64(m.self().UpNumber))
+	return time.Time{}, !m.unmet && (p == nil || !p.passed) && (d == nil || d.version > m.joiner.entered)
 }
 
 // mayLag reports whether a member may still run turns without knowing a version. A member that

@@ -24,8 +24,15 @@ type joiner struct {
 	why     string    // what this node waits for
 	// Before it makes the first row of a cluster, a node looks for members that agree by gossip.
 	hellos    uint32
-	hello     time.Time // when the next hello is sent
-	heardSelf time.Time // when its first hello returned
+	hello     time.Time                  // when the next hello is sent
+	heardSelf time.Time                  // when its first hello returned
+	heard     map[transport.Address]bool // the joiners whose hellos it heard, while nobody was active
+	crowd     bool                       // there are many: see admit.go
+	luck      float64                    // above 0, up to 1: this node's place among many that do the same
+	// Among many joiners this node asks a member to write for it: see admit.go.
+	asking, asks time.Time // since when, and when it asks next
+	entered      uint64    // the first known version that has this node as active
+	checked      uint64    // the version in which the settings of all members suited this node
 }
 
 const helloInterval = 100 * time.Millisecond
@@ -49,6 +56,7 @@ func (m *Machine) onStart() {
 	}
 	m.Phase = core.Searching
 	m.joiner.until = m.Now.Add(m.Config.JoinTimeout)
+	m.joiner.heard = make(map[transport.Address]bool)
 	m.joiner.why = "the table is out of reach"
 }
 
@@ -66,7 +74,7 @@ func (m *Machine) runJoining() {
 	}
 	m.WakeAt(j.until)
 	if m.Phase == core.Searching {
-		if m.Conn.Connected && m.table != nil && len(m.table.Summary().Ages) == 0 && m.Due(&j.hello, helloInterval) {
+		if m.Conn.Connected && m.table != nil && len(m.table.Summary().Ages) == 0 && m.Due(&j.hello, helloInterval+m.spread(len(j.heard))) {
 			j.hellos++
 			m.Broadcast(message.Hello{Attempt: j.hellos, Interval: helloInterval})
 		}
@@ -87,7 +95,7 @@ func (m *Machine) runJoining() {
 		n++
 		// Where nobody is active, a few others watch that no joiner has died.
 		watch := !active && n <= m.Config.Table.Successors || r.Name == m.Config.Self.Name
-		if r.Active() && !j.proofs[r.Address] || watch {
+		if r.Active() && !j.proofs[r.Address] && !m.together(r) || watch {
 			j.tries[r.Address]++
 			m.sendProbe(r.Address, j.version, asked{subject: r.Address})
 		}
@@ -99,6 +107,7 @@ func (m *Machine) runJoining() {
 func (m *Machine) ask() {
 	m.Phase = core.Asking
 	m.joiner.version = m.table.Version
+	m.joiner.asking, m.joiner.asks = time.Time{}, time.Time{}
 	m.joiner.proofs, m.joiner.tries = make(map[transport.Address]bool), make(map[transport.Address]int)
 	m.joiner.founder = m.self().Founder
 	m.stand.aliveKnown(m.client.reached)
@@ -114,6 +123,8 @@ func (m *Machine) greeted(in core.Receive) bool {
 			if m.joiner.heardSelf.IsZero() {
 				m.joiner.heardSelf = m.Now
 			}
+		case m.Phase == core.Searching:
+			m.joiner.heard[in.From] = true
 		case m.Phase == core.Joined && slices.Contains(m.guides(), m.Config.Self):
 			m.Send(in.From, message.HelloAck{Target: message.TargetOf(in.From), Founder: m.self().Founder})
 		}
@@ -132,11 +143,13 @@ func (m *Machine) greeted(in core.Receive) bool {
 			})
 		}
 	case message.Join:
-		if m.Phase != core.Joined || msg.Target != message.TargetOf(m.Config.Self) {
+		if m.Phase < core.Asking || msg.Target != message.TargetOf(m.Config.Self) {
 			break
 		}
 		if why := gossip.Incompatible(in.From.Name, msg.Compat, m.Config.Self.Name, m.Config.Compat); why != "" {
 			m.Send(in.From, message.JoinRefused{Target: message.TargetOf(in.From), Final: true, Reason: why})
+		} else if msg.Version != 0 {
+			m.asked(in.From, msg)
 		}
 	case message.JoinRefused:
 		if m.Phase == core.Searching && msg.Target == message.TargetOf(m.Config.Self) && msg.Final {
@@ -168,8 +181,11 @@ func (m *Machine) wantedRow() (core.TableWrite, bool) {
 	if !m.Conn.Connected || m.row >= 0 {
 		return core.TableWrite{}, false
 	}
-	if len(m.table.Summary().Ages) == 0 {
-		at := m.joiner.heardSelf.Add(m.Config.FormWindow)
+	if m.waitsToAsk() {
+		return core.TableWrite{}, false
+	}
+	if s := m.table.Summary(); len(s.Ages) == 0 && len(s.Ring) == 0 || len(s.Ages) == 0 && !m.crowded() {
+		at := m.joiner.heardSelf.Add(m.Config.FormWindow + m.luckOf(m.spread(len(m.joiner.heard))))
 		if m.joiner.heardSelf.IsZero() || m.Now.Before(at) {
 			m.WakeAt(core.Later(at, m.Now.Add(helloInterval)))
 			return core.TableWrite{}, false
@@ -190,7 +206,11 @@ func (m *Machine) wantedRow() (core.TableWrite, bool) {
 			return core.TableWrite{}, false
 		}
 	}
-	return core.TableWrite{Row: self}, true
+	m.joiner.checked = m.table.Version
+	if m.asks() {
+		return core.TableWrite{}, false
+	}
+	return core.TableWrite{Rows: []rows.Row{self}}, true
 }
 
 // mismatch returns the first setting in which this node differs from a member although it must not;
@@ -206,6 +226,9 @@ func (m *Machine) mismatch(r *rows.Row) string {
 // or is stale.
 func (m *Machine) wantedEntry() (core.TableWrite, bool) {
 	j := &m.joiner
+	if m.waitsToAsk() {
+		return core.TableWrite{}, false
+	}
 	for i := range m.table.Rows {
 		r := &m.table.Rows[i]
 		if i == m.row || r.Gone() {
@@ -215,11 +238,16 @@ func (m *Machine) wantedEntry() (core.TableWrite, bool) {
 			j.why = fmt.Sprintf("the name is held by %v, which is %v (stop that one, or give this one another name)", r.Address, r.Status)
 			return core.TableWrite{}, false
 		}
-		if why := m.mismatch(r); why != "" && r.Active() {
-			m.refused(why)
-			return core.TableWrite{}, false
+		if !r.Active() || uint64(r.UpNumber) <= j.checked && j.proofs[r.Address] {
+			continue
 		}
-		if !r.Active() || j.proofs[r.Address] {
+		if uint64(r.UpNumber) > j.checked {
+			if why := m.mismatch(r); why != "" {
+				m.refused(why)
+				return core.TableWrite{}, false
+			}
+		}
+		if j.proofs[r.Address] || m.together(r) {
 			continue
 		}
 		// By its own clock, which may be wrong, or as this node has seen it.
@@ -233,6 +261,10 @@ func (m *Machine) wantedEntry() (core.TableWrite, bool) {
 	}
 	if !m.enough() {
 		j.why = "too few members have joined (Config.MinMembers)"
+		return core.TableWrite{}, false
+	}
+	j.checked = m.table.Version
+	if m.asks() {
 		return core.TableWrite{}, false
 	}
 	number := uint32(m.table.Version + 1)
@@ -276,7 +308,7 @@ func (m *Machine) mayReplace(r *rows.Row) bool {
 func (m *Machine) entered() {
 	m.Phase, m.forgiven = core.Joined, m.Now
 	m.echo.At, m.stand.due = m.Now, m.Now
-	m.joiner.proofs, m.joiner.tries = nil, nil
+	m.joiner.proofs, m.joiner.tries, m.joiner.entered = nil, nil, m.table.Version
 	m.joiner.hello = m.Now.Add(5 * m.Config.FormWindow)
 	m.client.aliveAt = m.Now.Add(time.Duration(m.Random.Int64N(int64(m.Config.Table.AliveInterval))))
 	m.client.refresh = m.Now.Add(m.Config.Table.Refresh)

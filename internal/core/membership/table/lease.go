@@ -260,8 +260,8 @@ func (m *Machine) unsureNodes() (nodes []transport.Address) {
 	for _, u := range m.client.unsure {
 		nodes = append(nodes, u.node)
 	}
-	if w := m.client.writing; w != nil && w.Row.Status == gossip.Down {
-		nodes = append(nodes, w.Row.Address)
+	if w := m.client.writing; w != nil && len(w.Rows) == 1 && w.Rows[0].Status == gossip.Down {
+		nodes = append(nodes, w.Rows[0].Address)
 	}
 	return nodes
 }

@@ -29,6 +29,7 @@ type Machine struct {
 	probes probes
 	health health
 	joiner joiner
+	admits admits
 
 	seq       uint64    // of stands, probes and indirect probes
 	wake      time.Time // the WakeAt of the last step

@@ -292,7 +292,7 @@ func TestUnknownDeath(t *testing.T) {
 	b.m.client.reached = b.now
 	b.step(core.Tick{})
 	require.NotNil(t, b.out.WriteTable)
-	require.Equal(t, gossip.Down, b.out.WriteTable.Row.Status)
+	require.Equal(t, gossip.Down, b.out.WriteTable.Rows[0].Status)
 	require.Equal(t, []transport.Address{addr("b")}, b.m.unsureNodes(), "on its way")
 	b.step(core.TableWritten{Number: b.m.client.writing.Number, Reason: "no answer"})
 	require.Equal(t, []transport.Address{addr("b")}, b.m.unsureNodes(), "it may still be written")
@@ -308,7 +308,7 @@ func TestNoDeathWithoutTable(t *testing.T) {
 	b.pass(10 * time.Second)
 	for _, out := range b.all {
 		if w := out.WriteTable; w != nil {
-			require.Equal(t, gossip.Up, w.Row.Status)
+			require.Equal(t, gossip.Up, w.Rows[0].Status)
 		}
 	}
 }
@@ -606,8 +606,8 @@ func TestNoProofByAnothersRow(t *testing.T) {
 			if w := b.m.client.writing; w != nil {
 				written := b.m.lease.written
 				b.step(core.TableWritten{Number: w.Number, Done: true, Version: w.Version + 1})
-				require.Equal(t, w.Row.Name == "a", b.m.lease.written.After(written))
-				if w.Row.Name == name {
+				require.Equal(t, w.Rows[0].Name == "a", b.m.lease.written.After(written))
+				if w.Rows[0].Name == name {
 					return w
 				}
 			}
@@ -617,11 +617,11 @@ func TestNoProofByAnothersRow(t *testing.T) {
 	}
 	b.pass(time.Second)
 	w := write("a")
-	require.Equal(t, w.Version+1, w.Row.Touched)
+	require.Equal(t, w.Version+1, w.Rows[0].Touched)
 	require.Equal(t, w.Version+1, b.m.Table().Row(addr("a")).Touched)
 	b.m.peer(addr("d")).probe.quarantine = true
 	b.m.note(addr("d"))
-	require.Zero(t, write("d").Row.Touched)
+	require.Zero(t, write("d").Rows[0].Touched)
 }
 
 // TestSilence: a guide of a small cluster votes against a member that it has not heard for
@@ -654,7 +654,7 @@ func TestFenceOfOneThatDiedBefore(t *testing.T) {
 	b.change("d", func(r *rows.Row) { r.Status = gossip.Down })
 	require.Less(t, b.m.fencedAt(b.m.table.Row(addr("d")), b.m.deaths[addr("d")]).Sub(b.now), 10*time.Second)
 	b.change("a", func(r *rows.Row) { r.UpNumber = 6 })
-	b.m.joiner.version = 6 // as if it had joined just now
+	b.m.joiner.version, b.m.joiner.entered = 6, 6 // as if it had joined just now
 	require.Greater(t, b.m.fencedAt(b.m.table.Row(addr("d")), b.m.deaths[addr("d")]).Sub(b.now), 50*time.Minute)
 }
 
