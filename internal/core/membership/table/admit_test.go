@@ -440,7 +440,9 @@ func TestAsksInACrowd(t *testing.T) {
 	require.NotNil(t, b.m.client.reading, "it may be in a later one")
 	b.snapshot("a", own)
 	require.NotNil(t, b.m.Table().Row(addr("c")))
+	shown := b.m.View()
 	b.becomes("x0")
+	require.Same(t, shown, b.m.View(), "a crowd makes many versions")
 	b.pass(proveInterval)
 	for _, from := range []string{"a", "b", "d", "e"} {
 		require.Empty(t, b.joins("a"))

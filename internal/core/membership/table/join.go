@@ -31,6 +31,7 @@ type joiner struct {
 	luck      float64                    // above 0, up to 1: this node's place among many that do the same
 	// Among many joiners this node asks a member to write for it: see admit.go.
 	asking, asks time.Time // since when, and when it asks next
+	shows        time.Time // when its next view is made
 	entered      uint64    // the first known version that has this node as active
 	checked      uint64    // the version in which the settings of all members suited this node
 }

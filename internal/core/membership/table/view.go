@@ -18,6 +18,9 @@ func (m *Machine) publish() {
 	if m.Phase == core.Asking && m.Shown != nil && m.Shown.Why != m.joiner.why {
 		m.stale = true
 	}
+	if m.Phase == core.Asking && m.joiner.crowd && m.stale && !m.Due(&m.joiner.shows, askEvery) {
+		return // a crowd makes many versions
+	}
 	if m.stale || !m.expires.IsZero() && !m.Now.Before(m.expires) {
 		m.stale, m.expires = false, time.Time{}
 		if next := m.newView(); sameView(m.Shown, next) {
