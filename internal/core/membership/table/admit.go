@@ -20,8 +20,8 @@ import (
 //
 // A joiner of a crowd proves both ways to the members that were active when it first knew its row, and
 // to the guides of the version with which it asks. It need not prove to other members that became
-// active since: most of the crowd. So two of a crowd may be active between whom no message passes; each
-// reaches the guides, and has to watch and be watched by its neighbours on the ring. Leases do not
+// active since: most of the crowd. So two of a crowd may be active between whom no message passes,
+// unlike in Orleans; neighbours on the ring find that by their probes, others do not. Leases do not
 // need more, because those members know the joiner's row since they are active; see doc.go.
 //
 // While nobody is active, the node that made the first row is asked.
