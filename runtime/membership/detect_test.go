@@ -50,8 +50,8 @@ func TestPhiInverse(t *testing.T) {
 	}
 }
 
-// TestPhiForgetsOutages: the interval that ended an outage would make the
-// detector slow for the next one.
+// TestPhiForgetsOutages: the interval that ended an outage does not count. Otherwise it would delay
+// the detection of the next outage.
 func TestPhiForgetsOutages(t *testing.T) {
 	now := time.Unix(0, 0)
 	d := detector.NewPhiDetector(now, time.Second)
@@ -70,8 +70,8 @@ func TestPhiForgetsOutages(t *testing.T) {
 	}
 }
 
-// TestToUnseen: up to so many members the configured share, a quarter from four
-// times as many on.
+// TestToUnseen: the configured share applies up to GossipManyMembers members, and a quarter of it
+// from four times as many.
 func TestToUnseen(t *testing.T) {
 	for _, c := range []struct {
 		share   float64
@@ -99,8 +99,8 @@ func TestToUnseen(t *testing.T) {
 	}
 }
 
-// TestGossipSpeedup: while under half have seen the version, rounds come so many
-// times as fast.
+// TestGossipSpeedup: while fewer than half of the members have seen the version, GossipSpeedup
+// rounds fit in an interval.
 func TestGossipSpeedup(t *testing.T) {
 	start := time.Unix(1_000, 0)
 	for speedup, want := range map[int]time.Duration{0: time.Second, 1: 3 * time.Second, 6: time.Second / 2} {

@@ -8,8 +8,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A driver gives inputs and time, and carries outputs out. This one is a broker
-// too, with one node on it, and time that jumps to the next thing to do.
+// A driver passes inputs and the time, and carries out the outputs. This one is also the broker of
+// its only node. Its time jumps to the next wake-up.
 func ExampleMachine() {
 	self := transport.Address{Name: "web-1", Incarnation: 7}
 	m, err := membership.New(membership.Config{Cluster: "shop", Self: self})

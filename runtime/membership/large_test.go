@@ -13,8 +13,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestLargeClusters: all come up, a mass failure removes those that failed and
-// nobody else, leases never lapse, and idling costs little.
+// TestLargeClusters: all nodes come up. A mass failure removes the failed nodes and no other node.
+// Leases never lapse, and an idle cluster sends few messages.
 func TestLargeClusters(t *testing.T) {
 	for _, c := range []struct{ size, small int }{{8, 0}, {8, 3}, {20, 0}, {20, 5}, {60, 0}} {
 		size := c.size
@@ -24,7 +24,7 @@ func TestLargeClusters(t *testing.T) {
 			}
 			w := newNetwork(t)
 			w.plain = true
-			// Looking at everything after each of so many steps would take minutes.
+			// A check after each step of so many nodes would take minutes.
 			now := func(every time.Duration, stop func() bool) func() bool {
 				next := w.now
 				return func() bool {
@@ -92,8 +92,9 @@ func TestLargeClusters(t *testing.T) {
 	}
 }
 
-// TestAccusingObserverAsks: in a large cluster who holds something against a member goes on
-// asking it, whether it watches it or not. Nobody else can take that back.
+// TestAccusingObserverAsks: in a large cluster an observer with a record against a member keeps
+// sending it heartbeats, even if it does not watch the member. No other node can withdraw the
+// record.
 func TestAccusingObserverAsks(t *testing.T) {
 	list := members(20)
 	m, err := New(core.Config{Cluster: "test", Self: list[0].Address, SmallCluster: 2})

@@ -23,8 +23,8 @@ type Leader struct {
 	since time.Time
 }
 
-// runLeader does the leader's work. All other members must have seen one round's version before the
-// next round.
+// runLeader does the leader's work. The next round waits until all other members have seen the
+// version that this round made.
 func (l *Leader) runLeader() {
 	for {
 		l.voters.Note()
@@ -57,7 +57,7 @@ func (l *Leader) lead() bool {
 	l.led = l.Gossip
 	var moved, removed []gossip.Member
 	differing, room := l.differing(), l.voters.Room()
-	enough := len(differing) == 0 && l.enough() // those that differ do not count for MinMembers
+	enough := len(differing) == 0 && l.enough() // differing members do not count for MinMembers
 	for _, r := range l.Gossip.Members {
 		switch r.Status {
 		case gossip.Joining, gossip.WeaklyUp:
@@ -84,7 +84,7 @@ func (l *Leader) lead() bool {
 			}
 		}
 	}
-	// This node itself goes last: it leads while Exiting only when nobody else can.
+	// This node removes itself last: it leads while Exiting only if no other node can.
 	removed = slices.DeleteFunc(removed, func(r gossip.Member) bool { return r.Address == l.Config.Self })
 	if len(moved) == 0 && len(removed) == 0 {
 		if len(l.Gossip.Members) == 1 && l.Self().Status == gossip.Exiting {
@@ -98,7 +98,7 @@ func (l *Leader) lead() bool {
 
 func (l *Leader) apply(moved, removed []gossip.Member) {
 	if len(removed) > 0 {
-		l.Publish() // gossip may have just brought them as Down: that is seen before the removal
+		l.Publish() // gossip may have just marked them Down: subscribers see that before the removal
 	}
 	l.Change(func(g *gossip.State) {
 		for _, r := range moved {
@@ -120,8 +120,8 @@ func (l *Leader) apply(moved, removed []gossip.Member) {
 	}
 }
 
-// doubled reports whether r, not up yet, has the name of a preceding member: two members may have
-// admitted both at once.
+// doubled reports whether r, which is not up yet, has the name of a preceding member. Two members
+// may have admitted nodes with the same name at once.
 func (l *Leader) doubled(r gossip.Member) bool {
 	return slices.ContainsFunc(l.Gossip.Named(r.Name), func(o gossip.Member) bool {
 		if o.Address == r.Address || o.Status == gossip.Down {
@@ -131,9 +131,9 @@ func (l *Leader) doubled(r gossip.Member) bool {
 	})
 }
 
-// differing returns members, not up yet, that differ from a preceding one in settings that must be
-// equal (Config.Differ): they were admitted at the same time. Precedence: members that were up,
-// this node, serving members, then by incarnation.
+// differing returns members, not up yet, whose settings differ from those of a preceding member
+// although they must be equal (Config.Differ). They were admitted at the same time. Members that
+// were up precede this node, then come serving members, then the others by incarnation.
 func (l *Leader) differing() (nodes []transport.Address) {
 	if l.Config.Differ == nil {
 		return nil
@@ -170,8 +170,8 @@ func (l *Leader) differing() (nodes []transport.Address) {
 	return nodes
 }
 
-// enough reports whether joining members may become Up: if any ever was Up, or the configured
-// number has joined.
+// enough reports whether joining members may become Up: some member was Up before, or the
+// configured number has joined.
 func (l *Leader) enough() bool {
 	if l.Gossip.UpCounter > 0 {
 		return true

@@ -15,9 +15,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A network drives machines over a simulated broker in virtual time. Delivery
-// takes a millisecond and keeps order. After every step it checks each machine's
-// invariants and that nobody runs turns who is fenced elsewhere.
+// A network drives machines over a simulated broker in virtual time. Delivery takes a millisecond
+// and keeps order. After every step it checks each machine's invariants, and that no node runs
+// turns that another node has fenced.
 type network struct {
 	t       testing.TB
 	now     time.Time
@@ -36,7 +36,7 @@ type network struct {
 	founded core.Founding // the store's record, if revision is above 0
 
 	revision uint64
-	unsafe   bool           // the way of downing promises nothing about turns
+	unsafe   bool           // the downing strategy does not guarantee that turns end
 	watch    func(*simNode) // told after each step; may be nil
 }
 
@@ -83,7 +83,7 @@ type delivery struct {
 	seq    int
 	to     *simNode
 	in     core.Input
-	server string // it came through this instance, and only that delivers it
+	server string // only this broker instance delivers it
 }
 
 type deliveries []delivery

@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Options are the user's settings of membership: how members join, leave, find, watch and judge each
+// Options are the user's settings of membership: how members join, leave, watch and judge each
 // other. The zero value of every field is its default, which suits most clusters. MonitoredBy,
 // Detection, SelfHeartbeatTimeout, QuorumTimeout, GoneAfter, CutAfter, SilentAfter, AgreedAfter and
 // all fields of Downing must be equal at all members: a node that differs is refused at joining.
@@ -115,11 +115,11 @@ type Options struct {
 }
 
 // TableOptions configure membership by a table, after the cluster membership of Orleans: members
-// probe each other, and agree by rows of a table that are written with compare-and-set. A node of
-// a cluster that agrees by gossip is refused, and so is the reverse. Successors, ProbeInterval,
-// Missed, Votes, VoteWindow, AliveInterval, AliveLimit and Outage must be equal at all members. Of
-// the other [Options], those of gossip, heartbeats, detection and downing, WeaklyUpAfter,
-// SilentAfter, SeedTimeout and Config.Seeds have no effect and must not be set.
+// probe each other, and agree by rows of a table that are written with compare-and-set. A node that
+// agrees by gossip cannot join such a cluster, and the reverse. Successors, ProbeInterval, Missed,
+// Votes, VoteWindow, AliveInterval, AliveLimit and Outage must be equal at all members. Of the
+// other [Options], those of gossip, heartbeats, detection and downing, WeaklyUpAfter, SilentAfter,
+// SeedTimeout and Config.Seeds have no effect and must not be set.
 type TableOptions struct {
 	// Store has the table, and chooses this kind of membership: *natsstore.Store (JetStream),
 	// postgres.Store, etcd.Store, or one of your own (docs/guide/member-table.md). All members need
@@ -139,8 +139,8 @@ type TableOptions struct {
 	Votes int
 	// VoteWindow is how long a suspicion counts. Default 3m.
 	VoteWindow time.Duration
-	// Refresh is the time between two reads of the table, behind the snapshots that members send
-	// after each write. Default 60s.
+	// Refresh is the time between two reads of the table. A read repairs the loss of a snapshot,
+	// which each writer sends to the members. Default 60s.
 	Refresh time.Duration
 	// AliveInterval is the time between two I-am-alive writes of a member. Default 5m.
 	AliveInterval time.Duration
@@ -151,8 +151,8 @@ type TableOptions struct {
 	// twice JoinTimeout.
 	CleanAfter time.Duration
 	// Outage bounds how long members serve while none of those that they hear reaches the table.
-	// Newcomers that find only rows of members they cannot reach wait as long before they take over
-	// the shards of those. Default 1h, at least AliveLimit times AliveInterval.
+	// Newcomers that find only rows of unreachable members wait for as long before they take over
+	// those members' shards. Default 1h, at least AliveLimit times AliveInterval.
 	Outage time.Duration
 }
 
@@ -195,7 +195,7 @@ func (o Options) WithDefaults() Options {
 	o.MinMembers = cmp.Or(o.MinMembers, 1)
 	set(&o.JoinTimeout, 30*time.Second)
 	set(&o.LeaveTimeout, 60*time.Second)
-	set(&o.SeedTimeout, time.Second) // package control has a multiple of it, after which it logs the seeds that never came
+	set(&o.SeedTimeout, time.Second) // package control logs seeds that have not come after a multiple of it
 	set(&o.SelfHeartbeatTimeout, time.Second)
 	set(&o.QuorumTimeout, 5*time.Second)
 	set(&o.GoneAfter, time.Second)

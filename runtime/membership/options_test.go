@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/store/membertable"
 )
 
-// TestOptionsReachTheCore: each option but those that others heed is the core's setting of the same
-// name.
+// TestOptionsReachTheCore: each option sets the core's setting of the same name, except options
+// that other packages use.
 func TestOptionsReachTheCore(t *testing.T) {
 	others := map[string]bool{
 		"QuarantineAfter": true, "JoinByCommand": true, "LeaveDelay": true, "LeaveTimeout": true, "MinRoleMembers": true, "Downing": true, "Table": true,
@@ -61,8 +61,8 @@ type noTable struct{}
 
 func (noTable) Members(string) membertable.Table { return nil }
 
-// TestTableOptionsAreChecked: bad settings of a table are named, and so are settings of gossip beside
-// it and settings of a table that is not there.
+// TestTableOptionsAreChecked: the error names bad settings of a table. It also names settings of
+// gossip beside a table, and settings of a table without a store.
 func TestTableOptionsAreChecked(t *testing.T) {
 	with := func(change func(*Options)) Options {
 		o := Options{Table: TableOptions{Store: noTable{}}}

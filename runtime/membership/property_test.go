@@ -13,8 +13,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A chronicle is what the machines of one random run had for a state, by the
-// founder of their cluster, each once.
+// A chronicle is the distinct states that the machines of one random run had, by the founder of
+// their cluster.
 type chronicle struct {
 	t       *testing.T
 	last    map[*simNode]*gossip.State
@@ -22,7 +22,7 @@ type chronicle struct {
 	removed map[*simNode]map[transport.Address]bool // as each node knew at some time
 }
 
-// note takes down a node's state after a step, and checks that it went forward.
+// note records a node's state after a step, and checks that no value of it has decreased.
 func (c *chronicle) note(n *simNode) {
 	c.t.Helper()
 	g, before := n.machine.node.Gossip, c.last[n]
@@ -51,8 +51,8 @@ func (c *chronicle) note(n *simNode) {
 	}
 }
 
-// TestMergeOfHistories: the laws of merging hold for whatever states machines had
-// in random runs with faults, at whatever times.
+// TestMergeOfHistories: the laws of merging hold for any states that machines had in random runs
+// with faults.
 func TestMergeOfHistories(t *testing.T) {
 	kinds := map[gossip.Ordering]int{}
 	removals := uint64(0)
@@ -112,9 +112,9 @@ func sortedFounders(states map[transport.Address][]*gossip.State) []transport.Ad
 	return founders
 }
 
-// TestRemovedNeverComeBack: nodes that stood still while so many others came and
-// went that their own tombstones are forgotten. When they wake, with the states
-// that they had, none becomes a member again, none starts a turn, and all stop.
+// TestRemovedNeverComeBack: nodes stand still while many others come and go, until even their own
+// tombstones are forgotten. When they wake with their old states, none becomes a member again, none
+// starts a turn, and all stop.
 func TestRemovedNeverComeBack(t *testing.T) {
 	w := newNetwork(t)
 	w.plain = true
@@ -175,7 +175,7 @@ func TestRemovedNeverComeBack(t *testing.T) {
 		}
 	}
 	for _, n := range zombies {
-		n.waiting = nil // what was told to them while they stood still was lost
+		n.waiting = nil // messages to them were lost while they stood still
 		w.thaw(n)
 	}
 	settle("the zombies stop", func() bool {

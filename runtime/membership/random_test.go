@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/internal/core/membership/gossip"
 )
 
-// A chaos is one random run: nodes that come, go, die, stand still and lose their
-// ways, checked after every step by the network, and by settle at the end.
+// A chaos is one random run, in which nodes come, go, die, stand still and lose their connections.
+// The network checks it after every step, and settle at the end.
 type chaos struct {
 	*network
 	random      *rand.Rand
@@ -120,8 +120,8 @@ func (c *chaos) fault() {
 		n.mute = !n.mute
 		c.note("mute %v: %v", n.config.Self, n.mute)
 	case 10:
-		// An operator who takes a cut for a crash can split a cluster; this one
-		// knows better.
+		// An operator who takes a partition for a crash can split a cluster. This operator acts
+		// only while no route is cut.
 		lease := n.machine.Lease()
 		if !n.frozen && n.machine.node.Phase == core.Joined && (lease.IsZero() || lease.After(c.now)) && !c.cut() {
 			victim := c.pick()
@@ -135,7 +135,7 @@ func (c *chaos) fault() {
 	}
 }
 
-// cut reports whether any way between servers is cut.
+// cut reports whether any route between servers is cut.
 func (c *chaos) cut() bool {
 	return slices.Contains(slices.Collect(maps.Values(c.cuts)), true)
 }
@@ -158,8 +158,8 @@ func (c *chaos) heal() {
 	}
 }
 
-// settled reports whether all that run are Up in one view. Who is told to rejoin
-// does so, as its driver would see to.
+// settled reports whether all running nodes are Up in one view. It restarts a node that has to
+// rejoin, as its driver would.
 func (c *chaos) settled() bool {
 	for _, key := range c.order {
 		n := c.nodes[key]
@@ -178,8 +178,9 @@ func (c *chaos) settled() bool {
 	return len(nodes) > 0 && c.converged(nodes)
 }
 
-// TestNoTwoThatDiffer: whatever goes wrong, and whoever admits, no state has two members that were
-// Up and differ in what must be equal. Some are found when two members have admitted them.
+// TestNoTwoThatDiffer: no state has two members that were Up and differ in a setting that must be
+// equal, whatever fails and whichever member admits them. Some differences are found only after two
+// members have admitted nodes.
 func TestNoTwoThatDiffer(t *testing.T) {
 	refused, downed := 0, 0
 	for seed := range *randomSeeds {

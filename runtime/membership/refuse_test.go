@@ -12,7 +12,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestRefused: what a member does not obey is named, and changes nothing.
+// TestRefused: a message that a member does not obey is reported with its reason, and changes
+// nothing.
 func TestRefused(t *testing.T) {
 	w := newNetwork(t)
 	for i, name := range []string{"a", "b"} {
@@ -86,8 +87,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestLargeDescription: who tells so much about itself that the state would not fit
-// a message is not admitted, and receives the reason.
+// TestLargeDescription: a node is not admitted, and gets the reason, if the state with its
+// description would not fit in a message.
 func TestLargeDescription(t *testing.T) {
 	w := newNetwork(t)
 	a := w.add("a", "s1", core.Config{Cluster: "test", Self: addr("a", 1)})
@@ -107,8 +108,8 @@ func TestLargeDescription(t *testing.T) {
 	}
 }
 
-// TestLeftWhileItStays: a node that is told that it has left, and did not leave, has
-// been removed: it ends as one that was downed. Who does leave ends in order.
+// TestLeftWhileItStays: a node that did not leave and gets the message that it has left was
+// removed, so it ends like a downed one. A node that leaves ends in order.
 func TestLeftWhileItStays(t *testing.T) {
 	for _, leaves := range []bool{false, true} {
 		w := newNetwork(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/shardgen/shardgen/internal/core/membership/message"
 )
 
-// TestAdmissionLeavesRoom: who would make the state larger than one message is told
-// so, with both sizes; and whatever becomes of those who were admitted still fits.
+// TestAdmissionLeavesRoom: a node that would make the state larger than one message is refused with
+// both sizes. The state with the admitted nodes still fits after all their later changes.
 func TestAdmissionLeavesRoom(t *testing.T) {
 	const limit = 8 << 10
 	w := newNetwork(t)
@@ -54,8 +54,8 @@ func TestAdmissionLeavesRoom(t *testing.T) {
 	}
 }
 
-// TestLimitShrinks: it is said that the state does not fit any more, and nobody
-// falls for it.
+// TestLimitShrinks: if the state no longer fits after the limit shrank, an event reports that, and
+// no member goes down.
 func TestLimitShrinks(t *testing.T) {
 	w := newNetwork(t)
 	a := w.add("a", "s1", core.Config{Cluster: "test", Self: addr("a", 1), Meta: []gossip.KeyValue{{Key: "k", Value: strings.Repeat("x", 300)}}})

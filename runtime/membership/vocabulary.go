@@ -57,8 +57,8 @@ type Evidence = gossip.Evidence
 const (
 	NoEvidence     = gossip.NoEvidence     // the member is reachable
 	EvidenceSilent = gossip.EvidenceSilent // it does not answer, and the broker does not report why
-	EvidenceCut    = gossip.EvidenceCut    // no subscription, at another server than the observer's
-	EvidenceGone   = gossip.EvidenceGone   // the observer's own server has lost it
+	EvidenceCut    = gossip.EvidenceCut    // the member was at another server, and the broker knows no subscription of it
+	EvidenceGone   = gossip.EvidenceGone   // the server of both has lost its connection
 )
 
 // A Detection sets how many observers must miss a member until it counts as unreachable.
@@ -66,7 +66,7 @@ type Detection = gossip.Detection
 
 // The values of Detection.
 const (
-	DetectionManyEdges      = gossip.DetectionManyEdges      // more accusing observers than other ones
+	DetectionManyEdges      = gossip.DetectionManyEdges      // more observers accuse the member than do not
 	DetectionSingleObserver = gossip.DetectionSingleObserver // one observer that accuses, as in the Akka Cluster specification
 )
 

@@ -26,5 +26,5 @@ func ExampleTable() {
 	fmt.Println(err)
 	// Output:
 	// Stock/427 → web-1#0000000000000009 at 1.1 true
-	// apply table: a difference is missing: it starts at 1#0000000000000007/4, have 1#0000000000000007/1 (request the whole table)
+	// apply table: the diff starts at another version: 1#0000000000000007/4, have 1#0000000000000007/1 (request the whole table)
 }

@@ -11,17 +11,17 @@ import (
 // LoadWeighted places shards by the processor time that they use. It relates each member's processors
 // in use to its Capacity, and compares the members with the mean of all.
 //
-// Shards begin to move when a member is above 1.2 of the mean, and go on until none is above 1.1. Each
-// move is the one, from a member above, that reduces the overload of the two members most: the sum of
-// the squares of the parts above the mean, and a quarter of the squares below it. A move that reduces
-// it by less than 0.002 is not made. So a steady load moves nothing, and a shard that is a member's
-// whole load stays.
+// Shards begin to move when a member is above 1.2 of the mean, and go on until none is above 1.1.
+// Of all moves from a member above, the one is made that reduces the overload of the two members
+// most: the sum of the squares of the parts above the mean, and a quarter of the squares below it.
+// A move that reduces it by less than 0.002 is not made. So a steady load moves nothing, and a
+// shard that is a member's whole load stays.
 //
-// Loads are means with a half-life of three reports, 30 s. A shard does not move again for 5 min. In an
-// hour at most a tenth of a type's shards move, or one if that is more; from members above 1.5 of the mean more may.
-// A member with more than 0.9 of its GOMEMLIMIT gets none, nor one that would use more than its capacity
-// then. While the busiest member uses less than a
-// twentieth of its capacity, or a member's reports have stopped, nothing moves.
+// Loads are means with a half-life of three reports, 30 s. A shard does not move again for 5 min.
+// In an hour at most a tenth of a type's shards move, or one if that is more; from members above
+// 1.5 of the mean, more may move. A member gets no shard if it uses more than 0.9 of its
+// GOMEMLIMIT, or if it would then use more than its capacity. While the busiest member uses less
+// than a twentieth of its capacity, or a member's reports have stopped, nothing moves.
 //
 // Shards without a home go to the member with the least load. Until a type's shards have been measured,
 // they go to the member with the fewest of them for its capacity.
@@ -39,7 +39,7 @@ const (
 	maxSides    = 16   // members from which, and to which, one move is looked for
 )
 
-// A Balance is what a coordinator keeps of one type between two plans of [LoadWeighted].
+// A Balance is the state of one type that a coordinator keeps between two plans of [LoadWeighted].
 type Balance struct {
 	Moving bool    // a member has been above 1.2, and moves go on until none is above 1.1
 	Budget float64 // moves that may be made now; below 0 if it was overdrawn
@@ -105,7 +105,8 @@ func (w LoadWeighted) Rebalance(_ string, homes []Load, limit int) (all []Transf
 	return all
 }
 
-// Plan returns at most limit moves, and the Balance after them. If there are none, still says why.
+// Plan returns at most limit moves, and the Balance after them. If there are none, still has the
+// reason.
 func (LoadWeighted) Plan(homes []Load, b Balance, limit int) (moves []LoadMove, after Balance, still string) {
 	used, capacity := 0.0, 0.0
 	for i := range homes {
@@ -138,7 +139,7 @@ func (LoadWeighted) Plan(homes []Load, b Balance, limit int) (moves []LoadMove, 
 			return moves, b, fmt.Sprintf("%s is at %.2f of mean, but the budget of moves for this hour is used up (above %.1f it may be overdrawn)", name, most, urgentAbove)
 		}
 		if b.Budget < 1 {
-			floor = urgentAbove // the highest may have shards that nobody can take: others must not overdraw for it
+			floor = urgentAbove // perhaps no member can take the highest member's shards: other members must not overdraw the budget for it
 		}
 		best, ok := p.best(floor)
 		if !ok {
@@ -155,17 +156,18 @@ func (LoadWeighted) Plan(homes []Load, b Balance, limit int) (moves []LoadMove, 
 	return moves, b, "as many shards move as may at once"
 }
 
-// A plan has the loads while moves are chosen.
+// A plan has the loads of the members while moves are chosen.
 type plan struct {
 	homes []Load
 	mean  float64 // of the used parts of the capacities
 	load  []float64
 	moved map[uint32]bool
 	high  []int // the homes with the highest loads, the highest first; at most maxSides
-	low   []int // those with the lowest loads that may get shards, the lowest first; at most one more
+	low   []int // the homes with the lowest loads that may get shards, the lowest first; at most maxSides+1
 }
 
-// rank sets high and low. Among equals it prefers the first of homes, which are in order.
+// rank sets high and low. Of homes with equal loads it prefers the first in homes, which are
+// ordered by address.
 func (p *plan) rank() {
 	p.high, p.low = p.high[:0], p.low[:0]
 	for i := range p.homes {
@@ -176,7 +178,8 @@ func (p *plan) rank() {
 	}
 }
 
-// insert adds i to the list, which has at most n, before the first one that is behind it.
+// insert adds i to a list before the trailing elements for which behind is true. A list longer than
+// n loses its last element.
 func insert(list []int, i, n int, behind func(at int) bool) []int {
 	at := len(list)
 	for at > 0 && behind(list[at-1]) {
@@ -196,7 +199,8 @@ type choice struct {
 	gain, cost  float64
 }
 
-// penalty is what a member's distance from the mean counts.
+// penalty returns the overload that a member with this load adds: the square of its distance from
+// the mean, or a quarter of that below the mean.
 func penalty(load float64) float64 {
 	d := load - 1
 	if d < 0 {
@@ -205,7 +209,8 @@ func penalty(load float64) float64 {
 	return d * d
 }
 
-// best returns the best move from the highest member that has one worth it.
+// best returns the best move from the highest member that has a worthwhile move. ok is false if no
+// member above floor has one.
 func (p *plan) best(floor float64) (best choice, ok bool) {
 	for _, from := range p.high {
 		if p.load[from] < floor {
@@ -225,7 +230,8 @@ func (p *plan) best(floor float64) (best choice, ok bool) {
 	return best, false
 }
 
-// target improves best by the best member for a shard, of those with the least load.
+// target replaces best if a member with a low load can take the i-th shard of from with a higher
+// gain.
 func (p *plan) target(best *choice, from, i int, cost float64) {
 	leaves := p.load[from] - cost/p.homes[from].capacity()/p.mean
 	for _, to := range p.low {
@@ -243,7 +249,7 @@ func (p *plan) target(best *choice, from, i int, cost float64) {
 	}
 }
 
-// take applies a choice to the loads.
+// take applies a choice to the loads, and returns it as a move.
 func (p *plan) take(c choice, left float64) LoadMove {
 	from, to := &p.homes[c.from], &p.homes[c.to]
 	m := LoadMove{

@@ -11,7 +11,7 @@ import (
 )
 
 // loads reads members as "a 0.9 of 1: 8=0.3 9=0.3", by their used processors, capacity and movable
-// shards. "full" before the colon means that the member's memory is.
+// shards. "full" before the colon means that the member's memory is full.
 func loads(t *testing.T, lines ...string) (homes []Load) {
 	t.Helper()
 	for _, line := range lines {
@@ -94,8 +94,8 @@ func TestLoadWeightedAllocate(t *testing.T) {
 	}
 }
 
-// TestLoadWeightedGains: by random loads each move takes a shard from a member above the band to one
-// that stays below it, no shard moves twice, and plans end.
+// TestLoadWeightedGains: at random loads, each move takes a shard from a member above the band to a
+// member that stays below it. No shard moves twice, and plans end.
 func TestLoadWeightedGains(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 300 {

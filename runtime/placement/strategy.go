@@ -16,7 +16,7 @@ import (
 // They are ordered by address, and there is at least one.
 type Strategy interface {
 	// Allocate returns a home for a shard without one, or whose home is leaving. A zero address
-	// leaves the shard at its home, or without one until something changes.
+	// leaves the shard at its home. A shard without a home then has none until something changes.
 	Allocate(s ShardID, homes []Load) transport.Address
 	// Rebalance returns at most limit Movable shards of the type to move elsewhere.
 	Rebalance(kind string, homes []Load, limit int) []Transfer
@@ -25,9 +25,9 @@ type Strategy interface {
 	String() string
 }
 
-// Load is the number of shards that one member will have when all moves under way have ended, and the
-// processors that it will use then. Numbers of processors are means with a half-life of 30 s, and 0
-// until they have been measured. Strategies of this package other than [LoadWeighted] do without them.
+// Load is the number of shards that one member will have when all moves under way have ended, and
+// the processors that it will use then. Numbers of processors are means with a half-life of 30 s,
+// and 0 until they have been measured. Of this package's strategies, only [LoadWeighted] uses them.
 type Load struct {
 	Node    transport.Address
 	Shards  int      // of the type
@@ -36,7 +36,7 @@ type Load struct {
 
 	Capacity float64   // processors that it may use: Config.Capacity; 0 if it does not say
 	Used     float64   // processors that it uses; shards that were not measured count as the mean of their type
-	OfType   float64   // those of Used that the type's shards use
+	OfType   float64   // the part of Used that the type's shards use
 	Costs    []float32 // processors that the Movable shards use, one for each
 	Memory   float64   // the share of its GOMEMLIMIT that it has taken; 0 if it has no limit
 	Zone     string    // Config.Zone
@@ -81,7 +81,7 @@ type LeastShards struct {
 // String implements [Strategy].
 func (l LeastShards) String() string { return fmt.Sprintf("least-shards(%d)", max(l.Threshold, 1)) }
 
-// lighter orders loads, the best home for another shard first.
+// lighter orders loads by the number of shards: the best home for another shard comes first.
 func lighter(a, b Load) int {
 	return cmp.Or(cmp.Compare(a.Shards, b.Shards), cmp.Compare(a.Total, b.Total), a.Node.Compare(b.Node))
 }
@@ -139,7 +139,8 @@ func (ConsistentHash) Allocate(s ShardID, homes []Load) transport.Address {
 	}).Node
 }
 
-// weight returns the hash by which a shard goes to the member with the highest one.
+// weight returns the hash of a shard and a member. The shard goes to the member with the highest
+// hash.
 func weight(shard uint32, a transport.Address) uint64 {
 	return xxhash.Sum64String(fmt.Sprintf("%d@%s", shard, a.Name))
 }
@@ -159,13 +160,14 @@ func (c ConsistentHash) Rebalance(kind string, homes []Load, limit int) []Transf
 	return moves[:min(limit, len(moves))]
 }
 
-// Beside gives each shard the home of the shard with the same number of the type of that name, and moves
-// it there when that shard has moved. So entities of two types with the same id are at one member, if
-// both types have the same hash. If the other type has fewer shards, the shard goes with the one that
-// its entities would be in. [LoadWeighted] counts a shard and those beside it as one.
+// Beside gives each shard the same home as the shard with the same number of the type that it
+// names, and moves it there when that shard has moved. So entities of two types with the same id
+// are at one member, if both types have the same hash. If the other type has fewer shards, the
+// shard follows the one that would hold its entities. [LoadWeighted] counts a shard and those
+// beside it as one.
 //
-// A shard without a home goes by LeastShards{} if the other one has none, or one that does not host this
-// type. So do all shards if there is no such type, it has more shards, or it is a pool.
+// A shard is placed by LeastShards{} if the other shard has no home, or a home that does not host
+// this type. So are all shards if the other type does not exist, has more shards, or is a pool.
 type Beside string
 
 // String implements [Strategy].

@@ -10,7 +10,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// maxGone bounds a table's removed addresses. Callers hold calls only to nodes removed just before.
+// maxGone bounds a table's removed addresses. Only recently removed nodes matter, because callers
+// hold calls to no others.
 const maxGone = 64
 
 // A Table is one version of the list of all shards and their homes. It never changes, so it can be
@@ -195,13 +196,13 @@ func (k *TypeTable) within(other *TypeTable) bool {
 	return true
 }
 
-var errGap = errors.New("a difference is missing")
+var errGap = errors.New("the diff starts at another version")
 
-// Apply returns the table to which d leads. It fails, and leaves t unchanged, if d does not start
-// at t's version, does not lead to a later one, or has an invalid entry.
+// Apply returns the table to which d leads. If it fails, t is unchanged. It fails if d does not
+// start at t's version, does not lead to a later version, or has an invalid entry.
 func (t *Table) Apply(d Diff) (*Table, error) {
 	if !d.Full && d.From != t.Version() {
-		return nil, fmt.Errorf("apply table: %w: it starts at %v, have %v (request the whole table)", errGap, d.From, t.Version())
+		return nil, fmt.Errorf("apply table: %w: %v, have %v (request the whole table)", errGap, d.From, t.Version())
 	}
 	if d.To.Compare(t.Version()) <= 0 {
 		return nil, fmt.Errorf("apply table %v: not later than %v", d.To, t.Version())
@@ -211,7 +212,7 @@ func (t *Table) Apply(d Diff) (*Table, error) {
 		maps.Copy(next.kinds, t.kinds)
 		next.gone = t.gone
 	}
-	fresh := map[string]bool{} // types whose slots are next's own already
+	fresh := map[string]bool{} // types whose slots next no longer shares with t
 	for _, e := range d.Entries {
 		if err := next.put(e, fresh); err != nil {
 			return nil, fmt.Errorf("apply table %v: %w", d.To, err)

@@ -9,9 +9,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// The instance goes from the oldest member to the next when that one leaves. This
-// driver is two nodes at once: it carries messages over and does what the managers
-// say, but for starting and stopping anything.
+// The instance moves from the oldest member to the next when the oldest leaves. This driver is both
+// nodes: it delivers messages and does what the managers ask, without starting or stopping anything
+// real.
 func ExampleManager() {
 	a, b := transport.Address{Name: "a", Incarnation: 1}, transport.Address{Name: "b", Incarnation: 1}
 	managers := map[transport.Address]*singleton.Manager{}

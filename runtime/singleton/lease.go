@@ -17,7 +17,7 @@ func (m *Manager) onLease(in Input) {
 	case LeaseAcquired:
 		l.asking, l.held = false, true
 		if m.state != AcquiringLease {
-			m.releaseLease() // it came too late, because this node leaves
+			m.releaseLease() // the answer came too late, because this node leaves
 		}
 	case LeaseDenied:
 		l.asking = false
@@ -48,8 +48,8 @@ func (m *Manager) onLease(in Input) {
 
 const maxLeaseRest = 2 * time.Second
 
-// askLease asks for the lease when due, but not while an earlier one is being released: the
-// requests could overtake each other.
+// askLease asks for the lease when due. It does not ask while an earlier lease is being released,
+// because the two requests could overtake each other.
 func (m *Manager) askLease() {
 	l := &m.lease
 	if m.state != AcquiringLease || l.held || l.asking || l.releasing || m.now.Before(l.askAt) {

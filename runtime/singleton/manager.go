@@ -19,7 +19,7 @@ type Manager struct {
 	out      Output
 	state    State
 	running  bool // StartInstance was returned, and InstanceStopped not received
-	relays   bool // what runs is no instance: Output.Relay
+	relays   bool // no instance runs, only a relay: see Output.Relay
 	stopping bool // StopInstance was returned, and InstanceStopped not received
 	starts   uint32
 	// older are the members that may still run the instance: older than this one,
@@ -263,8 +263,9 @@ func (m *Manager) prune() {
 	})
 }
 
-// leaving reports whether this node must give the instance away; gone, that nobody will ask it for
-// the instance; and last, that it must stop the instance even without a taker.
+// leaving reports three things: leaving, that this node must give the instance away; gone, that no
+// member will ask for the instance; and last, that this node must stop the instance even if no
+// member takes it.
 func (m *Manager) leaving() (leaving, gone, last bool) {
 	self, ok := m.view[m.config.Self]
 	if !ok || self.Status == membership.Down {
@@ -273,8 +274,8 @@ func (m *Manager) leaving() (leaving, gone, last bool) {
 	return self.Status >= m.config.HandoffAt, false, self.Status == membership.Exiting || m.quit
 }
 
-// advance makes the changes of state due by view and time. It never leaves a state that waits for
-// an answer, so one change of the oldest is handled at a time.
+// advance makes the changes of state that are due by view and time. A state that waits for an
+// answer stays, so one change of the oldest is handled at a time.
 func (m *Manager) advance() {
 	if !m.seen {
 		return
@@ -336,7 +337,7 @@ func (m *Manager) advanceRelaying(gone, last bool) {
 		switch {
 		case hopeless:
 			m.end("no member is left to take what was handed over")
-		case len(m.order) > 0: // one of them may have handed over to this node
+		case len(m.order) > 0: // one of these older members may have handed over to this node
 		case m.from.IsZero():
 			m.end("nothing was handed over")
 		default:
@@ -368,7 +369,7 @@ func (m *Manager) advanceOldest(leaving, gone, last bool) {
 	switch {
 	case leaving && (gone || last && m.oldest.IsZero()):
 		m.stop(transport.Address{}, "nobody to hand off to: state that is in no store ends here")
-	case leaving && m.oldest.IsZero(): // somebody may come yet
+	case leaving && m.oldest.IsZero(): // a member may still come
 	case leaving && !m.running:
 		m.stop(m.oldest, "leaves between two instances")
 	case leaving:
@@ -416,7 +417,8 @@ func (m *Manager) stop(to transport.Address, why string) {
 	m.halt(to)
 }
 
-// halt stops the instance, even before a restart, because calls wait for it.
+// halt stops the instance. It also asks the driver to stop while a restart is pending, because
+// calls wait for the instance.
 func (m *Manager) halt(to transport.Address) {
 	m.stopping = true
 	m.out.StopInstance = true
@@ -474,7 +476,7 @@ func (m *Manager) onMessage(from transport.Address, msg Message) {
 		m.onHandOverToMe(from)
 	case HandOverInProgress:
 		if m.asks() && m.older[from] != nil {
-			m.retries = 0 // it has answered
+			m.retries = 0 // the older member has answered
 			m.event(from, "is stopping its instance")
 		}
 	case HandOverDone:

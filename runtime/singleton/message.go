@@ -17,8 +17,8 @@ type Message struct {
 	Type MessageType
 	// Handed, in HandOverDone, announces that the instance's state and its waiting calls follow.
 	Handed bool
-	// ID, in Identify, is repeated in the answering Identity. It is 0 in an Identity that answers
-	// no question.
+	// ID, in Identify, is repeated in the answering Identity. An Identity that answers no Identify
+	// has ID 0.
 	ID uint64
 	// Instance and Epoch, in Identity, name the node where the instance runs, and its epoch. A zero
 	// Instance means that it runs on no node yet, for the given Reason.

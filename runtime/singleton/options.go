@@ -15,7 +15,8 @@ var (
 	// ErrNoInstance means that no instance of the singleton was found in time; the
 	// error's text has the reason. Nothing ran.
 	ErrNoInstance = errors.New("no instance of the singleton runs")
-	// ErrNotSingleton means that the function or option is only for singletons (shard.Go: or pools).
+	// ErrNotSingleton means that the function or option is valid only for singletons (shard.Go:
+	// also for pools).
 	ErrNotSingleton = errors.New("not a singleton's turn")
 )
 
@@ -107,10 +108,10 @@ type Config struct {
 	// Role restricts the singleton to members that have it. Default: all members.
 	Role string
 	// HandoffAt is the status at which a member gives the instance away: Exiting, as in Akka, or
-	// Leaving, so the member does not exit before. Default Exiting. An exiting member is removed as
-	// soon as all members have seen it exiting, even if its instance still runs. So use Exiting
-	// only for instances that may overlap with their successor for a moment: coordinators (their
-	// terms are ordered) or instances with a lease.
+	// Leaving, so that the member exits only afterwards. Default Exiting. An exiting member is
+	// removed as soon as all members have seen it exiting, even if its instance still runs. So use
+	// Exiting only for instances that may overlap with their successor for a moment: coordinators
+	// (their terms are ordered) or instances with a lease.
 	HandoffAt membership.Status
 	Options
 }

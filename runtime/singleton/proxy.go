@@ -26,8 +26,8 @@ type ProxyConfig struct {
 // [Lost] or [Tick].
 type ProxyInput interface{ proxyInput() }
 
-// Guide names the member to ask, for a client, which has no view of its own. A zero Member means
-// that none is known.
+// Guide names the member that a client asks, because a client has no view of its own. A zero Member
+// means that none is known.
 type Guide struct{ Member transport.Address }
 
 // Want means that a call waits because the instance's node is unknown.
@@ -141,8 +141,8 @@ func (p *Proxy) Step(now time.Time, in ProxyInput) ProxyOutput {
 	return p.out
 }
 
-// aim sets the member that the proxy asks: always a new oldest member, because it runs the
-// instance, and a guide only while the instance is not found.
+// aim sets the member that the proxy asks. It always takes a new oldest member, because that member
+// runs the instance. It takes a guide only while the instance is not found.
 func (p *Proxy) aim(target transport.Address) {
 	if target == p.target {
 		return

@@ -26,8 +26,8 @@ const (
 	// asked for the instance.
 	WasOldest
 	// Relaying means that this node leaves before its instance has begun, although an older member
-	// may have handed the state over to it. It waits for the confirmations of the older members,
-	// and passes state that comes on to the next oldest without starting an instance.
+	// may have handed the state over to it. It waits for the confirmations of the older members. If
+	// state arrives, it passes the state on to the next oldest without starting an instance.
 	Relaying
 	// HandingOver means that the instance is stopping. Afterwards the lease is released.
 	HandingOver

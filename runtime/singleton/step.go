@@ -25,8 +25,8 @@ type Member struct {
 	Roles    []string
 }
 
-// candidate reports whether the instance may run on the member. One that leaves before it was Up
-// has no age.
+// candidate reports whether the instance may run on the member. A member that leaves before it was
+// Up has no age, and is no candidate.
 func (o Member) candidate(role string, handoffAt membership.Status) bool {
 	stays := o.Status == membership.Up || o.Status == membership.Leaving && handoffAt == membership.Exiting
 	return stays && o.UpNumber > 0 && o.has(role)

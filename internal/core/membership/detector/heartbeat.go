@@ -25,8 +25,8 @@ type Heartbeats struct {
 
 	Threshold float64 // the y at which phi reaches Config.PhiThreshold; see phi.go
 	seq       uint64
-	// Loose is when this node last sent a message that vouches for others without being
-	// bound to their heartbeats. See peers.go.
+	// Loose is when this node last sent a loose message, which vouches for its receiver without
+	// naming a heartbeat. See peers.go.
 	Loose time.Time
 	// AskAll is set while the lease of this node is in doubt; it then sends heartbeats to all
 	// members.
@@ -44,8 +44,8 @@ type subject struct {
 	accused bool // an observer has evidence against it
 }
 
-// firstAck is the time to answer a first heartbeat. Without it, a peer that never answers would
-// never be suspected.
+// firstAck is the time allowed for the answer to the first heartbeat. Without it, a peer that never
+// answers would never be suspected.
 const firstAck = time.Second
 
 // beat sends a heartbeat. The first answer is expected within firstAck.
@@ -70,8 +70,8 @@ func (h *Heartbeats) OnHeartbeat(in core.Receive, msg message.Heartbeat) {
 		return
 	}
 	if _, ok := h.Gossip.Member(in.From); !ok && h.Gossip.RemovalCounter >= gossip.MaxTombstones {
-		// The sender is a new member, or one whose tombstone is forgotten. It must not
-		// count on this node before it is known which of the two it is.
+		// The sender is a new member, or one whose tombstone is forgotten. This node does not
+		// answer until it knows which, because an answer makes the sender count on it.
 		h.Refuse(core.RefusedStranger)
 		return
 	}
@@ -184,9 +184,9 @@ func (h *Heartbeats) runBeats() {
 }
 
 // beats reports whether this node sends heartbeats to the unsuspected member p: a neighbour, an
-// accused member, or any if this node's lease is in doubt. In a large cluster, only nodes that
-// can find it gone, and its accusers, send them to an accused member. Only the accuser can
-// withdraw its record.
+// accused member, or any member if this node's lease is in doubt. In a large cluster, an accused
+// member gets heartbeats only from nodes that can find it gone, and from its accusers, because only
+// an accuser can withdraw its record.
 func (h *Heartbeats) beats(own []gossip.Record, p subject, status gossip.Status) bool {
 	switch {
 	case status == gossip.Down:
@@ -201,8 +201,8 @@ func (h *Heartbeats) beats(own []gossip.Record, p subject, status gossip.Status)
 	return p.accused && h.Local().Evidence[p.place] != gossip.EvidenceGone && h.Peers.SameServer(p.Peer)
 }
 
-// tellsDown reports whether this node must tell a Down member so. In a large cluster only the
-// leader and the members that missed it do.
+// tellsDown reports whether this node must tell a Down member of its status. In a large cluster
+// only the leader and the members that accused the Down member do so.
 func (h *Heartbeats) tellsDown(own []gossip.Record, node transport.Address) bool {
 	return h.Small() || h.Leads() || gossip.HasRecord(own, node)
 }

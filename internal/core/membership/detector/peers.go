@@ -57,8 +57,8 @@ func (ps *Peers) Heard(node transport.Address) {
 	}
 }
 
-// NamedServer records the broker instance that member from names as its own, and the instance via
-// through which the message came here; "" stands for this node's present instance.
+// NamedServer records two broker instances: server, which the member from names as its own, and
+// via, through which the message came here. An empty via stands for this node's present instance.
 func (ps *Peers) NamedServer(from transport.Address, via string, server message.ServerMark) {
 	if _, ok := ps.Gossip.Index(from); !ok {
 		return
@@ -71,9 +71,9 @@ func (ps *Peers) NamedServer(from transport.Address, via string, server message.
 }
 
 // SameServer reports whether the peer is connected to this node's broker instance, and was heard
-// through it. Knowledge from before the present connection counts only after another member has
-// vouched for this node through the present one. Until then the peer may have found this node gone;
-// otherwise both could find each other gone.
+// through it. What this node knows from an earlier connection counts only after another member has
+// vouched for it through the present one. Until then the peer may have found this node gone, and
+// the two must not find each other gone.
 func (ps *Peers) SameServer(p *Peer) bool {
 	return p.server != 0 && p.server == ps.Mark && p.via == ps.Mark && (p.carried.IsZero() || ps.vouchedSince(p.carried))
 }
@@ -120,8 +120,8 @@ func (ps *Peers) Vouched(node transport.Address) {
 	}
 }
 
-// KeptCompany records that a member counts on this node, even if its message prolongs no lease. The
-// recorded time is the one from which a loose message would vouch.
+// KeptCompany records that a member counts on this node, even if its message prolongs no lease. It
+// records the same time as Vouched.
 func (ps *Peers) KeptCompany(node transport.Address) {
 	if _, ok := ps.Gossip.Member(node); ok && ps.Echo.Good {
 		p := ps.Peer(node)
@@ -150,9 +150,9 @@ const ReturnGrace = 4 * time.Second
 // is new.
 //
 // If the broker has no other server, the members cannot have moved, and their servers are kept.
-// Otherwise a member that was killed while the only server stood still, or with its restart, could
-// not be found gone: it never names its server again. Members at a restarted server have
-// ReturnGrace to come back.
+// Otherwise a member that died while the only server stood still or restarted could not be found
+// gone, because it never names its server again. Members at a restarted server have ReturnGrace to
+// come back.
 func (ps *Peers) DropEvidence(opened bool) {
 	ps.Cleared = ps.Now
 	was, stay := ps.mark, !opened || ps.alone && ps.Conn.Alone

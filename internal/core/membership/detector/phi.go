@@ -28,7 +28,7 @@ const (
 	MinDeviation = 0.1
 )
 
-// NewPhiDetector returns a detector that counts silence from first. It starts with the intervals
+// NewPhiDetector returns a detector that counts silence from first. Its first two intervals are
 // interval ± interval/4.
 func NewPhiDetector(first time.Time, interval time.Duration) phiDetector {
 	mean := interval.Seconds()
@@ -54,7 +54,8 @@ func (d *phiDetector) Heartbeat(now time.Time, longest time.Duration) {
 	d.estimate()
 }
 
-// estimate uses two passes, so that the variance cannot turn out negative.
+// estimate computes the mean and the deviation. It uses two passes, so that the variance cannot
+// turn out negative.
 func (d *phiDetector) estimate() {
 	sum := 0.0
 	for _, x := range d.Intervals {
@@ -80,7 +81,7 @@ func (d *phiDetector) Phi(now time.Time, pause time.Duration) float64 {
 }
 
 func PhiOf(y float64) float64 {
-	// The same as in the type's doc, without the cancellation near φ = 0.
+	// This is the formula of the type's doc, without its cancellation near φ = 0.
 	return math.Log1p(math.Exp(y*(1.5976+0.070566*y*y))) / math.Ln10
 }
 

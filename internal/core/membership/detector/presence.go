@@ -20,8 +20,8 @@ type Presence struct {
 	At    time.Time // when the next broadcast is due
 }
 
-// aliveInterval is the time between two [message.Alive] broadcasts. More than MonitoredBy+1
-// members need them to hear from a majority within QuorumTimeout.
+// aliveInterval is the time between two [message.Alive] broadcasts. If there are more than
+// MonitoredBy+1 members, they need these broadcasts to hear from a majority within QuorumTimeout.
 func (a *Presence) aliveInterval() time.Duration {
 	n := len(a.Gossip.Members)
 	switch {

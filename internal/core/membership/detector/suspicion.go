@@ -31,16 +31,15 @@ func (s *Suspicion) RunDetection() {
 		if len(records) > 0 {
 			held, marked = gossip.RecordOf(records, p.node)
 		}
-		// Any message from the member refutes that nobody listens for it. If the record
-		// were not withdrawn at once, the member would count as gone while others
-		// count on it again.
+		// Any message from the member proves that it has a subscription. If the record were not
+		// withdrawn at once, the member would count as gone while others count on it again.
 		if marked && (p.acked.After(p.marked) || held.Evidence >= gossip.EvidenceCut && p.heard.After(p.marked)) {
 			s.MarkAs(p.node, gossip.NoEvidence, 0)
 			held = gossip.Record{}
 		}
 		e, quiet := s.weigh(p, most)
 		if s.Gossip.Members[p.place].Status == gossip.Down && e != gossip.EvidenceGone {
-			continue // judged; only that it is gone is news
+			continue // it is judged already; only EvidenceGone adds something
 		}
 		if e > held.Evidence {
 			p.marked = s.Now
@@ -96,9 +95,9 @@ func (s *Suspicion) weigh(p subject, most bool) (e gossip.Evidence, quiet time.D
 		}
 	}
 	if most && (s.Small() || s.Now.Sub(s.Beats.HalfHeard) > s.Config.QuorumTimeout) {
-		// The fault is more likely here. Package downing (Company) decides whether this node is
-		// alone. A member still silent then gets a record, so that the surviving half can go on. A
-		// node that hears from half of all through a collector is not alone.
+		// The fault is more likely at this node. Package downing (Company) decides whether this
+		// node is alone. A member that stays silent then gets a record, so that the surviving half
+		// can go on. A node that hears from half of all members through a collector is not alone.
 		at = core.Later(at, p.phi.last.Add(s.Config.SilentAfter))
 	}
 	if s.Now.Before(at) {
@@ -108,12 +107,12 @@ func (s *Suspicion) weigh(p subject, most bool) (e gossip.Evidence, quiet time.D
 	return gossip.EvidenceSilent, s.Now.Sub(p.phi.last)
 }
 
-// mostPeers is the least number of watched members for mostQuiet.
+// mostPeers is the number of watched members from which mostQuiet applies.
 const mostPeers = 4
 
 // mostQuiet reports whether most watched members fell silent together, a sign of a fault of this
-// node. It counts silence earlier than suspicion does, or the first member would be marked too
-// soon. Members without a subscription do not count.
+// node. It notices silence earlier than the suspicion of a single member does, so that no first
+// member is accused too soon. Members without a subscription do not count.
 func (s *Suspicion) mostQuiet() bool {
 	watched, quiet := 0, 0
 	for _, p := range s.Beats.interest {

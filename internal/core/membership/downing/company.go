@@ -46,7 +46,7 @@ func (c *Company) runCompany() {
 		return
 	}
 	alone := core.Later(c.Last, c.Peers.Cleared)
-	// The company was counted for QuorumTimeout after it was last heard.
+	// The lost members still counted as heard for QuorumTimeout.
 	at := alone.Add(c.Config.SilentAfter - c.Config.QuorumTimeout)
 	if c.Now.Before(at) {
 		c.WakeAt(at)
@@ -55,5 +55,6 @@ func (c *Company) runCompany() {
 	c.Execution.stopAsMinority(fmt.Sprintf("nothing was heard from a majority for %v", c.Config.SilentAfter))
 }
 
-// companyInterval is short compared with QuorumTimeout.
+// companyInterval is the time between two counts of the members that this node hears. It is short
+// compared with QuorumTimeout.
 const companyInterval = 200 * time.Millisecond

@@ -27,7 +27,7 @@ const (
 type Execution struct {
 	*core.Node
 	batch batch
-	// picked are the members of the batch that can be reached. See pickedFor.
+	// picked are those members of the batch that are reachable. See pickedFor.
 	picked  []transport.Address
 	judgeAt time.Time // when to judge again in a large cluster
 }
@@ -116,15 +116,15 @@ func (x *Execution) DownMembers(victims []gossip.Member, by Sentence) {
 		}
 	})
 	if x.Self().Status == gossip.Down {
-		// This is this node's last message; the others learn of its end from it.
+		// Other members learn of this node's end from this message, the node's last.
 		x.PushToAll()
 		x.EndMember(false, by.reason)
 	}
 }
 
-// stopAsMinority ends this node without telling others: its side concludes the same, and the
-// other side downs it. An Exiting node counts as left, because it has handed off everything. A
-// node that was never Up may rejoin another cluster.
+// stopAsMinority ends this node without a message to others: its side comes to the same conclusion,
+// and the other side downs it. An Exiting node counts as left, because it has handed off
+// everything. A node that was never Up may join again.
 func (x *Execution) stopAsMinority(reason string) {
 	reason += " (is the network partitioned, or did most members die at once?)"
 	switch x.Self().Status {
@@ -139,9 +139,9 @@ func (x *Execution) stopAsMinority(reason string) {
 	}
 }
 
-// acts reports whether this node downs others for its side. In a small cluster the first member
-// of a side acts; in a large one only the leader, because others may miss the first member
-// without its knowledge.
+// acts reports whether this node downs others for its side. In a small cluster the first member of
+// a side acts; in a large one only the leader, because the first member may not know that others do
+// not reach it.
 func (x *Execution) acts(side []transport.Address) bool {
 	if x.Small() {
 		return x.firstOf(side) == x.Config.Self

@@ -11,12 +11,14 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Any member that has found another gone downs it, also a member of the smaller half of the
-// cluster. Perhaps the downed member only stood still: it comes back over a new connection, and the
-// members that downed it answer with Removal. If it cannot reach these any more, it does not learn
-// of the decision. Then of two members each would go on alone: the younger because it has found the
-// older gone, the older because it wins a tie. So a node that may have been found gone wins no tie
-// until another voter counts on it again.
+// Any member that has found another gone downs it, even from the smaller half of the cluster. If
+// the downed member only stood still, it comes back over a new connection, and learns of the
+// decision from the answer Removal. Without a connection to the members that downed it, it does not
+// learn this.
+//
+// Of two members each could then go on alone: the younger because it has found the older gone, the
+// older because it wins a tie. So a node that may have been found gone wins no tie until another
+// voter counts on it again.
 
 type exposure struct {
 	server string    // the server to which this node was connected last

@@ -113,9 +113,8 @@ func (f *Fence) fencedAt(r gossip.Member) (at time.Time, known bool) {
 }
 
 // surelyGone reports whether an observer that knows a member to be Down holds the evidence Gone
-// against it. Old evidence alone does not suffice, because the member may have come back. For a
-// new lease it would need this observer's vote, but the observer never votes for a member known
-// to be Down.
+// against it. Evidence of an observer that does not know this is not enough, because the member may
+// have come back. Once the observer knows, it never vouches for the member again.
 func (f *Fence) surelyGone(node transport.Address) bool {
 	if f.EvidenceAgainst(node) != gossip.EvidenceGone {
 		return false
@@ -126,8 +125,8 @@ func (f *Fence) surelyGone(node transport.Address) bool {
 	})
 }
 
-// foundOut reports whether a condition holds or has held, and records in when the time of first
-// finding that.
+// foundOut reports whether a condition holds or has held. It records in when the time at which it
+// first found this.
 func (f *Fence) foundOut(when map[transport.Address]time.Time, node transport.Address, holds func() bool) bool {
 	if _, ok := when[node]; ok {
 		return true
@@ -139,12 +138,12 @@ func (f *Fence) foundOut(when map[transport.Address]time.Time, node transport.Ad
 	return true
 }
 
-// broken reports whether too few voters are left for a quorum without those that know the member
-// to be Down.
+// broken reports whether the voters that do not know the member to be Down are too few for a
+// quorum.
 func (f *Fence) broken(r gossip.Member) bool { return f.quorumBroken(r, f.Gossip.SeenBy) }
 
-// quorumBroken reports whether the voters that lost does not select are too few for r to run
-// turns: no quorum, and no side that may win with r.
+// quorumBroken reports whether r can run no turns without the voters selected by lost: the other
+// voters are no quorum, and no side that may win with r.
 func (f *Fence) quorumBroken(r gossip.Member, lost func(transport.Address) bool) bool {
 	voters := f.Voters.Voters()
 	if f.Config.Downing == splitbrain.DowningAuto {
@@ -174,15 +173,15 @@ func (f *Fence) mayWin(r gossip.Member, e splitbrain.Electorate, with func(trans
 	return f.Strategy.Decide(splitbrain.Split{Electorate: e, Side: side}) == splitbrain.GoOn
 }
 
-// resetFence forgets what counts only while this node hears others and is heard.
+// resetFence drops recorded times that are valid only while this node hears others and is heard.
 func (f *Fence) resetFence() {
 	f.known = make(map[transport.Address]time.Time)
 	f.judged = make(map[transport.Address]time.Time)
 	f.vouches = make(map[transport.Address]map[transport.Address]time.Time)
 }
 
-// noteVouches keeps when others may last have vouched for a Down member, at the latest, by this
-// node's clock.
+// noteVouches returns, by observer, the latest time at which it may have vouched for a Down member,
+// by this node's clock.
 func (f *Fence) noteVouches(subject transport.Address) map[transport.Address]time.Time {
 	vouches := f.vouches[subject]
 	for _, row := range f.Gossip.Rows {
@@ -199,9 +198,9 @@ func (f *Fence) noteVouches(subject transport.Address) map[transport.Address]tim
 	return vouches
 }
 
-// vouchesOver returns when others last vouched for r, which is Down. known needs a report from
-// each member that is not Down, and no quorum for r without them. Then nobody vouches for r
-// again.
+// vouchesOver returns when a member last vouched for r, a Down member. known is true if each member
+// that is not Down has reported its time, and r has no quorum without these members. Then nobody
+// vouches for r again.
 func (f *Fence) vouchesOver(r gossip.Member) (last time.Time, known bool) {
 	vouches := f.noteVouches(r.Address)
 	if len(vouches) == 0 {

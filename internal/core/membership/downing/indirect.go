@@ -27,9 +27,9 @@ type Indirect struct {
 
 // survivors returns this node's side, by address, and whether it was picked. After a clean
 // partition the side is the reachable members. If only some paths are broken, both ends of a path
-// would down each other. The sign is an unreachable member that is still heard, accuses others,
-// or is not accused by all its observers. Then all members with the same accusations pick the
-// same side: they leave out the member with the most broken paths, or the youngest of several,
+// would down each other. It is recognized by an unreachable member that is still heard, accuses
+// others, or is not accused by all its observers. Then all members with the same accusations pick
+// the same side: they leave out the member with the most broken paths, or the youngest of several,
 // until the rest are reachable.
 //
 // In a large cluster only the leader picks.
@@ -59,8 +59,8 @@ func (i *Indirect) survivors() (side []transport.Address, picked bool) {
 	return side, picked
 }
 
-// pickWait is how long a node outside the picked side waits for others' evidence before it stops.
-// A choice by the first accusations may remove healthy members.
+// pickWait is how long a node outside the picked side waits for evidence from other members before
+// it stops, because a side that is picked by the first accusations may lack healthy members.
 const pickWait = 2 * time.Second
 
 // waitsForOthers reports whether this node still waits before it stops: see pickWait.
@@ -83,8 +83,8 @@ func (i *Indirect) waitsForOthers(picked bool) bool {
 // of a partition, accusations are withdrawn one by one, within some hundred milliseconds.
 const sideSettles = time.Second
 
-// unsettled reports whether a picked side must not be acted on yet. Changing sides delay that for
-// at most lease.MaxUnsettled.
+// unsettled reports whether it is too early to act on a picked side. Changes of the side delay the
+// action by at most lease.MaxUnsettled.
 func (i *Indirect) unsettled(side []transport.Address, picked bool) bool {
 	i.note(side)
 	if !picked {
@@ -123,8 +123,8 @@ func (i *Indirect) forget() {
 	i.side, i.noted, i.since, i.changed, i.picks = nil, nil, time.Time{}, time.Time{}, time.Time{}
 }
 
-// indirectlyConnected reports whether the accusations show more than a clean partition from the
-// members in out.
+// indirectlyConnected reports whether the accusations show more than a clean partition between the
+// members in out and all others.
 func (i *Indirect) indirectlyConnected(list *gossip.Accusations, out []bool) bool {
 	g, f := i.Gossip, i.Local()
 	for _, a := range list.List() {
@@ -197,9 +197,9 @@ func (i *Indirect) evidenceWithout(list *gossip.Accusations, out []bool) []gossi
 	return evidence
 }
 
-// dropHopeless adds an accused member to out if all its accusers are reachable and no observer
-// heard here hears it. Otherwise mostBroken would choose members of this side after a partition,
-// because these report more broken paths.
+// dropHopeless adds an accused member to out if all its accusers are reachable and it is heard by
+// no observer that this node hears. Otherwise mostBroken would choose members of this side after a
+// partition, because these report more broken paths.
 func (i *Indirect) dropHopeless(list *gossip.Accusations, out []bool) {
 	g, f := i.Gossip, i.Local()
 	evidence := i.evidenceWithout(list, out)

@@ -10,9 +10,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestUnsettled: a picked side is acted on once it has been the same for sideSettles, which may
-// pass before the members are due; one that keeps changing after MaxUnsettled; and one that was
-// not picked at once.
+// TestUnsettled: a picked side may be acted on after it has been the same for sideSettles, even if
+// it was picked only later. A side that keeps changing may be acted on after MaxUnsettled. A side
+// that was not picked may be acted on at once.
 func TestUnsettled(t *testing.T) {
 	a, b, c := transport.Address{Name: "a"}, transport.Address{Name: "b"}, transport.Address{Name: "c"}
 	one, other := []transport.Address{a, b}, []transport.Address{a, c}

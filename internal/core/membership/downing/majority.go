@@ -26,8 +26,8 @@ type Majority struct {
 	Unreachable *Unreachables
 }
 
-// downGone downs the members that are gone. In a small cluster the observer does; the leader too,
-// because the observer may have died.
+// downGone downs the members that are gone. In a small cluster the observer does so. The leader
+// does so too, because the observer may have died.
 func (d *Majority) downGone() {
 	var victims []gossip.Member
 	leads := d.Leads()
@@ -42,8 +42,8 @@ func (d *Majority) downGone() {
 	d.Execution.downTogether(victims)
 }
 
-// downAt returns when the unreachable member at index place is due to be judged. The silence
-// before its observer's report counts.
+// downAt returns when the unreachable member at index place is due to be judged. The time counts
+// from when the observer last heard the member.
 //
 // Before SilentAfter only a node whose echoes have returned without a gap for as long judges.
 // Where packets are lost, its own connection may have stood still.
@@ -54,8 +54,8 @@ func (d *Majority) downAt(place int) time.Time {
 	if !clean.IsZero() {
 		clean = clean.Add(d.Config.SilentAfter)
 	}
-	// CutAfter counts from the answers of the broker alone: how long somebody else has not
-	// heard the member says nothing about those.
+	// CutAfter counts only from the broker's answers. How long another observer has not heard the
+	// member proves nothing about its subscription.
 	absent := d.Unreachable.absent[node].Add(max(d.Config.CutAfter-f.Absent[place], 0))
 	switch f.Evidence[place] {
 	case gossip.EvidenceGone:
@@ -69,9 +69,9 @@ func (d *Majority) downAt(place int) time.Time {
 	return at
 }
 
-// downByMajority judges the members that have been unreachable for long enough. This side has
-// lost only if it would lose even with the unreachable members that are not due yet: when
-// connections have just opened, the other side's accusations are visible here for a moment.
+// downByMajority judges the members that have been unreachable for long enough. This side stops
+// only if it would lose even together with the unreachable members that are not due yet: when
+// connections have just opened, accusations of the other side are visible here for a moment.
 func (d *Majority) downByMajority() {
 	var due []gossip.Member
 	var pending []transport.Address
@@ -125,9 +125,9 @@ func (d *Majority) downByMajority() {
 	d.Execution.downTogether(append(due, picked...))
 }
 
-// wins reports whether a side has the majority of the voters, or half with the oldest. Without
-// voters, every side may go on. Of two voters, the older alone does not win while the other may
-// have downed this node.
+// wins reports whether a side has the majority of the voters, or half of them and the oldest. If
+// there are no voters, every side wins. Of two voters, the older does not win alone if the younger
+// may have downed it.
 func (d *Majority) wins(side []transport.Address) bool {
 	s := d.Voters.Split(side)
 	if len(s.Voters) == 2 && s.Votes() == 1 && d.Exposure.mayBeDowned() {
@@ -143,8 +143,8 @@ func (d *Majority) lostBecause() string {
 	return "this node is on the smaller side"
 }
 
-// pickedFor returns the reachable members that a side leaves out; none in a small cluster, where
-// each of these stops by itself.
+// pickedFor returns the reachable members that a side leaves out. It returns none in a small
+// cluster, where each such member stops by itself.
 func (d *Majority) pickedFor(side []transport.Address) []gossip.Member {
 	if d.Small() {
 		return nil

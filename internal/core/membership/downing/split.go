@@ -72,9 +72,9 @@ func (s *Splits) judgeSplit() {
 	}
 }
 
-// splitDue reports whether the set of unreachable members has been the same for StableAfter, or
-// changing for twice that. In the second case it must also have been the same for sideSettles,
-// unless latest has passed.
+// splitDue reports whether the split is to be judged: the set of unreachable members has been the
+// same for StableAfter, or has been changing for twice StableAfter. A changing set must have been
+// the same for sideSettles, unless latest has passed.
 func (s *Splits) splitDue() bool {
 	var now []transport.Address
 	for _, i := range s.Local().Unreachable {
@@ -118,7 +118,7 @@ func (s *Splits) downOthers(side []transport.Address, by Sentence) {
 		}
 		victims = append(victims, r)
 	}
-	// Indirectly connected members that the side leaves out, though they are reachable.
+	// The side also leaves out indirectly connected members that are reachable.
 	for _, r := range s.Gossip.Members {
 		if r.Status != gossip.Down && !gossip.HasAddress(side, r.Address) && !slices.Contains(s.unreachable, r.Address) {
 			victims = append(victims, r)
@@ -127,7 +127,7 @@ func (s *Splits) downOthers(side []transport.Address, by Sentence) {
 	s.Execution.DownMembers(victims, by)
 }
 
-// claimLease requests the lease for this side, after MinorityDelay if later. OnLeaseAnswer acts
+// claimLease requests the lease for this side; with later, after MinorityDelay. OnLeaseAnswer acts
 // on the answer.
 func (s *Splits) claimLease(later bool, side []transport.Address) {
 	c := &s.claim
@@ -172,8 +172,8 @@ func (s *Splits) loseClaim(side []transport.Address, reason string) {
 	}), Sentence{reason: fmt.Sprintf("%s cannot be reached, and %s", gossip.Names(s.unreachable), reason)})
 }
 
-// OnLeaseAnswer handles the answer to a claim. It publishes to all members every taken lease, even
-// one not needed any more, so that the next claim of this cluster can take it over.
+// OnLeaseAnswer handles the answer to a claim. It publishes every taken lease to all members, even
+// if the lease is not needed any more. The cluster's next claim can then take it over.
 func (s *Splits) OnLeaseAnswer(in core.LeaseAnswer) {
 	if s.Phase != core.Joined {
 		return

@@ -9,7 +9,7 @@ type Detection uint8
 // The kinds of detection.
 const (
 	// DetectionManyEdges makes a member unreachable if more of its observers accuse it than do not,
-	// or if it is accused and none of the members hears it that this node hears, directly or
+	// or if it is accused and no member hears it among those that this node hears, directly or
 	// through others. So one broken connection between two members, or one member that cannot hear,
 	// makes no other member unreachable. After Rapid (Suresh and others, USENIX ATC 2018), with the
 	// majority in place of its two watermarks.
@@ -44,8 +44,8 @@ type Accusation struct {
 	Evidence          Evidence
 }
 
-// Accusations are the records of a state that count, with the rule for weighing them. The records
-// of Down observers do not count: a member that was downed judges nobody.
+// Accusations are the records of a state that count, and the rule for weighing them. Records of
+// Down observers do not count.
 type Accusations struct {
 	state *State
 	rule  Rule
@@ -95,14 +95,14 @@ func ByObserver(list []Accusation, observer int) bool {
 	return slices.ContainsFunc(list, func(a Accusation) bool { return a.Observer == observer })
 }
 
-// Weigh returns the evidence that stands against each member, in the order of Members. Accusations
-// by or against members that are out do not count; out may be nil.
+// Weigh returns the evidence against each member, in the order of Members. It ignores accusations
+// by or against members in out, which may be nil.
 func (a *Accusations) Weigh(out []bool) []Evidence {
 	g := a.state
 	evidence := make([]Evidence, len(g.Members))
 	mute := make([]bool, len(g.Members))
 	copy(mute, out)
-	// round finds at once all members for which reason is true.
+	// round adds at once all members for which reason is true.
 	round := func(reason func(subject int, against []Accusation, strongest Evidence) bool) bool {
 		var found []int
 		a.EachSubject(func(subject int, against []Accusation) {
@@ -134,8 +134,8 @@ func (a *Accusations) Weigh(out []bool) []Evidence {
 	if a.rule.Detection == DetectionSingleObserver {
 		return evidence
 	}
-	// An unreachable member does not count as an observer, whether it accuses or not, and
-	// that may change the result for others: a partition is found round by round.
+	// An unreachable member no longer counts as an observer, whether it accuses or not. That may
+	// change the result for other members, so a partition is found round by round.
 	for round(func(subject int, against []Accusation, _ Evidence) bool {
 		return a.outvoted(mute, subject, against)
 	}) {
@@ -156,8 +156,8 @@ func (a *Accusations) UnheardBy(self int, evidence []Evidence, out []bool) []Evi
 	for _, x := range a.list {
 		accused[x.Subject] = true
 	}
-	// A member that watches another only since others fell out has not had the time to
-	// miss it.
+	// An observer that watches a member only because nearer observers fell out has not had the time
+	// to miss it.
 	heard := a.HeardBy(self, evidence, out, func(i int) bool { return !accused[i] })
 	var added []Evidence
 	for _, x := range a.list {
@@ -174,7 +174,7 @@ func (a *Accusations) UnheardBy(self int, evidence []Evidence, out []bool) []Evi
 
 // HeardBy returns which members self hears, directly or through other heard members. A member hears
 // the members that it watches and does not accuse. Some observers watch a member only because
-// nearer observers are unreachable; late says for which members these observers count too.
+// nearer observers are unreachable. They count only for the members for which late is true.
 func (a *Accusations) HeardBy(self int, evidence []Evidence, out []bool, late func(int) bool) []bool {
 	g := a.state
 	against := make(map[int][]Accusation)
@@ -199,8 +199,8 @@ func (a *Accusations) HeardBy(self int, evidence []Evidence, out []bool, late fu
 }
 
 // outvoted reports whether more observers watch the subject without accusing it than accuse it.
-// Mute observers are not replaced by members further away: a replacement has had no time to miss
-// the subject, and would speak for every member across a partition.
+// Observers in mute are not replaced by members further away. A replacement has had no time to miss
+// the subject, so it would vote for every member across a partition.
 func (a *Accusations) outvoted(mute []bool, subject int, against []Accusation) bool {
 	accusing := 0
 	for _, x := range against {

@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Limits of counters, which no cluster reaches. States above them are refused, because a forged
-// counter could make later ones overflow.
+// Limits of counters, which no cluster reaches. States with higher counters are refused, because
+// after a forged counter the next ones could overflow.
 const (
 	maxCount32 = 1 << 30
 	maxCount64 = 1 << 60

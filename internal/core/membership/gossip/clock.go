@@ -146,8 +146,8 @@ func (v VectorClock) String() string {
 // A Digest is a fingerprint of a version: 16 bytes that identify a clock.
 type Digest [2]uint64
 
-// digest returns the fingerprint of the clock and its cluster, and the sum of its counts. A
-// version with a lower sum cannot cover a different one.
+// digest returns the fingerprint of the clock and its cluster, and the sum of its counts. A version
+// cannot cover another version with the same or a higher sum.
 func (v VectorClock) digest(founder uint64) (d Digest, changes uint64) {
 	d[0], d[1] = founder, mix(founder)
 	for _, e := range v {

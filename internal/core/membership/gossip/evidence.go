@@ -11,9 +11,9 @@ const (
 	// EvidenceSilent means that the member does not answer, and the broker does not
 	// report why.
 	EvidenceSilent
-	// EvidenceCut means that the broker knows of no subscription of the member, but
-	// the member was last connected to another server than the observer: the route
-	// between the servers may be broken, and the member alive.
+	// EvidenceCut means that the observer's broker server knows no subscription of the member, but
+	// was not the member's last server. The route between the two servers may be broken, and the
+	// member alive.
 	EvidenceCut
 	// EvidenceGone means that the broker server of both the member and the observer has lost the
 	// member's connection.

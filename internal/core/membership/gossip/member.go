@@ -125,7 +125,7 @@ func (m Member) String() string {
 // CompareAge orders members from the oldest to the youngest. Members that never
 // were Up come last, by address.
 func (m Member) CompareAge(o Member) int {
-	// 0 wraps to the highest number, so a member without an age is the youngest.
+	// The subtraction turns 0 into the highest number, so a member without an age is the youngest.
 	if c := cmp.Compare(m.UpNumber-1, o.UpNumber-1); c != 0 {
 		return c
 	}
@@ -167,7 +167,7 @@ func mergeMembers(a, b []Member) []Member {
 	return merged
 }
 
-// mergeMember merges two records with the same Roles and Meta. The older of two ages stands,
+// mergeMember merges two records with the same Roles and Meta. Of two ages it keeps the older one,
 // because the member may have acted on it.
 func mergeMember(a, b Member) Member {
 	a.Status = max(a.Status, b.Status)
@@ -185,6 +185,6 @@ func mergeMember(a, b Member) Member {
 // A MemberView is a member and whether it can be reached.
 type MemberView struct {
 	Member
-	Reachable bool     // no evidence stands against it
+	Reachable bool     // there is no evidence against it
 	Evidence  Evidence // the strongest against an unreachable member
 }

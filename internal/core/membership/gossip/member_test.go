@@ -6,7 +6,8 @@ import (
 	"github.com/shardgen/shardgen/internal/core/membership/gossip"
 )
 
-// TestLegalMoves: nobody comes back, and every status but Removed has a way on.
+// TestLegalMoves: no member returns to an earlier status, and from every status but Removed there
+// is a legal move.
 func TestLegalMoves(t *testing.T) {
 	for from := gossip.NoStatus; from <= gossip.Removed; from++ {
 		ways := 0

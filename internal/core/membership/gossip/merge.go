@@ -37,7 +37,8 @@ func JoinInFull(g, o *State) (*State, Ordering) {
 }
 
 // A Ruling names the last holder of the lease that decides splits, and the holder's token. A side
-// that knows the ruling may take the lease over from the holder; another side cannot.
+// that knows the ruling may take the lease over from the holder. A side that does not know it
+// cannot.
 type Ruling struct {
 	Holder transport.Address // the node that took the lease
 	Token  uint64            // the store's token for it; later holdings have higher ones

@@ -46,8 +46,8 @@ func TestMergeIsAJoin(t *testing.T) {
 	}
 }
 
-// TestChangesLeaveOthersAlone: states are shared, so no change may be seen
-// through another one.
+// TestChangesLeaveOthersAlone: states share memory, so a change of one state must not be visible in
+// another.
 func TestChangesLeaveOthersAlone(t *testing.T) {
 	for seed := range uint64(50) {
 		h := gossiptest.NewHistory(seed, 5)

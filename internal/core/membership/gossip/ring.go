@@ -7,9 +7,9 @@ import (
 )
 
 // RingPlace returns a node's place on the ring, where each member watches the next members. All
-// nodes compute the same place, by FNV-1a over the address as text, written out because it is
-// called often. The place is independent of the order of names: otherwise machines of one rack,
-// which have consecutive names, would all watch each other.
+// nodes compute the same place: the FNV-1a hash of the address as text. The hash is written out
+// because RingPlace is called often. The place is independent of the order of names: otherwise
+// machines of one rack, which have consecutive names, would all watch each other.
 func RingPlace(a transport.Address) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)
@@ -60,8 +60,8 @@ func NewRing(members []Member) Ring {
 	return r
 }
 
-// After calls more with the index of each member behind place on the ring, in order, until more
-// returns false. A member at the place itself comes last.
+// After calls more with the index of each member after place on the ring, in order, until more
+// returns false. A member exactly at place comes last.
 func (r Ring) After(place uint64, more func(member int) bool) {
 	r.walk(place, 1, more)
 }

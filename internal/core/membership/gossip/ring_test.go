@@ -29,8 +29,8 @@ func watchedBy(g *gossip.State, self transport.Address) []transport.Address {
 	return gossip.NewRing(g.Members).Neighbours(g.Members, self, 5, evidenceIn(g))
 }
 
-// TestRingCoversAll: everybody is watched by as many as watch, and the
-// ring does not fall apart.
+// TestRingCoversAll: every member has the same number of observers, and the observations connect
+// all members.
 func TestRingCoversAll(t *testing.T) {
 	for _, n := range []int{1, 2, 5, 6, 7, 30, 200} {
 		g := &gossip.State{Members: members(n)}
@@ -49,7 +49,8 @@ func TestRingCoversAll(t *testing.T) {
 	}
 }
 
-// TestRingSkipsUnreachable: who cannot be reached is watched and not counted.
+// TestRingSkipsUnreachable: an unreachable member is watched, but does not count as one of the n
+// neighbours.
 func TestRingSkipsUnreachable(t *testing.T) {
 	g := &gossip.State{Members: members(12)}
 	self := g.Members[0].Address

@@ -9,9 +9,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An ObserverRow holds the members that one member cannot reach. Only the observer
-// changes it, and increments Version with each change, so of two rows the one with
-// the higher version replaces the other as a whole.
+// An ObserverRow holds the members that one member cannot reach. Only the observer changes it, and
+// increments Version with each change. So of two rows, the one with the higher version is kept as a
+// whole.
 type ObserverRow struct {
 	Observer transport.Address // the member that made the observations
 	Version  uint64            // the number of changes by the observer
@@ -25,10 +25,10 @@ type Record struct {
 	// Quiet is how long the subject had not answered when the record was made,
 	// in whole milliseconds.
 	Quiet time.Duration
-	// Vouched is how long before the record the observer last vouched for the
-	// subject's lease, in whole milliseconds and at least one. It is set once the observer
-	// knows the subject to be Down; the observer does not vouch for it again. 0 means
-	// that the time is not known. See package detector.
+	// Vouched is how long before the record the observer last vouched for the subject's lease, in
+	// whole milliseconds and at least one. It is set once the observer knows the subject to be
+	// Down, and therefore never vouches for it again. 0 means that the time is not known. See
+	// package detector.
 	Vouched time.Duration
 }
 

@@ -45,7 +45,7 @@ func (s SeenSet) with(i int) SeenSet {
 	return s
 }
 
-// union needs two sets of one version.
+// union returns the members that are in s or in o. Both sets must belong to one version.
 func (s SeenSet) union(o SeenSet) SeenSet {
 	s = slices.Clone(s)
 	for i := range min(len(s), len(o)) {

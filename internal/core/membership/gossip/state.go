@@ -26,7 +26,7 @@ type State struct {
 	Version        VectorClock // the number of changes by each node
 
 	summary *summaryOnce // conclusions from all fields but Seen; nil means none are cached
-	// ownMembers is set while Members is this change's own copy, within ChangedBy.
+	// ownMembers is set within ChangedBy once Members is a copy that the change may modify.
 	ownMembers bool
 }
 
@@ -94,10 +94,9 @@ func (g *State) Removed(a transport.Address) bool {
 	return ok
 }
 
-// Forgotten reports whether a node is neither a member nor tombstoned. Only then does Version lose
-// the node's count. If the count were pruned with the removal, the version would not cover the last
-// changes of the removed node: two states could have the same version although one lacks a member
-// that the node admitted before it died.
+// Forgotten reports whether a node is neither a member nor tombstoned. Version keeps a node's count
+// until it is forgotten. Without the count of a removed node, two states could have the same
+// version although one lacks a member that the node admitted before it died.
 func (g *State) Forgotten(a transport.Address) bool {
 	_, ok := g.Member(a)
 	return !ok && !g.Removed(a)
@@ -138,8 +137,8 @@ func (g *State) observer(subject transport.Address) transport.Address {
 	return transport.Address{}
 }
 
-// Electorate returns the members with a vote: the Up and Leaving members, and until they are
-// fenced, the Down members that a side with the lease has downed. That side may have been the
+// Electorate returns the members with a vote: the Up and Leaving members. It includes Down members
+// that are not fenced, if a side with the lease downed them, because that side may have been the
 // smaller one.
 func (g *State) Electorate() []transport.Address {
 	var nodes []transport.Address
@@ -227,7 +226,8 @@ func (g *State) bury() {
 	g.Version = g.Version.Prune(g.Forgotten)
 }
 
-// WithSeen returns g with a among the members that have seen it. The version stays the same.
+// WithSeen returns g with a added to the members that have seen the state. The version stays the
+// same.
 func (g *State) WithSeen(a transport.Address) *State {
 	i, ok := g.Index(a)
 	if !ok || g.Seen.Has(i) {
@@ -238,7 +238,7 @@ func (g *State) WithSeen(a transport.Address) *State {
 	return &next
 }
 
-// WithAllSeen returns g with all members of s among those that have seen it.
+// WithAllSeen returns g with the members in s added to those that have seen the state.
 func (g *State) WithAllSeen(s SeenSet) *State {
 	if g.Seen.missing(s) < 0 {
 		return g
@@ -248,7 +248,7 @@ func (g *State) WithAllSeen(s SeenSet) *State {
 	return &next
 }
 
-// Merge joins two states of one cluster. Of a member in both states the higher status stands. A
+// Merge joins two states of one cluster. For a member in both states, the higher status is kept. A
 // member in one state is kept unless the other state has its tombstone. The counts of forgotten
 // nodes are dropped before the versions are compared; otherwise such a count would make versions
 // differ forever. Seen belongs to one version, and is kept only if the result has that version.
@@ -259,9 +259,9 @@ func (g *State) Merge(o *State) *State {
 
 // Join is Merge, and also returns the relation of g's version to o's.
 //
-// If a version covers another, its state contains all of the other's state, and no two states have
-// the same version: for that, clocks keep the counts of removed nodes as long as their tombstones.
-// So only concurrent states need merging.
+// If a version covers another, its state contains all of the other's state, and no two different
+// states have the same version. Therefore clocks keep the counts of removed nodes as long as their
+// tombstones. So only concurrent states need merging.
 func (g *State) Join(o *State) (*State, Ordering) {
 	order := g.Version.Compare(o.Version)
 	switch {
@@ -287,7 +287,7 @@ func (g *State) Summary(rule Rule) *Summary {
 	return g.summary.made
 }
 
-// CheckUnder is Check, but keeps the result for all states that differ only in Seen.
+// CheckUnder is Check, but caches the result for all states that differ only in Seen.
 func (g *State) CheckUnder(rule Rule) error {
 	if g == nil {
 		return fmt.Errorf("gossip: no state")

@@ -7,8 +7,8 @@ import (
 )
 
 // A Summary holds the conclusions from a state that do not depend on Seen and are the same at all
-// nodes. It is computed once for a version and shared. It never changes, so equal pointers mean
-// equal conclusions.
+// nodes. It is computed once for each version. It never changes, so equal pointers mean equal
+// conclusions.
 type Summary struct {
 	Ring     Ring
 	Evidence []Evidence // against the members, in their order
@@ -17,23 +17,23 @@ type Summary struct {
 	// Members.
 	Accused, Unreachable, Down []int
 	// Quiet has for each member, in their order, how long it had not answered when a record against
-	// it was made; Absent, how long the broker had known no subscription of it. Both are the
-	// longest time of all observers. Absent counts only records with the evidence Cut or Gone,
-	// because the silence that another observer reports proves no absence.
+	// it was made; Absent has how long the broker had known no subscription of it. Both are the
+	// longest time that an observer recorded. Absent counts only records with the evidence Cut or
+	// Gone, because the silence that another observer reports proves no absence.
 	Quiet, Absent []time.Duration
 	Full          SeenSet // the Up and Leaving members
 	Fulls         int     // the number of Up and Leaving members
 	Joining       int     // the number of Joining and WeaklyUp members
 	// Must are the members that have to see the view for it to converge: the Up and Leaving ones.
-	// Before the first member is Up also the joining ones: otherwise two of them could each take
-	// itself for the leader and make all others Up.
+	// Before the first member is Up, the joining ones are included too. Otherwise two of them could
+	// each consider itself the leader and make all others Up.
 	Must             SeenSet
 	ByAddress, ByAge []MemberView // the lists of a view
 	// Digest and Changes are the fingerprint of the version and the sum of its counts.
 	Digest  Digest
 	Changes uint64
-	// Barred is a fingerprint of the Down and removed nodes. A node with the same
-	// fingerprint counts on the same members.
+	// Barred is a fingerprint of the Down and removed nodes. Nodes with the same fingerprint count
+	// on the same members.
 	Barred uint64
 
 	rule      Rule
@@ -84,8 +84,8 @@ func newSummary(g *State, rule Rule) *Summary {
 	return s
 }
 
-// Accusations returns the records of the state that count. The caller can weigh them with some
-// members left out.
+// Accusations returns the records of the state that count. The caller can weigh them without some
+// members.
 func (s *Summary) Accusations(g *State) *Accusations { return newAccusations(g, s.rule, s.Ring) }
 
 func (s *Summary) conclude(g *State) {
@@ -122,7 +122,7 @@ func (s *Summary) makeViews(g *State) {
 	slices.SortFunc(s.ByAge, func(a, b MemberView) int { return a.CompareAge(b.Member) })
 }
 
-// convergence describes the obstacle to convergence; "" if none.
+// convergence returns what prevents convergence, or "" if the view has converged.
 func (s *Summary) convergence(g *State) string {
 	unseen := g.Seen.missing(s.Must)
 	for _, i := range s.Unreachable {
@@ -143,10 +143,10 @@ func (s *Summary) convergence(g *State) string {
 	return ""
 }
 
-// leaderIndex returns the index of the leader as the member at index self sees it, or -1. It is
-// the first reachable Up or Leaving member by address. Without one it is the founder, which alone
-// knows the first admitted members; else the first joining member; else the first exiting one.
-// Down members never lead.
+// leaderIndex returns the index of the leader as the member at index self sees it, or -1. It is the
+// first reachable Up or Leaving member by address. If there is none, it is the founder, because
+// only the founder knows the first admitted members. Then come the first joining member and the
+// first exiting one. Down members never lead.
 func leaderIndex(g *State, evidence []Evidence, self int) int {
 	joining, exiting := -1, -1
 	for i, m := range g.Members {

@@ -71,7 +71,7 @@ func (a *Admission) admitWaiting() {
 	joiners = slices.DeleteFunc(joiners, func(r gossip.Member) bool {
 		double := taken[r.Name] || len(a.Gossip.Named(r.Name)) > 0 || a.Gossip.Removed(r.Address)
 		taken[r.Name] = true
-		return double // it asks again, and is told
+		return double // the joiner asks again, and then gets the reason
 	})
 	if len(joiners) == 0 {
 		return
@@ -116,8 +116,8 @@ func (a *Admission) anyStays() bool {
 	return false
 }
 
-// headless reports whether there were full members and none is reachable. This node was never
-// one.
+// headless reports whether there were full members and none of them is reachable. It is false if
+// this node was a full member.
 func (a *Admission) headless() bool {
 	if a.Gossip.UpCounter == 0 || a.Self().UpNumber != 0 {
 		return false
@@ -131,9 +131,9 @@ func (a *Admission) headless() bool {
 	return true
 }
 
-// answersFirst reports whether this node must answer a joiner: it is one of the joiner's seeds
-// or, without seeds, one of the fewAnswer staying members after it on the ring. In a large
-// cluster the leader answers first, so that many joiners get into one version of the state. More
+// answersFirst reports whether this node must answer a joiner: it is one of the joiner's seeds or,
+// without seeds, one of the fewAnswer staying members after the joiner on the ring. In a large
+// cluster the leader answers first, so that one version of the state admits many joiners. More
 // members answer later attempts.
 func (a *Admission) answersFirst(joiner transport.Address, seeds []string, attempt uint32) bool {
 	patient := attempt >= patientAttempt
@@ -198,8 +198,8 @@ func (a *Admission) OnJoin(from transport.Address, msg message.Join) {
 	a.admit(joiner)
 }
 
-// incompatible returns the first setting in which a joiner must not differ, but does; else "".
-// Settings of a member are compared with all members and waiting joiners.
+// incompatible describes the first setting that must be equal and differs, or returns "". Settings
+// of a member are compared with all members and waiting joiners.
 func (a *Admission) incompatible(from transport.Address, msg message.Join) string {
 	if transport.CheckName("node", from.Name) != nil || !gossip.KeysAscend(msg.Meta) || !gossip.KeysAscend(msg.Compat) ||
 		!slices.IsSorted(msg.Roles) || len(msg.Roles) > gossip.MaxRoles || len(msg.Meta) > gossip.MaxKeyValues || len(msg.Compat) > gossip.MaxKeyValues {
@@ -223,8 +223,8 @@ func (a *Admission) sameName(joiner transport.Address) (gossip.Member, bool) {
 	return gossip.Member{}, false
 }
 
-// replace removes the old incarnation of a restarted node, if it is known to be gone. Otherwise
-// it probes it now, and the joiner asks again later.
+// replace removes the old incarnation of a restarted node if it is known to be gone. Otherwise
+// replace probes the old incarnation, and the joiner asks again later.
 func (a *Admission) replace(old gossip.Member) {
 	if old.Address == a.Config.Self || old.Status == gossip.Down || old.Status == gossip.Exiting {
 		return // it is alive, or the leader is about to remove it
@@ -236,11 +236,11 @@ func (a *Admission) replace(old gossip.Member) {
 	a.Beats.Suspect(old.Address)
 }
 
-// patientAttempt is the hello from which more members answer. Thus a cluster whose seeds were all
-// restarted admits them again, and they do not form a second cluster.
+// patientAttempt is the number of the hello from which more members answer. So if all seeds are
+// restarted, the cluster admits them again, and they do not form a second cluster.
 const patientAttempt = 4
 
-// allAnswerAttempt is the hello from which all members of a large cluster answer.
+// allAnswerAttempt is the number of the hello from which all members of a large cluster answer.
 const allAnswerAttempt = 16
 
 // fewAnswer is the number of members that answer a joiner's first hellos.

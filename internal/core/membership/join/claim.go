@@ -15,8 +15,8 @@ import (
 //
 //  1. The broker directs probes to the claimant, so later joiners find the cluster occupied and
 //     claim nothing.
-//  2. The claimant broadcasts its claim twice. When the second broadcast has returned, the broker
-//     had given the first one to all others. So of two claimants at one broker, at least one
+//  2. The claimant broadcasts its claim twice. When the second broadcast returns, the broker
+//     has already delivered the first one to all others. So of two claimants at one broker, at least one
 //     hears the other in time.
 //  3. A claimant that hears a preceding claimant withdraws. One that hears a later claimant waits
 //     until that one withdraws, is gone, or answers as a member.
@@ -38,8 +38,8 @@ func (c *claim) on() bool { return !c.began.IsZero() }
 const (
 	// claimLife is how long a claim may last. Others do not wait for it any longer.
 	claimLife = 3 * time.Second
-	// rivalLife is how long another joiner's claim counts after its last hello. It exceeds claimLife,
-	// so that claim is given up by then.
+	// rivalLife is how long another joiner's claim counts after its last hello. It exceeds
+	// claimLife, so the other joiner has given its claim up by then.
 	rivalLife = 2 * claimLife
 )
 
@@ -65,7 +65,7 @@ func (j *Joiner) OnClaimed(in core.Claimed) {
 		j.sayHello()
 		if j.Conn.Alone {
 			j.sayHello()
-		} // else the second one leaves later, when the first has reached the other brokers
+		} // else the second broadcast leaves later, when the first has reached the other brokers
 	}
 }
 
@@ -115,7 +115,7 @@ func (j *Joiner) noteClaim(from transport.Address, claims bool) {
 	switch {
 	case !claims:
 	case !j.Progress.claim.on():
-		j.Progress.Vacant = false // the other may form the cluster, and be gone when others have joined
+		j.Progress.Vacant = false // the other node may form the cluster, and be gone after some have joined it
 	case gossip.FounderBefore(from, j.Config.Self):
 		j.withdraw()
 		j.search(0) // the hello that follows says so
@@ -149,7 +149,7 @@ func (j *Joiner) OnGone(node transport.Address, present bool) {
 	}
 	is := func(c candidate) bool { return c.Address == node }
 	if slices.ContainsFunc(j.Progress.rivals, is) && j.withdraw() {
-		j.search(0) // it may have formed the cluster, which others have joined
+		j.search(0) // the node may have formed the cluster, and others have joined it
 	}
 	j.Progress.rivals = slices.DeleteFunc(j.Progress.rivals, is)
 	j.Progress.candidates = slices.DeleteFunc(j.Progress.candidates, is)

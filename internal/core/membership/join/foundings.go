@@ -10,16 +10,16 @@ import (
 
 // A Foundings keeps the store's record of who founded the cluster, if there is a store. A joiner
 // forms the cluster only after it has written itself into the record as the founder, by
-// compare-and-set. The leader of the cluster writes the record again and again, so a joiner sees
-// whether the cluster lives, even if the joiner reaches another broker than the members do.
+// compare-and-set. The leader rewrites the record every foundingEvery. So a joiner sees whether the
+// cluster lives, even if the joiner reaches another broker than the members do.
 //
 // The record of a dead cluster may be replaced: at once if it was last written through this node's
 // broker instance, where no member serves, and otherwise when it has not changed for foundingLife.
 type Foundings struct {
 	*core.Node
 	number   uint64    // of the latest request
-	waits    bool      // that request has no answer yet
-	writes   bool      // that request is a write
+	waits    bool      // the latest request has no answer yet
+	writes   bool      // the latest request is a write
 	at       time.Time // when the next request is due
 	pause    time.Time // no request before, because the store did not answer
 	known    bool      // record and revision are those of the store, as far as this node knows
@@ -149,8 +149,8 @@ func (f *Foundings) OnFounding(in core.FoundingAnswer) {
 	}
 }
 
-// meet makes the next write of the record due at once. It emits FoundedElsewhere, once for each
-// other cluster.
+// meet handles a record of another cluster: it makes the next write of the record due at once, and
+// emits FoundedElsewhere once for each other cluster.
 func (f *Foundings) meet() {
 	if f.Phase != core.Joined {
 		return

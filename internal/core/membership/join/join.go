@@ -32,8 +32,8 @@ type joining struct {
 	// Vacant means that the broker reported no subscribed Up member in this round.
 	Vacant     bool
 	offered    time.Time   // when a member last answered: there is a cluster
-	candidates []candidate // other joiners that may form, by address
-	rivals     []candidate // other joiners that claim to form, by address
+	candidates []candidate // other joiners that may form the cluster, by address
+	rivals     []candidate // other joiners with a claim to form it, by address
 	claim      claim       // of this node
 	claims     uint64      // counts its claims
 	first      candidate   // the candidate that last preceded this node
@@ -54,19 +54,19 @@ const (
 	// up to longestHello. Thus two thousand starting nodes do not overload each other.
 	fewCandidates = 8
 	longestHello  = 10 * time.Second
-	// candidateLife is how many of its hello intervals a joiner counts after a hello.
+	// candidateLife is how long a joiner counts after a hello, in intervals between its hellos.
 	candidateLife = 5
-	// askSpread is the time per known joiner over which requests are spread.
+	// askSpread is the time per known joiner over which Join requests are spread.
 	askSpread = 500 * time.Microsecond
 	// joinWait is how long a member may take to answer a Join.
 	joinWait = 500 * time.Millisecond
 	// refusedWait is the time before a refused joiner asks again.
 	refusedWait = 200 * time.Millisecond
-	// offerLife is how long after a member's answer a joiner forms no cluster: the admission may
-	// merely have been lost.
+	// offerLife is how long after a member's answer a joiner forms no cluster: perhaps only the
+	// message of the admission was lost.
 	offerLife = 3 * time.Second
-	// occupiedWait is how much longer a joiner waits if the broker reports a listener on the members'
-	// subject. That may be an observer subscribed to everything.
+	// occupiedWait is how much longer a joiner waits if the broker reports a listener on the
+	// members' subject. That listener may be a monitoring tool that subscribes to every subject.
 	occupiedWait  = 6 * time.Second
 	maxCandidates = 4096
 )
@@ -242,8 +242,8 @@ func (j *Joiner) precededBy() bool {
 	return false
 }
 
-// form makes this node the first member. It answers the known joiners now if they are at most
-// fewCandidates, so that they need not wait for their next hello.
+// form makes this node the first member. If there are at most fewCandidates known joiners, it
+// answers them at once, before their next hello.
 func (j *Joiner) form() {
 	heard := j.Progress.candidates
 	g := &gossip.State{Founder: j.Config.Self}
@@ -288,8 +288,8 @@ func (j *Joiner) ask(from transport.Address) {
 }
 
 // OnAliveAsJoiner records that a cluster exists, so that this node does not form another: its
-// members may have missed the hellos, behind a partition or while they stood still. When many nodes
-// join, hellos are rare, and the Alive broadcast counts as an offer to join.
+// members may have missed the hellos because of a partition, or because they stood still. When many
+// nodes join, hellos are rare, and the Alive broadcast counts as an offer to join.
 func (j *Joiner) OnAliveAsJoiner(from transport.Address) {
 	j.Progress.offered = j.Now
 	if j.withdraw() {
@@ -307,8 +307,8 @@ func (j *Joiner) OnBroadcastWelcome(msg message.Gossip) {
 	}
 }
 
-// OnWelcome makes this node a member. It also accepts a late answer of the member that was asked
-// before.
+// OnWelcome makes this node a member. It also accepts a late Welcome of a member that this node
+// asked earlier.
 func (j *Joiner) OnWelcome(from transport.Address, msg message.Welcome) {
 	if msg.Target != message.TargetOf(j.Config.Self) {
 		j.Refuse(core.RefusedTarget)

@@ -22,8 +22,8 @@ type Size struct {
 	limit int // bytes of a message; 0 means any number
 }
 
-// tooLarge returns why the state with these joiners does not fit in a message, or "". It leaves
-// room for later changes, so that these always fit.
+// tooLarge returns the reason why the state with these joiners does not fit in a message, or "". It
+// leaves room for later changes of the state.
 func (s *Size) tooLarge(joiners []gossip.Member) string {
 	if s.limit <= 0 || s.atMost(joiners) <= s.limit {
 		return ""

@@ -9,9 +9,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// The collectors of votes follow from the view: the first reachable full members on the ring. They
-// are the same for all, and are spread over the cluster: members of one rack, named in a row, are
-// not the collectors together.
+// The collectors of votes follow from the view: the first reachable full members on the ring. All
+// members choose the same ones. The ring spreads them over the cluster: members of one rack, which
+// have consecutive names, are not all of the collectors.
 //
 // A partition may take all of them away before the view shows it. Then each member skips the
 // collectors that do not answer, until three answer. All members on one side of the partition skip
@@ -22,8 +22,8 @@ const (
 	// collectors is the number of members that collect votes. With more than one, leases survive a
 	// collector's death.
 	collectors = 3
-	// maxCollectors bounds the candidates. The probability that a majority of the members has none of
-	// them is 2^-24.
+	// maxCollectors bounds the candidates. If a random majority of the members survives, it lacks
+	// all candidates with probability 2^-24.
 	maxCollectors = 24
 	// collectorMute is how long a collector may leave a vote unanswered before it is skipped. It is
 	// short compared with QuorumTimeout.
@@ -88,8 +88,8 @@ func (cs *Collectors) mute(c *collector) (mute bool, at time.Time) {
 	return !cs.Now.Before(at), at
 }
 
-// inUse returns the first three collectors that answer, and the mute ones before these, which may
-// answer again.
+// inUse returns the first three collectors that answer. It adds the mute ones before these, because
+// they may answer again.
 func (cs *Collectors) inUse() []collector {
 	answering := 0
 	for i := range cs.list {

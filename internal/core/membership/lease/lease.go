@@ -10,15 +10,15 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// RenewLease computes the time until which turns may start, and reports a change of it in the
-// output.
+// RenewLease computes the time until which turns may start. If that time has changed, the output
+// reports it.
 func (l *Lease) RenewLease() {
 	lease := l.leaseNow()
 	l.Out.LeaseChanged = !lease.Equal(l.Until)
 	l.Until, l.Out.Lease = lease, lease
 }
 
-// A Lease is the time until which this node may run turns.
+// A Lease computes the time until which this node may run turns.
 type Lease struct {
 	*core.Node
 	Echo       *detector.Echo
@@ -31,16 +31,16 @@ type Lease struct {
 	Until time.Time
 	// since is when the lease last ran out. While Heartbeats.AskAll is set, others may have judged
 	// this node meanwhile. Then a vouching majority is not enough to start again: its nodes could
-	// all have stood still. All reachable members must have vouched since then, and also a
-	// majority: just after a reconnection no member at all may be reachable.
+	// all have stood still. All reachable members must have vouched since then. A majority must
+	// have done so too, because just after a reconnection perhaps no member is reachable.
 	since time.Time
 	kept  leaseBench // for small clusters
 	// Met is when this node first counted another's vote. See Unheard.
 	Met map[transport.Address]time.Time
 }
 
-// leaseNow follows from when a quorum last vouched for this node, and when its last returned echo
-// was sent.
+// leaseNow returns the end of the lease. It is computed from the time at which a quorum last
+// vouched for this node, and from the sending time of the last returned echo.
 func (l *Lease) leaseNow() time.Time {
 	over := l.Until
 	if over.IsZero() || over.After(l.Now) {
@@ -98,9 +98,9 @@ func (l *Lease) enoughAlone() bool {
 // leaseBench is the set of members whose vouching counts for the lease, cached for a view and an
 // electorate.
 //
-// If members came Up after the last converged view, or this node is not Up yet, a quorum of all
-// is not enough: the other side of a split may not count these, and may have a majority of the
-// rest (ADR 0008). So a quorum of the members with settled votes has to vouch too.
+// A quorum of all members is not enough if some came Up after the last converged view, or if this
+// node is not Up yet. The other side of a split may not count these members, and may have a
+// majority of the rest (ADR 0008). So a quorum of the members with settled votes has to vouch too.
 type leaseBench struct {
 	of, elected  *gossip.Summary
 	all, settled bench
@@ -161,9 +161,9 @@ func (l *Lease) vouchedBy(b *bench) time.Time {
 	return b.quorum.SinceTimes(b.times, l.Peers.VouchedAt)
 }
 
-// countVouched records, in a small cluster, when a quorum and when all others last vouched
-// directly. It reports whether all reachable members have vouched since the lease came into
-// doubt.
+// countVouched records, in a small cluster, when a quorum of members last vouched for this node
+// directly, and when all did. It reports whether all reachable members have vouched since the lease
+// came into doubt.
 func (l *Lease) countVouched() (all bool) {
 	b := l.bench()
 	since := l.vouchedBy(&b.all)
@@ -196,19 +196,19 @@ func (l *Lease) Doubt() {
 	l.WakeAt(l.Now)
 }
 
-// LeaseHold bounds how long a side without the lease can go on, counted from when a voter of
-// another side last vouched for it: the time to find that voter unreachable, to decide, and to take
-// the lease. After LeaseHold nobody on a side without the lease runs turns, so the side with the
-// lease may give that side's shards away. The lease is kept for twice as long, so that no other
-// side takes it later.
+// LeaseHold bounds how long a side of a split runs turns if another side has taken the lease of the
+// strategy "lease majority". It is counted from when a voter of the other side last vouched for
+// this side: the time to find that voter unreachable, to decide, and to take the lease. After
+// LeaseHold the side with the lease may give away the shards of the other sides. It keeps the lease
+// for twice as long, so that no other side takes it later.
 func (l *Lease) LeaseHold() time.Duration {
 	c := l.Config
 	return c.SilentAfter + 2*c.StableAfter + MaxUnsettled + c.MinorityDelay + MaxClaim + c.QuorumTimeout
 }
 
-// Unheard returns a voter, not Down, from which no counting message has arrived for longer than
-// LeaseHold. That voter's side may have taken the lease and given away this node's shards. This
-// node then runs no turns and does not claim the lease.
+// Unheard returns a voter, not Down, that has not vouched for this node for longer than LeaseHold.
+// That voter's side may have taken the lease and given away this node's shards. This node then runs
+// no turns and does not claim the lease.
 func (l *Lease) Unheard() (gossip.Member, bool) {
 	if l.Config.Downing != splitbrain.DowningLeaseMajority {
 		return gossip.Member{}, false
@@ -237,8 +237,8 @@ func (l *Lease) Unheard() (gossip.Member, bool) {
 }
 
 const (
-	// MaxUnsettled is how much longer than twice StableAfter a split is not judged because
-	// the sides keep changing.
+	// MaxUnsettled is how long a split may stay unjudged because its sides keep changing, in
+	// addition to twice StableAfter.
 	MaxUnsettled = 5 * time.Second
 	// MaxClaim is how long a side tries to take the lease.
 	MaxClaim = 10 * time.Second

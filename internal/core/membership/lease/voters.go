@@ -74,9 +74,9 @@ func (v *Voters) exiting() []transport.Address {
 	})
 }
 
-// settled returns the Up and Leaving members of the last converged view. An Up node without one
-// uses the voters that it knew before, because the leader has seen them in a converged view.
-// Before any member is Up, the joining members vote.
+// settled returns the Up and Leaving members of the last converged view. An Up node that has seen
+// no converged view uses the voters that it knew before it was Up: the leader has seen these in a
+// converged view. Before any member is Up, the joining members vote.
 func (v *Voters) settled() []transport.Address {
 	nodes := slices.Clone(v.Converged)
 	if len(nodes) == 0 && v.Self().UpNumber != 0 {
@@ -100,8 +100,8 @@ func (v *Voters) settledOf(nodes []transport.Address) []transport.Address {
 	return slices.DeleteFunc(slices.Clone(nodes), func(node transport.Address) bool { return !slices.Contains(settled, node) })
 }
 
-// Electorate returns an electorate of the given voters, with the oldest member of the last
-// converged view and the oldest of the voters as its oldest.
+// Electorate returns an electorate with the given voters. Its oldest members are the oldest of the
+// last converged view and the oldest of the voters.
 func (v *Voters) Electorate(voters []transport.Address) splitbrain.Electorate {
 	e := splitbrain.Electorate{Voters: voters}
 	settled := slices.DeleteFunc(v.settled(), func(node transport.Address) bool {
@@ -124,15 +124,15 @@ func (v *Voters) counted(r gossip.Member) bool {
 	case gossip.Up, gossip.Leaving:
 		return true
 	case gossip.Down:
-		// Until it is fenced: on the wrong side of a partition, an operator's word must not
-		// make this node the only one.
+		// A Down member counts until it is fenced. Otherwise an operator's command on the wrong
+		// side of a partition could leave this node as the only voter.
 		return !r.Fenced && r.UpNumber != 0 && v.Config.Downing != splitbrain.DowningAuto
 	case gossip.NoStatus, gossip.Joining, gossip.WeaklyUp, gossip.Exiting, gossip.Removed:
 	}
 	return false
 }
 
-// Room returns how many more voters there may be before two sides could both have a static quorum.
+// Room returns how many more voters may be added before two sides could both have a static quorum.
 func (v *Voters) Room() int {
 	most, bounded := splitbrain.MostVoters(v.Strategy)
 	if !bounded {

@@ -12,8 +12,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A history is how a cluster has grown: the leader had members Up in batches, each when the
-// view with the batch before had converged.
+// A history is how a cluster has grown. The leader made members Up in batches, each after the view
+// with the previous batch had converged.
 type history struct {
 	members []gossip.Member // by address and by age
 	batch   []int           // of each member
@@ -59,7 +59,8 @@ func (h *history) up(view int) (nodes []transport.Address) {
 	return nodes
 }
 
-// voters is what the i-th member knows: which view it knows to have converged is chance.
+// voters returns the voters as the i-th member knows them. Which view it knows to have converged is
+// random.
 func (h *history) voters(r *rand.Rand, i int) *Voters {
 	members := append([]gossip.Member(nil), h.members...)
 	g := gossip.Preformed(members)
@@ -86,8 +87,8 @@ func (h *history) voters(r *rand.Rand, i int) *Voters {
 	return v
 }
 
-// TestOneSideWins: whatever the members know of those that came Up last, and of the
-// convergence of their views, two sides of a partition never both hold the majority.
+// TestOneSideWins checks that two sides of a partition never both hold the majority, whatever each
+// member knows of the members that came Up last and of the convergence of views.
 func TestOneSideWins(t *testing.T) {
 	won := 0
 	for seed := range uint64(20_000) {
@@ -115,9 +116,9 @@ func TestOneSideWins(t *testing.T) {
 	require.Positive(t, won)
 }
 
-// TestOneSideWinsWhileOneExits: the leader has a member of a converged view Exiting, and the network
-// is partitioned before all others know. Two sides of it never both hold the majority, whichever side the
-// member is on, and whoever is the oldest.
+// TestOneSideWinsWhileOneExits: the leader makes a member of a converged view Exiting, and a
+// partition begins before all others know. Two sides never both hold the majority, wherever the
+// exiting member is, and whichever member is the oldest.
 func TestOneSideWinsWhileOneExits(t *testing.T) {
 	won := 0
 	for seed := range uint64(20_000) {

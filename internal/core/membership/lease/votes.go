@@ -17,8 +17,8 @@ import (
 // cluster all members hear from all. In a large one each member sends its vote to a few collectors:
 // it counts on all members but the barred ones, those that are Down or removed in its view, and
 // sends a fingerprint of the barred ones. A collector answers a voter with the age of the vote that
-// completes a quorum for it. It counts the votes with the voter's own fingerprint, because their
-// senders count on the voter as it does on itself.
+// completes a quorum for it. It counts only votes with the voter's own fingerprint: their senders
+// bar the same nodes, so they count on the voter.
 //
 // The ages are safe like [detector.Peers.Vouched]: a vote counts as old as the collector's last
 // returned echo, because it cannot have reached the broker unseen before that; and the voter counts
@@ -45,8 +45,8 @@ type Votes struct {
 	tally    tally                        // kept for tallyLife, because most voters bar the same members
 
 	// majority is when a quorum certainly last vouched for this node; that proof stays valid even
-	// if members join or leave later. all is when all reachable members last had, and every when
-	// all members had that are not Down.
+	// if members join or leave later. all is when all reachable members last vouched, and every is
+	// when all members that are not Down did.
 	majority, all, every time.Time
 }
 
@@ -60,10 +60,10 @@ const maxSentVotes = 2 * maxCollectors
 
 type ballot struct {
 	barred uint64
-	at     time.Time // the latest time at which the vote certainly stood
+	at     time.Time // the vote was certainly sent after this time
 }
 
-// tally is a collector's count of the votes with the same fingerprint barred.
+// tally is a collector's count of the votes whose senders bar the same nodes.
 type tally struct {
 	of     *gossip.Summary
 	barred uint64
@@ -72,15 +72,15 @@ type tally struct {
 	same   map[transport.Address]time.Time // the time of each such member's vote
 	enough time.Time                       // the time of the vote that completes a quorum
 	half   time.Time                       // the time of the vote that completes half of all, whomever they bar
-	// oldest is the oldest vote of the reachable members that bar the same ones, every the oldest
-	// of all not Down; zero means a missing vote.
+	// oldest is the time of the oldest vote of the reachable members that bar the same nodes. every
+	// is the same for all members that are not Down. Zero means that a vote is missing.
 	oldest, every time.Time
 }
 
 // tallyLife is how long a tally is reused. Reuse shortens leases by up to this time.
 const tallyLife = 50 * time.Millisecond
 
-// RunVotes sends the votes that are due. Each collector in use has a time of its own.
+// RunVotes sends the votes that are due. Votes for different collectors are due at different times.
 func (v *Votes) RunVotes() {
 	if v.Small() || v.Phase != core.Joined {
 		v.Collectors.list, v.Collectors.chosen = nil, nil
@@ -194,7 +194,8 @@ func (v *Votes) answer(voter transport.Address, msg message.Vote) message.VoteAc
 	t := v.tallied(msg.Barred)
 	enough := t.enough
 	if need := splitbrain.MajorityOf(int(msg.Voters)); need > t.quorum.Need {
-		// The voter knows of more: it takes a majority in the eyes of both.
+		// The voter knows more voters than this collector, so the vote needs a majority of the
+		// larger number.
 		q := t.quorum
 		q.Need = need
 		enough = q.Since(func(node transport.Address) time.Time { return t.same[node] })

@@ -109,7 +109,8 @@ func stateToWire(g *gossip.State) (*wire.MembershipState, error) {
 			return &wire.MembershipState{Compression: wire.MembershipState_DEFLATE, Gossip: packed}, nil
 		}
 	}
-	// A state whose compressed form receivers would refuse, as too small for it, is sent as it is.
+	// A state is sent uncompressed if receivers would refuse its compressed form, because that is
+	// too small for the state's lists.
 	if err := checkState(plain, len(plain)); err != nil {
 		return nil, fmt.Errorf("the state has %w (shorten Config.Meta?)", err)
 	}

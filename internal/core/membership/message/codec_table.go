@@ -143,7 +143,8 @@ func timeFromWire(n int64) time.Time {
 	return time.UnixMilli(n).UTC()
 }
 
-// known encodes an age, rounded up; 0 (never) if it is too old to matter.
+// known encodes an age in milliseconds, rounded up. An age too old to matter becomes 0, which means
+// never.
 func known(d time.Duration) uint64 {
 	if d >= maxQuiet {
 		return 0

@@ -72,7 +72,7 @@ func everyMessage() []Message {
 
 func moment(ms int64) time.Time { return time.UnixMilli(1_700_000_000_000 + ms).UTC() }
 
-// unkept is the message without what is kept beside a state.
+// unkept returns the message without data that is cached with a state.
 func unkept(m Message) Message {
 	switch m := m.(type) {
 	case Welcome:

@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// FuzzDeflatedGossip reads states as compressed bytes, as a stranger may send them. None takes
-// much more memory than its size allows, and one that is accepted can be sent on.
+// FuzzDeflatedGossip decodes compressed states, as a stranger may send them. No state takes much
+// more memory than its size allows. A state that is accepted can be sent on.
 func FuzzDeflatedGossip(f *testing.F) {
 	h := gossiptest.NewHistory(3, 5)
 	for range 20 {

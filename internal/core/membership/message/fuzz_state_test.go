@@ -10,9 +10,8 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// FuzzGossip reads states as their plain bytes, which FuzzDecode hardly reaches
-// behind the compression. One that is accepted can be merged with what a member
-// has, either way round, and with itself.
+// FuzzGossip decodes uncompressed states, because FuzzDecode hardly gets past the compression. A
+// state that is accepted can be merged with itself, and with a member's state in either order.
 func FuzzGossip(f *testing.F) {
 	h := gossiptest.NewHistory(3, 5)
 	for range 60 {

@@ -41,8 +41,8 @@ func field(number byte, b []byte) []byte {
 	return append(out, b...)
 }
 
-// TestSmallMessagesTakeLittleMemory checks that messages of well-formed lies are refused
-// before memory is allocated for the elements that they claim.
+// TestSmallMessagesTakeLittleMemory checks that a message with false counts is refused before
+// memory is allocated for the elements that it claims.
 func TestSmallMessagesTakeLittleMemory(t *testing.T) {
 	packed := func(plain []byte) []byte {
 		var b bytes.Buffer

@@ -53,7 +53,7 @@ func (m Hello) String() string {
 // HelloAck is a member's offer to join through it.
 type HelloAck struct {
 	Target  uint32            // the joiner
-	Founder transport.Address // the one who made the first row of the sender's table; zero with gossip
+	Founder transport.Address // the node that wrote the first row of the sender's table; zero with gossip
 }
 
 func (HelloAck) message() {}
@@ -184,8 +184,8 @@ type Alive struct {
 	// it.
 	Barred uint64
 	Server ServerMark // the broker instance of the sender
-	// Bound means that no lease follows from this message, but only from heartbeats and
-	// their answers.
+	// Bound means that a lease follows only from heartbeats and their answers, and not from this
+	// message.
 	Bound bool
 }
 
@@ -209,7 +209,7 @@ func (Vote) message() {}
 // String is for transcripts and logs.
 func (m Vote) String() string { return fmt.Sprintf("vote %d", m.Seq) }
 
-// VoteAck answers [Vote]. It says how long ago others vouched for the voter, as far as the
+// VoteAck answers [Vote]. It says how long ago other members vouched for the voter, as far as the
 // collector knows.
 type VoteAck struct {
 	Target uint32 // the voter

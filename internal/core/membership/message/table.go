@@ -13,8 +13,8 @@ import (
 // Snapshot is the whole table, or the change by which its sender made a new version.
 type Snapshot struct {
 	Target uint32 // the receiver; 0 means all
-	// Base is the version over which the rows of Table were written, and Deleted deleted; 0 means
-	// that Table is whole.
+	// Base is the version to which the change of Table and Deleted was applied; 0 means that Table
+	// is whole.
 	Base    uint64
 	Table   *rows.Table
 	Deleted []transport.Address
@@ -34,26 +34,26 @@ func (m Snapshot) String() string {
 	return text
 }
 
-// Stand asks a guide for the age of the latest time at which a version was certainly the table's.
-// It also says that the sender stands at that version: the sender knows no later version, and no
-// declaration of a death by the sender is on its way.
+// Stand tells a guide the version that the sender knows, and asks how long ago a version was
+// certainly the table's latest. A guide is a member that answers for others. The sender knows no
+// later version, and has no unfinished write that declares a member dead.
 type Stand struct {
 	Target  uint32     // the guide
 	Seq     uint64     // the number of the stand, for the answer
-	Version uint64     // at which the sender stands
+	Version uint64     // the latest that the sender knows
 	Got     uint64     // the Number of the guide's last answer that the sender has got; 0 means none
 	Server  ServerMark // behind the sender's connection
-	// Except are members that the sender may have declared dead: a write of unknown outcome.
+	// Except are members that the sender may have declared dead by a write of unknown outcome.
 	Except []transport.Address
 	// Alive is the age of the last I-am-alive write that the sender knows of; 0 means never.
 	Alive time.Duration
-	// Dead are the members that are dead and not fenced, as the sender knows: it gives none of them
-	// a proof any more.
+	// Dead are the dead, unfenced members that the sender knows. It vouches for none of them any
+	// more.
 	Dead []Contact
 }
 
-// A Contact says how long ago the sender last exchanged stands with a member: it answered a stand,
-// or got the answer to its own.
+// A Contact says how long ago the sender last exchanged stands with a member: it answered a [Stand]
+// of the member, or got the answer to its own.
 type Contact struct {
 	Node transport.Address
 	Age  time.Duration
@@ -70,10 +70,11 @@ type StandAck struct {
 	Seq     uint64 // of the stand
 	Number  uint64 // of the answer
 	Version uint64 // of the guide
-	// Age is the time since the moment at which Version was certainly that of the table; 0 means
-	// that none is known. So it is at least 1 ms.
+	// Age is the time since Version was certainly the table's latest version, at least 1 ms; 0
+	// means that no such time is known.
 	Age time.Duration
-	// Written is the same where a write to the table is the reason; it is not below Age.
+	// Written is like Age, but counts only times proved by a write to the table. It is not below
+	// Age.
 	Written time.Duration
 }
 
@@ -88,7 +89,7 @@ func (m StandAck) String() string {
 type Probe struct {
 	Target  uint32     // the probed member
 	Seq     uint64     // the number of the probe, for the answer
-	Version uint64     // that the receiver must have to answer; 0 means any. A joiner names that of its row.
+	Version uint64     // that the receiver must have to answer; 0 means any. A joiner names the version with its row.
 	Server  ServerMark // behind the sender's connection
 }
 
@@ -109,12 +110,13 @@ func (ProbeAck) message() {}
 // String is for transcripts and logs.
 func (m ProbeAck) String() string { return fmt.Sprintf("probe-ack %d version %d", m.Seq, m.Version) }
 
-// IndirectProbe asks a third member to probe a subject within a time. The answer is [IndirectAck].
+// IndirectProbe asks a third member to probe a subject, and to answer within a time with
+// [IndirectAck].
 type IndirectProbe struct {
 	Target  uint32            // the third member
 	Seq     uint64            // the number of the probe, for the answer
 	Subject transport.Address // to be probed
-	Within  time.Duration     // after which the answer is no
+	Within  time.Duration     // the time after which the third member answers no
 }
 
 func (IndirectProbe) message() {}
@@ -129,7 +131,7 @@ type IndirectAck struct {
 	Target  uint32 // the asker
 	Seq     uint64 // of the indirect probe
 	Reached bool   // the subject has answered
-	Health  uint32 // of the third member, from 0 to 8; its no counts only at 0
+	Health  uint32 // of the third member, from 0 to 8; its answer no counts only at 0
 }
 
 func (IndirectAck) message() {}
@@ -142,7 +144,8 @@ func (m IndirectAck) String() string {
 	return fmt.Sprintf("indirect-ack %d: not reached, health %d", m.Seq, m.Health)
 }
 
-// Touch tests whether the receiver has a subscription: only the broker answers, if it has none.
+// Touch tests whether the receiver has a subscription. The receiver ignores it; if there is no
+// subscription, the broker reports that.
 type Touch struct{ Target uint32 }
 
 func (Touch) message() {}

@@ -5,16 +5,16 @@ import "github.com/shardgen/shardgen/transport"
 // keepOldest lets the side with the oldest member go on, even a small one. If the oldest is
 // alone, all others go on.
 //
-// A node may run turns if more than half of the voters vouch for it, with the oldest, or all
-// voters but the oldest. The majority keeps this safe while nodes differ about the oldest. A
-// small side with the oldest runs turns again once the others are fenced.
+// A node may run turns if more than half of the voters vouch for it, among them the oldest, or if
+// all voters but the oldest do. The majority makes this safe while nodes disagree about which
+// member is the oldest. A small side with the oldest runs turns again once the others are fenced.
 type keepOldest struct{ alone bool }
 
 func (k keepOldest) Decide(s Split) Verdict {
 	if len(s.Voters) == 0 {
 		return Stop
 	}
-	// Of two, the other is as alone as the oldest.
+	// Of two voters, the other one is alone too, so the oldest wins.
 	lonely := !k.alone && len(s.Voters) > 2
 	switch {
 	case s.holdsOldest() && (!lonely || s.Votes() > 1):

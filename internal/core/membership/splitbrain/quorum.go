@@ -7,16 +7,16 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Quorum describes which sets of voters suffice for a node to run turns, and to take this right
-// from other nodes: the node may run turns while the voters of such a set vouch for it. Any two
-// sufficient sets share a voter, so two sides with the same voters never run turns at once. A
-// decision to down members changes the voters. Then the smaller side of leaseMajority waits until
-// the other side's turns have ended; autoDown does not guarantee this.
+// A Quorum describes the sets of voters that suffice for a node: it may run turns while the voters
+// of such a set vouch for it. Any two sufficient sets share a voter, so two sides with the same
+// voters never run turns at once. A decision to down members changes the voters. Then the smaller
+// side of leaseMajority waits until the other side's turns have ended; autoDown does not guarantee
+// this.
 type Quorum struct {
 	voters  []transport.Address // by address
 	Need    int                 // the least number of voters in a set
 	anchors []transport.Address // the voters that a set must include
-	// spare, unless zero, is a voter without whom all other voters are enough, too.
+	// Unless spare is zero, all voters except spare are a sufficient set, too.
 	spare transport.Address
 }
 

@@ -1,8 +1,8 @@
 package splitbrain
 
-// staticQuorum lets a side with at least size votes go on. The leader lets at most 2*size-1
-// voters up, so no two sides have that many votes; a node needs as many to run turns. With more
-// voters, by different settings, all members stop.
+// staticQuorum lets a side with at least size votes go on. A node needs size votes to run turns.
+// The leader makes at most 2*size-1 voters Up, so no two sides have size votes each. If nodes with
+// different settings make more voters Up, all members stop.
 type staticQuorum struct{ size int }
 
 func (q staticQuorum) Decide(s Split) Verdict {

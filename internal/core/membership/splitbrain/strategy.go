@@ -12,20 +12,20 @@ type Strategy interface {
 	// Decide returns the verdict of one side on a split that is due to be judged.
 	Decide(s Split) Verdict
 	// Quorum returns the sets of voters that must vouch for a node for it to run turns. Every side
-	// for which Decide returns GoOn has a voter in each of these sets: otherwise members downed by
-	// this side would go on running turns.
+	// for which Decide returns GoOn has a voter in each of these sets. Otherwise the members that
+	// it downs would go on running turns.
 	Quorum(v Electorate) Quorum
 }
 
 // An Electorate is the members with a vote, as one node knows them.
 type Electorate struct {
 	// Voters are the Up and Leaving members, and the Down ones that may still run turns, by
-	// address. If DowningRole is set, only members with that role vote. Members Up since the last
-	// converged view are voters only for the other side.
+	// address. If DowningRole is set, only members with that role vote. Of the members that came Up
+	// since the last converged view, a side counts only those of the other side.
 	Voters []transport.Address
-	// Oldest are the oldest of the voters of the last converged view known to this node, and the
-	// oldest of the present voters. They are two different members only while the oldest leaves. A
-	// side must have both, so that a side with less knowledge and a side with more cannot both win.
+	// Oldest are the oldest voter of the last converged view known to this node, and the oldest of
+	// the present voters. They differ only while the oldest leaves. A side must have both to win.
+	// Otherwise two sides could both win, if one of them has an older view.
 	Oldest []transport.Address
 }
 
@@ -82,15 +82,17 @@ func MostVoters(s Strategy) (most int, bounded bool) {
 }
 
 // autoDown downs members on every side. It breaks the promise of [Quorum] that two sets share a
-// voter, because Down members lose their vote at once. Only a single node that stood still has no
-// majority in its own view, so it runs no turns before it learns of the decision.
+// voter, because Down members lose their vote at once. It is safe only for a single node that stood
+// still: without a majority in its own view, that node runs no turns before it learns of the
+// decision.
 type autoDown struct{}
 
 func (autoDown) Decide(Split) Verdict { return GoOn }
 
 func (autoDown) Quorum(v Electorate) Quorum { return keepMajority{}.Quorum(v) }
 
-// downAll lets no side go on. Until all have stopped, a majority may run turns.
+// downAll lets no side go on. A side with a majority may run turns until all its members have
+// stopped.
 type downAll struct{}
 
 func (downAll) Decide(Split) Verdict { return StopAll }

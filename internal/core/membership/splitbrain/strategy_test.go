@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// nodesOf makes addresses of a word: "abc" is three nodes.
+// nodesOf returns one address for each letter of a word: "abc" is three nodes.
 func nodesOf(word string) []transport.Address {
 	var nodes []transport.Address
 	for _, name := range word {
@@ -20,8 +20,8 @@ func nodesOf(word string) []transport.Address {
 	return nodes
 }
 
-// TestDecide: what each side of a split does. Voters are a to e unless said; a is
-// the oldest.
+// TestDecide: what each side of a split does. The voters are a to e unless a case names others. The
+// oldest is a.
 func TestDecide(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -101,9 +101,9 @@ func pick(nodes []transport.Address, set uint) []transport.Address {
 	return picked
 }
 
-// TestNoTwoSides tries every split of up to seven voters in two: at most one goes
-// on, no two sets that are apart are enough for turns, and whoever goes on has
-// taken that away from the others, now or, under a lease, by time.
+// TestNoTwoSides tries every split of up to seven voters in two sides. At most one side goes on,
+// and no two disjoint sets are enough for turns. A side that goes on has taken the right to run
+// turns from the others at once, or with a lease after some time.
 func TestNoTwoSides(t *testing.T) {
 	for n := 1; n <= 7; n++ {
 		nodes := nodesOf("abcdefg"[:n])
@@ -138,9 +138,9 @@ func TestNoTwoSides(t *testing.T) {
 	}
 }
 
-// TestOldestLeaves: of three nodes that know differently much of the oldest's
-// leaving, no two that are apart go on. The states are those between one
-// convergence and the next; the first and the last cannot meet.
+// TestOldestLeaves: of three nodes with different knowledge of the oldest member's leaving, no two
+// disjoint sides go on. The states are those from one convergence to the next, so only neighbouring
+// states meet.
 func TestOldestLeaves(t *testing.T) {
 	const n = 5
 	nodes := nodesOf("abcde")
@@ -158,8 +158,8 @@ func TestOldestLeaves(t *testing.T) {
 	}
 }
 
-// TestQuorumSince: the time for which a quorum was heard is the latest that met
-// says yes to.
+// TestQuorumSince: Since returns the latest time for which Met is true of the voters heard since
+// then.
 func TestQuorumSince(t *testing.T) {
 	start := time.Unix(1000, 0)
 	nodes := nodesOf("abcd")

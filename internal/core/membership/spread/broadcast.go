@@ -16,10 +16,10 @@ import (
 // broadcasts and one small message per member, and versions that follow each other closely cost as
 // much as one.
 //
-// A partition may separate members from the leader. There is no new leader until evidence has
-// spread against the old one, and against all members before the next one in line. So a leader
-// silent for leaderMute after a message to it is skipped for now: changes go to, and are broadcast
-// by, the first collector that answers.
+// A partition may separate members from the leader. A new leader needs evidence against the old
+// one, and against all members that precede the new one. Until that evidence has spread, a leader
+// that stays silent for leaderMute after a message is skipped: the first collector that answers
+// gets the changes, and broadcasts them.
 
 // A Broadcaster spreads changes in a large cluster.
 type Broadcaster struct {
@@ -36,7 +36,7 @@ type broadcastProgress struct {
 	seen          bool          // this node has acknowledged the version to the broadcaster
 	owed          bool          // the state has to be sent: by the leader to all, by others to the leader
 	next          time.Time     // the earliest time for the next state
-	// told is when the leader was sent the first message that it has not answered yet.
+	// told is when the first message was sent to the leader that the leader has not answered yet.
 	told time.Time
 	// announced is the version that was last broadcast as seen by all.
 	announced gossip.Digest
@@ -51,8 +51,8 @@ const (
 	leaderMute = 2500 * time.Millisecond
 )
 
-// broadcastNode returns the node that broadcasts this node's changes: the leader or, while it is
-// silent, the first collector that answers; zero if none.
+// broadcastNode returns the node that broadcasts this node's changes. It is the leader or, while
+// the leader is silent, the first collector that answers; zero if there is none.
 func (b *Broadcaster) broadcastNode() transport.Address {
 	leader := b.Local().Leader
 	if leader == b.Config.Self || b.progress.told.IsZero() {
@@ -67,8 +67,8 @@ func (b *Broadcaster) broadcastNode() transport.Address {
 
 func (b *Broadcaster) broadcasts() bool { return !b.Small() && b.broadcastNode() == b.Config.Self }
 
-// LeaderSpoke records a message from a member. A leader that is heard is not skipped as
-// broadcaster.
+// LeaderSpoke records a message from a member. If it is the leader's, the leader is no longer
+// skipped as broadcaster.
 func (b *Broadcaster) LeaderSpoke(from transport.Address) {
 	if !b.progress.told.IsZero() && b.Phase == core.Joined && from == b.Local().Leader {
 		b.progress.told = time.Time{}

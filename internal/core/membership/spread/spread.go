@@ -54,8 +54,8 @@ func (s *Spreader) Spread(before *gossip.State) {
 }
 
 // tell sends the state if the node has not seen the version, and else the status. In a large
-// cluster it always sends the status: the node mostly has the state from the leader, and else
-// asks for it.
+// cluster it always sends the status: the node mostly has the state from the leader, and asks for
+// the state if not.
 func (s *Spreader) tell(node transport.Address) {
 	if node.IsZero() || node == s.Config.Self {
 		return
@@ -68,8 +68,8 @@ func (s *Spreader) tell(node transport.Address) {
 }
 
 // RunGossip runs the rounds of gossip: one per GossipInterval, or GossipSpeedup while less than
-// half of the members have seen the version. In a large cluster the leader broadcasts its status
-// instead while some have not seen the version.
+// half of the members have seen the version. In a large cluster the leader instead broadcasts its
+// status while some members have not seen the version.
 func (s *Spreader) RunGossip() {
 	interval := s.Config.GossipInterval
 	broadcasts := s.Broadcaster.broadcasts()
@@ -109,8 +109,8 @@ func (s *Spreader) partner() (transport.Address, bool) {
 			return s.Gossip.Members[unseen[s.Random.IntN(len(unseen))]].Address, true
 		}
 	}
-	// One after the other from anywhere: only those behind the few that cannot be
-	// chosen are chosen a little more often.
+	// The search begins at a random member and takes the first that may be chosen. So members after
+	// one that may not be chosen are chosen a little more often.
 	for k, from := 0, s.Random.IntN(n); k < n; k++ {
 		if i := (from + k) % n; other(i) {
 			return s.Gossip.Members[i].Address, true
@@ -135,9 +135,9 @@ func (s *Spreader) ToUnseen() float64 {
 	}
 }
 
-// acceptable reports whether gossip may be used: it is of this cluster and for this node, which
-// has no record against the sender. All members may still not know the sender, if the member that
-// admitted it died.
+// acceptable reports whether gossip may be used: it is of this cluster and for this node, which has
+// no record against the sender. The sender need not be a member that this node knows: the member
+// that admitted it may have died.
 func (s *Spreader) acceptable(from transport.Address, target uint32, founder transport.Address) bool {
 	_, lost := s.Gossip.Record(s.Config.Self, from)
 	switch {
@@ -153,7 +153,8 @@ func (s *Spreader) acceptable(from transport.Address, target uint32, founder tra
 	return false
 }
 
-// OnGossip takes a newer state, merges a concurrent one, and answers an older one with its own.
+// OnGossip replaces the state by a newer one, merges a concurrent one, and answers an older one
+// with this node's state.
 func (s *Spreader) OnGossip(in core.Receive, msg message.Gossip) {
 	if in.Waited > s.Config.GossipMaxWait {
 		s.Refuse(core.RefusedLate)
@@ -197,24 +198,25 @@ func (s *Spreader) OnGossip(in core.Receive, msg message.Gossip) {
 	switch {
 	case order == gossip.Same || order == gossip.Before:
 	case !s.Small() && (msg.Target == 0 || in.From == s.Broadcaster.broadcastNode()):
-		s.Broadcaster.progress.owed = true // it is told soon, and perhaps on the way already
+		s.Broadcaster.progress.owed = true // the state is sent to it soon, or is on the way already
 	default:
 		s.Send(in.From, message.Gossip{Target: message.TargetOf(in.From), State: s.Gossip})
 	}
 }
 
 // introduce sends the state of a node that was never Up to a member that does not know it. The
-// member that admitted it may have died before spreading that. introduce answers only messages
-// sent to this node alone.
+// member that admitted the node may have died before it sent the new state to others. introduce
+// answers only messages sent to this node alone.
 func (s *Spreader) introduce(to transport.Address, target uint32) {
 	if target != 0 && s.Self().UpNumber == 0 {
 		s.Send(to, message.Gossip{Target: message.TargetOf(to), State: s.Gossip})
 	}
 }
 
-// comparable reports whether two states can be merged. If more members were removed between them
-// than there are tombstones, the older may hold members whose removal the newer has forgotten.
-// Only a process that stood still falls so far behind.
+// comparable reports false, and answers, if the sender's state g is too old to be merged:
+// tombstones are kept for MaxTombstones removals, so g may hold members whose removal this node has
+// forgotten. If this node's state is too old, g replaces it while g still has this node. Only a
+// process that stood still falls so far behind.
 func (s *Spreader) comparable(from transport.Address, g *gossip.State) bool {
 	switch {
 	case g.RemovalCounter+gossip.MaxTombstones <= s.Gossip.RemovalCounter:
@@ -233,8 +235,9 @@ func (s *Spreader) comparable(from transport.Address, g *gossip.State) bool {
 	return true
 }
 
-// OnStatus compares this node's version with the sender's. If this one is older, it answers with
-// its status, which asks for the state; if it is newer or concurrent, with its state.
+// OnStatus compares this node's version with the sender's. If this node's version is older, it
+// answers with its status, which asks for the state. If it is newer or concurrent, it answers with
+// its state.
 func (s *Spreader) OnStatus(from transport.Address, msg message.Status) {
 	if !s.acceptable(from, msg.Target, s.Gossip.Founder) {
 		return

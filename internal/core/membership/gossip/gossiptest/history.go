@@ -61,7 +61,7 @@ func (h *History) Step() {
 		from := h.States[h.Random.IntN(h.Joined)]
 		h.States[i] = g.Merge(from).WithSeen(self)
 		if h.States[i].Removed(self) {
-			h.States[i] = g // it ends
+			h.States[i] = g // the node ends
 		}
 	}
 }
