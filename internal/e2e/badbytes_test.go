@@ -32,7 +32,7 @@ func (c *walletCluster) open() *natsstore.Store {
 	return s
 }
 
-// shards calls f for each shard that was used.
+// shards calls f for each shard that has a head in the store.
 func (c *walletCluster) shards(s *natsstore.Store, f func(shard store.Shard, head store.Head) error) {
 	c.t.Helper()
 	for n := 64; n < 128; n++ {
@@ -57,7 +57,7 @@ func (c *walletCluster) without(f func()) {
 	c.startNodes()
 }
 
-// badStoreAppend puts bytes into the logs that are not an append.
+// badStoreAppend puts bytes into the logs that are no valid append.
 func badStoreAppend(t *testing.T) {
 	c := startWallets(t, t.TempDir(), "")
 	c.serves()
@@ -91,7 +91,7 @@ func badStoreAppend(t *testing.T) {
 	c.check()
 }
 
-// badStoreNewer puts a record into the store that a later program has written.
+// badStoreNewer puts a record into the store as a later release writes it.
 func badStoreNewer(t *testing.T) {
 	const id = "later"
 	record, err := proto.Marshal(&wire.DurableRecord{Format: 2, Entity: []byte(id), Version: 3, State: []byte("state")})
@@ -123,7 +123,7 @@ func badStoreNewer(t *testing.T) {
 			t.Errorf("got %v, want it to have %q", err, want)
 		}
 	}
-	c.serves() // the others
+	c.serves() // the other wallets
 	put(nil)
 	if err := c.add(id, serviceAgain); err != nil {
 		t.Errorf("when the record is gone: %v", err)

@@ -15,7 +15,7 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// quick bounds the time of a refusal of bad input, on any machine.
+// quick bounds the time until bad input is refused, on any machine.
 const quick = 5 * time.Second
 
 func TestBadConfig(t *testing.T) {
@@ -75,8 +75,8 @@ func TestBadConfig(t *testing.T) {
 	}
 }
 
-// TestHostileIDs calls entities whose ids have all characters that mean something in a subject.
-// They are entities like any others, and all different.
+// TestHostileIDs calls entities whose ids have all characters with a meaning in NATS subjects. They
+// work like any other entities, and each id is another entity.
 func TestHostileIDs(t *testing.T) {
 	c := newCluster(t, natsproc.Start(t).URL())
 	c.start("a")
@@ -100,10 +100,10 @@ func TestHostileIDs(t *testing.T) {
 type bad struct {
 	name    string
 	call    func(ctx context.Context, c shard.Caller) error
-	is      error // what the error is, if that is fixed
+	is      error // the error that errors.Is must find; nil means any
 	want    []string
 	outcome shard.Outcome
-	remote  bool // refused only where the entity lives elsewhere
+	remote  bool // refused only if the entity lives at another node
 }
 
 var badCalls = []bad{
@@ -203,7 +203,7 @@ var badCalls = []bad{
 	},
 }
 
-// remoteID is an entity that does not live at node "caller".
+// remoteID is the id of an entity that does not live at node "caller".
 const remoteID = "far away"
 
 // TestBadCalls makes each bad call from a client and from a member. Afterwards other calls succeed
@@ -211,7 +211,7 @@ const remoteID = "far away"
 func TestBadCalls(t *testing.T) {
 	c := newCluster(t, natsproc.Start(t).URL())
 	c.start("host")
-	member := c.startEmpty("caller") // hosts nothing, so that all is remote
+	member := c.startEmpty("caller") // it hosts nothing, so all entities are remote
 	callers := map[string]shard.Caller{"outside": c.dial("client"), "member": member}
 	for _, tt := range badCalls {
 		for where, caller := range callers {

@@ -39,7 +39,7 @@ func TestBadStoreDiskFull(t *testing.T) {
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
-	// JetStream switches itself off when it cannot write.
+	// JetStream disables itself when it cannot write.
 	c.restart(func() {})
 	c.serves()
 	c.check()

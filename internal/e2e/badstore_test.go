@@ -135,8 +135,8 @@ func (c *walletCluster) serves() {
 	}
 }
 
-// wantRefusal adds to every wallet until an error names its wallet and has one of the words. Earlier
-// errors may say instead that the store still waits.
+// wantRefusal adds to every wallet until an error names its wallet and has one of the words. Until
+// then errors may instead say that the store does not answer yet.
 func (c *walletCluster) wantRefusal(words ...string) {
 	c.t.Helper()
 	var last error
@@ -160,7 +160,7 @@ func (c *walletCluster) wantRefusal(words ...string) {
 	c.t.Errorf("got %v, want an error that names the wallet and %q", last, words)
 }
 
-// check compares each wallet with what was acknowledged, now and after a restart of all nodes.
+// check compares each wallet with the acknowledged additions, now and after a restart of all nodes.
 func (c *walletCluster) check() {
 	c.t.Helper()
 	c.totals("before the restart")
@@ -264,7 +264,7 @@ func badStoreDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.wantRefusal("bank_Wallet_log_0 is not there", "restore it")
-	for _, n := range c.nodes { // they may have written heads that the backup lacks
+	for _, n := range c.nodes { // the nodes may have written heads that the backup lacks
 		if err := n.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -282,12 +282,12 @@ func badStoreDeleted(t *testing.T) {
 func badStoreSlow(t *testing.T) {
 	c := startWallets(t, t.TempDir(), "")
 	c.serves()
-	// Some calls do not begin at all: the home's lease ends soon after the server stops.
+	// Some calls do not begin, because the home's lease ends soon after the server stops.
 	for range 10 {
 		if err := c.server.Pause(); err != nil {
 			t.Fatal(err)
 		}
-		for _, id := range walletIDs { // the server stops a moment after it was told to
+		for _, id := range walletIDs { // the server stops a moment after the command
 			if err := c.add(id, time.Second); err != nil && !strings.Contains(err.Error(), id) {
 				t.Errorf("got %v, want it to name %s", err, id)
 			}

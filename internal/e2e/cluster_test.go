@@ -15,7 +15,7 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// testCluster starts nodes in this process, for tests that need no process for each.
+// testCluster starts nodes in this process, for tests that do not need a process for each node.
 type testCluster struct {
 	t   *testing.T
 	url string
@@ -108,7 +108,7 @@ func await(ctx context.Context, t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// logBuffer keeps what is logged. It is safe for concurrent use.
+// logBuffer keeps all log lines. It is safe for concurrent use.
 type logBuffer struct {
 	mu  sync.Mutex
 	all bytes.Buffer

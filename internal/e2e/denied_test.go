@@ -21,7 +21,7 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// without returns r except its i-th right, and that right. Publish rights are counted first.
+// without returns r without its i-th right, and that right. It counts publish rights first.
 func without(r rights.Rights, i int) (left rights.Rights, right string) {
 	left = rights.Rights{Publish: slices.Clone(r.Publish), Subscribe: slices.Clone(r.Subscribe)}
 	if i < len(r.Publish) {
@@ -33,8 +33,8 @@ func without(r rights.Rights, i int) (left rights.Rights, right string) {
 	return left, r.Subscribe[i]
 }
 
-// rightOf returns the beginning of the subjects that a right allows, without the parts that differ,
-// as it appears in errors.
+// rightOf returns the beginning of a right's subjects, as it appears in errors: the part that is
+// the same for all of them.
 func rightOf(right string) string {
 	right, _, _ = strings.Cut(right, " ")
 	right, _, _ = strings.Cut(right, ">")
@@ -45,7 +45,7 @@ func rightOf(right string) string {
 // TestEachRightIsNamed removes each right of each class in turn. Each operation that needs the
 // right fails with an error that names it, long before its deadline of a minute.
 func TestEachRightIsNamed(t *testing.T) {
-	// The members that are tried have a cluster of their own, for some of them join and end.
+	// The members of this test have a cluster of their own, because some of them join and end.
 	workers, web := rights.Worker("other", "bank"), rights.Client("e2e", "web")
 	ann, bob, php := rights.Operator("e2e", "ann"), rights.Reader("e2e", "bob"), rights.Gateway("e2e", "php")
 	users := map[string]rights.Rights{"host": rights.Worker("e2e", ""), "worker": workers, "web": web, "ann": ann, "bob": bob, "php": php}
@@ -150,7 +150,8 @@ func useStore(ctx context.Context, s store.Shards, kind string) error {
 	return s.Trim(ctx, shard, head)
 }
 
-// beOperator asks for the cluster's state and, if commands, gives a command that is refused.
+// beOperator asks for the cluster's state. If commands is set, it also gives a command, which is
+// refused.
 func beOperator(ctx context.Context, url, name string, commands bool) error {
 	c, err := admin.Dial(ctx, admin.Options{Cluster: "e2e", Name: name, Transport: natstransport.New(url)})
 	if err != nil {
@@ -167,7 +168,7 @@ func beOperator(ctx context.Context, url, name string, commands bool) error {
 	return err
 }
 
-// beCaller calls as a program without generated code does.
+// beCaller calls entities like a program without generated code.
 func beCaller(ctx context.Context, url string) error {
 	denied := make(chan error, 1)
 	nc, err := nats.Connect(url, nats.CustomInboxPrefix("_INBOX.php"), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {

@@ -28,7 +28,8 @@ type directCluster struct {
 	calls   int64
 }
 
-// directLanes starts a server with these users, of which it needs worker and web, and a directCluster.
+// directLanes returns a directCluster on a server with these users. Of these it needs worker and
+// web.
 func directLanes(t *testing.T, users map[string]rights.Rights) *directCluster {
 	t.Helper()
 	c := &directCluster{dir: t.TempDir()}
@@ -62,7 +63,7 @@ func (c *directCluster) call(t *testing.T) {
 	require.Equal(t, c.calls, got)
 }
 
-// directFrames is how many frames the client has sent directly.
+// directFrames returns how many frames the client has sent over direct lanes.
 func (c *directCluster) directFrames() uint64 { return c.conn.Counters()["frames sent directly"] }
 
 // TestHostileDirect: connections of strangers to the port of direct lanes disturb no caller. A user
@@ -70,7 +71,7 @@ func (c *directCluster) directFrames() uint64 { return c.conn.Counters()["frames
 func TestHostileDirect(t *testing.T) {
 	users := map[string]rights.Rights{"worker": rights.Worker("e2e", ""), "web": rights.Client("e2e", "web")}
 	c := directLanes(t, users)
-	for i := range 300 { // some say nothing, and some no TLS
+	for i := range 300 { // some connections send nothing, and some send no TLS
 		stranger, err := net.Dial("tcp", c.port)
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = stranger.Close() })
@@ -93,7 +94,7 @@ func TestHostileDirect(t *testing.T) {
 	require.NoError(t, c.home.Err())
 }
 
-// endedLanes is how many direct lanes of a member have ended.
+// endedLanes returns how many direct lanes of a member have ended.
 func endedLanes(n *shard.Node) (ended uint64) {
 	for name, count := range n.Counters() {
 		if strings.HasPrefix(name, "direct lane ended: ") {

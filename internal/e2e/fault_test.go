@@ -16,12 +16,12 @@ import (
 // patience replaces the times that cmd/fault judges, because tests run on busy machines.
 const patience = 20 * time.Second
 
-// TestFaults runs every fault but change-over in a short form. It does not judge times, because tests run side by
-// side and with the race detector.
+// TestFaults runs every fault except change-over in a short form. It does not judge times, because
+// tests run side by side and with the race detector.
 func TestFaults(t *testing.T) {
 	rate := 1000
 	if invariant.Race {
-		rate = 300 // a call costs ten times as much; leases must not lapse for want of processor time
+		rate = 300 // with the race detector a call costs ten times as much, and leases must not lapse for lack of processor time
 	}
 	for _, f := range fault.All() {
 		if f.Name == "change-over" { // rarely, some calls to a node that began with the table wait for their deadline; run the command until that is explained

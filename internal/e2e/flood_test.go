@@ -71,7 +71,7 @@ func (b *besieged) unhurt(t *testing.T) {
 	}
 }
 
-// count is a counter of both members together.
+// count returns the sum of a counter of both members.
 func (b *besieged) count(name string) (n uint64) {
 	for _, m := range b.members {
 		n += m.Counters()[name]
@@ -79,8 +79,8 @@ func (b *besieged) count(name string) (n uint64) {
 	return n
 }
 
-// TestHostileFlood: messages of all kinds that a client can send, while another client calls. All of
-// that client's answers are right, and no member ends.
+// TestHostileFlood sends messages of all kinds that a client can send, while another client calls.
+// All answers to the other client are right, and no member ends.
 func TestHostileFlood(t *testing.T) {
 	b := besiege(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -179,7 +179,7 @@ func TestHostileCancel(t *testing.T) {
 			}
 		}
 	}
-	// Each answer is counted as forbidden, so all cancellations have been read then.
+	// Each forged answer is counted as forbidden, so all cancellations have been read then.
 	await(ctx, t, "all was read", func() bool { return b.count("forbidden message") == sent/2 })
 	select {
 	case err := <-done:

@@ -26,7 +26,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A badMember is a process with the rights of a member, and no member. It sends any message, in any member's name.
+// A badMember is a process that has the rights of a member, but is none. It sends any message, in
+// any member's name.
 type badMember struct {
 	*role
 	self transport.Peer
@@ -37,7 +38,7 @@ func newBadMember(t *testing.T, url string) *badMember {
 	return &badMember{newRole(t, url, "_INBOX"), transport.Peer{Address: transport.Address{Name: "bad", Incarnation: 1}}}
 }
 
-// tell sends a control message to a member in the name of another.
+// tell sends a control message to the member to, in the name of the member as.
 func (b *badMember) tell(t *testing.T, as, to transport.Address, topic wire.ControlTopic, body []byte) {
 	t.Helper()
 	require.NoError(t, b.Publish(fmt.Sprintf("sh.e2e.m.%s.%016x.ctl", to.Name, to.Incarnation), wire.SealControl("e2e", transport.Peer{Address: as}, topic, body)))
@@ -80,7 +81,8 @@ func awaitCall(t *testing.T, sub *nats.Subscription, entity string) (subject str
 // forgedBalance is the balance in a forged answer to Account.Add.
 const forgedBalance = 999
 
-// forge sends an answer to a call of Add, as the envelope that follows those that the caller has acknowledged in h.
+// forge sends an answer to a call of Add. Its sequence number follows the envelopes that the caller
+// has acknowledged in h.
 func (b *badMember) forge(t *testing.T, subject string, as transport.Peer, call wire.Envelope, h wire.FrameHeader) {
 	t.Helper()
 	answer := &wire.Envelope{Type: wire.TypeAnswer, ID: call.ID, Payload: []byte{8, forgedBalance&0x7f | 0x80, forgedBalance >> 7}}
@@ -88,8 +90,9 @@ func (b *badMember) forge(t *testing.T, subject string, as transport.Peer, call 
 	require.NoError(t, b.Publish(subject, wire.AppendEnvelope(wire.AppendFrameHeader(nil, &forged), answer)))
 }
 
-// TestGoneBadInAccount: a member's rights reach to every inbox of the account and, with those to a
-// store, to the messages of every stream. They do not reach to other clusters, nor to deleting streams.
+// TestGoneBadInAccount: a member's rights include every inbox of the account and, with the rights
+// of a store, the messages of every stream. They include neither other clusters nor the deletion of
+// streams.
 func TestGoneBadInAccount(t *testing.T) {
 	all := rights.Rights{Publish: []string{">"}, Subscribe: []string{">"}}
 	url := leastPrivilege(t, map[string]rights.Rights{"worker": rights.Worker("e2e", "bank"), "other": all})
@@ -118,12 +121,13 @@ func TestGoneBadInAccount(t *testing.T) {
 	}, []string{"sh.other.>", "orders.>", "$JS.API.>", ">"})
 }
 
-// TestGoneBadTable: a member that gets a table of a higher term, in the name of a member, follows it: it sends
-// the calls of a shard to the process that the table names, and takes the answers from there.
+// TestGoneBadTable: a member accepts a table of a higher term that is sent in a member's name. It
+// then sends a shard's calls to the process that the table names, and accepts the answers of that
+// process.
 func TestGoneBadTable(t *testing.T) {
 	url := leastPrivilege(t, map[string]rights.Rights{"worker": rights.Worker("e2e", "")})
 	workers := newCluster(t, url("worker"))
-	a, b := workers.start("a"), workers.startEmpty("b") // so a has all shards
+	a, b := workers.start("a"), workers.startEmpty("b") // b hosts nothing, so a has all shards
 	home, victim := addressOf(t, a, "a"), addressOf(t, a, "b")
 	alice := fixture.NewAccountClient(b).Ref("alice")
 	_, err := alice.Add(t.Context(), 5)
@@ -160,7 +164,8 @@ func TestGoneBadTable(t *testing.T) {
 	}
 }
 
-// TestGoneBadAnswer: a process with the rights of a member answers a client's call before its home does.
+// TestGoneBadAnswer: a process with the rights of a member answers a client's call before the
+// entity's home does.
 func TestGoneBadAnswer(t *testing.T) {
 	url := leastPrivilege(t, map[string]rights.Rights{"worker": rights.Worker("e2e", ""), "web": rights.Client("e2e", "web")})
 	workers := newCluster(t, url("worker"))
@@ -176,7 +181,7 @@ func TestGoneBadAnswer(t *testing.T) {
 
 	held := make(chan error, 1)
 	go func() { held <- alice.Hold(t.Context()) }()
-	<-probe.Entered // alice answers nobody now
+	<-probe.Entered // alice's turn waits, so alice answers no call
 	awaitCall(t, calls, "alice")
 	got := make(chan int64, 1)
 	go func() {
@@ -194,8 +199,8 @@ func TestGoneBadAnswer(t *testing.T) {
 	require.NoError(t, a.Err())
 }
 
-// TestGoneBadDown: gossip in another member's name that says a member is Down ends that member, and
-// the rest believe it. An operator's command from a member is not obeyed.
+// TestGoneBadDown: gossip in another member's name that marks a member as Down ends that member,
+// and the others accept it. An operator's command from a member is refused.
 func TestGoneBadDown(t *testing.T) {
 	url := leastPrivilege(t, map[string]rights.Rights{"worker": rights.Worker("e2e", "")})
 	bad := newBadMember(t, url("worker"))

@@ -28,7 +28,7 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// An image is what deploy/Dockerfile builds.
+// An image is the container image that deploy/Dockerfile builds.
 type image struct {
 	program string
 	args    []string
@@ -63,8 +63,8 @@ type worker struct {
 	probes string
 }
 
-// run starts the image's entry point with its arguments and those here, which override
-// them, and nothing in the environment but env.
+// run starts the image's entry point. Its arguments follow the image's own, and override them. Its
+// environment is env alone.
 func (i image) run(t *testing.T, name string, env []string, args ...string) *worker {
 	t.Helper()
 	all := append([]string{"-i"}, env...)
@@ -134,16 +134,16 @@ func notifySocket(t *testing.T) (lines func() string, env []string) {
 	}, []string{"NOTIFY_SOCKET=" + path, "WATCHDOG_USEC=10000000"}
 }
 
-// TestProbes runs workers as deploy/Dockerfile does. Without the broker they are not ready,
-// with the reason, and live. On SIGTERM a worker is not ready first, serves on, then leaves,
-// and no call is lost.
+// TestProbes runs workers as deploy/Dockerfile does. Without the broker the probes say that they
+// live, but are not ready, and why. On SIGTERM a worker first reports that it is not ready, while
+// it still serves. Then it leaves, and no call is lost.
 func TestProbes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds a program and runs processes")
 	}
 	img := buildImage(t)
 	program, err := elf.Open(img.program)
-	if err == nil { // a program of Linux
+	if err == nil { // the image's program is for Linux
 		for _, p := range program.Progs {
 			require.NotEqual(t, elf.PT_INTERP, p.Type, "the program is not static: distroless/static has no loader")
 		}

@@ -22,8 +22,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestHostileClient: under least privilege a client cannot end, remove or command a member, or
-// read and forge what is another's, and calls of others go on.
+// TestHostileClient: with least privilege, a client cannot end, remove or command a member. It can
+// neither read nor forge messages of other clients, and their calls go on.
 func TestHostileClient(t *testing.T) {
 	url := leastPrivilege(t, map[string]rights.Rights{
 		"worker": rights.Worker("e2e", ""), "web": rights.Client("e2e", "web"), "evil": rights.Client("e2e", "evil"),
@@ -126,11 +126,11 @@ func TestHostileClient(t *testing.T) {
 	}
 }
 
-// TestHostileSiege is the command hostile: three processes under attack by a client, a caller of the
-// gateway and all their lies at once, while another client calls. HOSTILE_MESSAGES is the number of messages
-// of the attack, by default few. With many, the limits of the command are judged too: slower calls of
-// others, and memory, which are noise in a short attack. HOSTILE_RATE is how many of them are sent a second,
-// by default as many as the server takes.
+// TestHostileSiege runs the attack of the command hostile: a client and a caller of the gateway
+// send all their lies at once to three processes, while another client calls. HOSTILE_MESSAGES is
+// the number of messages of the attack, by default few. With many messages, the command's limits
+// for slower calls and for memory are judged too; in a short attack these are noise. HOSTILE_RATE
+// is the number of messages a second, by default as many as the server takes.
 func TestHostileSiege(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a siege takes half a minute")
@@ -149,7 +149,7 @@ func TestHostileSiege(t *testing.T) {
 	var out strings.Builder
 	held, err := s.Run(t.Context(), &out)
 	t.Logf("%d messages:\n%s", s.Messages, &out)
-	require.NoError(t, err) // all members live, and are the same
+	require.NoError(t, err) // all members live, and are the former ones
 	if asked != "" {
 		require.True(t, held, "a figure misses its limit")
 		return

@@ -18,10 +18,10 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// template is the name of a user in the rights of a scoped signing key.
+// template stands for the user's name in the rights of a scoped signing key.
 const template = "{{name()}}"
 
-// scopeOf is a signing key whose users have these rights and no others.
+// scopeOf returns a signing key whose users have exactly these rights.
 func scopeOf(t *testing.T, role string, r rights.Rights) (nkeys.KeyPair, *jwt.UserScope) {
 	t.Helper()
 	key, err := nkeys.CreateAccount()
@@ -35,8 +35,8 @@ func scopeOf(t *testing.T, role string, r rights.Rights) (nkeys.KeyPair, *jwt.Us
 	return key, scope
 }
 
-// TestScopedSigningKeys: with JWTs one signing key for each role has the printed rights, with the user's
-// name as the client's, so that a client has its own subjects and no others.
+// TestScopedSigningKeys: with JWTs, one signing key for each role has the printed rights. The
+// client's name in them is the user's name, so a client has only its own subjects.
 func TestScopedSigningKeys(t *testing.T) {
 	operator, err := nkeys.CreateOperator()
 	require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/node"
 )
 
-// TestMain is the node process, too: tests start this very program.
+// TestMain also runs as a node: tests start this program as a process.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == node.Command {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -17,8 +17,8 @@ import (
 	"github.com/shardgen/shardgen/store/memory"
 )
 
-// otherAccount is the fixture's account as another version of its module, or
-// another module, would have it.
+// otherAccount is the fixture's type Account as it is in another version of its module, or in
+// another module.
 func otherAccount(pkg string, shards int) codegen.Host {
 	return codegen.Host{
 		Kind: codegen.Kind{
@@ -34,13 +34,13 @@ func otherAccount(pkg string, shards int) codegen.Host {
 
 const fixturePackage = "github.com/shardgen/shardgen/internal/test/fixture"
 
-// TestMismatch starts a second member that cannot live with the first: it is
-// refused and the first works on.
+// TestMismatch starts a second member that is incompatible with the first one. It is refused, and
+// the first one goes on.
 func TestMismatch(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(*shard.Config)
-		host   *codegen.Host // nil: as the first member
+		host   *codegen.Host // nil: the same as the first member's
 		want   []string
 	}{
 		{"lanes", func(c *shard.Config) { c.Lanes = 8 }, nil, []string{"Config.Lanes", "1", "8"}},
@@ -84,8 +84,8 @@ func TestMismatch(t *testing.T) {
 	}
 }
 
-// TestMismatchedClient connects from outside with another number of lanes, and
-// calls a type of another number of shards.
+// TestMismatchedClient dials with another number of lanes, and calls a type with another number of
+// shards. Both are refused with an error that names the values.
 func TestMismatchedClient(t *testing.T) {
 	c := newCluster(t, natsproc.Start(t).URL())
 	c.start("first")
@@ -116,7 +116,7 @@ func TestMismatchedClient(t *testing.T) {
 	}
 }
 
-// TestOneName starts a second node under the name of one that is alive.
+// TestOneName starts a second node with the name of a live node.
 func TestOneName(t *testing.T) {
 	c := newCluster(t, natsproc.Start(t).URL())
 	c.start("twin")
@@ -207,7 +207,7 @@ func TestForeignBytes(t *testing.T) {
 	}
 }
 
-// drain returns what a subscription has heard until nothing comes for a moment.
+// drain returns the messages of a subscription until none arrives for a moment.
 func drain(t *testing.T, sub *nats.Subscription) (heard []*nats.Msg) {
 	t.Helper()
 	for {

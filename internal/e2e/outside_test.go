@@ -70,8 +70,8 @@ func TestOutsideModule(t *testing.T) {
 	}
 }
 
-// writeModule copies testdata/shop into a fresh directory with a go.mod that
-// requires what this module does, so that the module cache has all of it.
+// writeModule copies testdata/shop into a fresh directory. Its go.mod requires what this module
+// requires, so the module cache has everything.
 func writeModule(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -90,7 +90,7 @@ func writeModule(t *testing.T) (dir string) {
 	if !ok {
 		t.Fatal("go.mod requires nothing")
 	}
-	// What stands behind the requirements (tools of this module) stays behind.
+	// The tools of this module, which follow the requirements, are not copied.
 	if end := strings.LastIndex(requirements, "\n)\n"); end >= 0 {
 		requirements = requirements[:end+len("\n)\n")]
 	}
@@ -123,7 +123,7 @@ func goTool(ctx context.Context, t *testing.T, dir string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
-	// GOWORK and GOFLAGS of the caller are about another module.
+	// GOWORK and GOFLAGS of the caller are for another module.
 	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod -buildvcs=false", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)

@@ -18,15 +18,15 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// promptly is how soon a right that is missing is named. It is a second on a machine that is not
-// busy with other tests.
+// promptly bounds the time after which an error names a missing right. It is a second if no other
+// tests load the machine.
 const promptly = 20 * time.Second
 
-// attempt bounds one try while a right may not have been taken away yet.
+// attempt bounds one use of a right, because the right may still be in force.
 const attempt = 5 * time.Second
 
-// TestRevokedRightIsNamed takes each right that is needed away from a process that runs, by a
-// reload of the server. Each use of it fails soon, with an error that names the right.
+// TestRevokedRightIsNamed revokes each right that a running process needs, by a reload of the
+// server's configuration. Each use of the right soon fails with an error that names it.
 func TestRevokedRightIsNamed(t *testing.T) {
 	worker, web := rights.Worker("e2e", "bank"), rights.Client("e2e", "web")
 	ann, php := rights.Operator("e2e", "ann"), rights.Gateway("e2e", "php")
@@ -40,7 +40,7 @@ func TestRevokedRightIsNamed(t *testing.T) {
 		for i := range len(r.Publish) + len(r.Subscribe) {
 			left, right := without(r, i)
 			if role == "worker" && right != "bank.>" && right != "sh.e2e.m.>" {
-				continue // what a member needs when it opens is in TestEachRightIsNamed
+				continue // TestEachRightIsNamed has the rights that a member needs when it opens
 			}
 			user := fmt.Sprint(role, "-", i)
 			all[user] = r
@@ -113,7 +113,8 @@ func user(t *testing.T, role, right, user string, url func(string) string) func(
 			return err
 		}
 	}
-	// A program in another language has a connection for each call here: the error is its library's.
+	// A program in another language makes a connection for each call here, and gets its library's
+	// error.
 	return func(ctx context.Context) error { return beCaller(ctx, url(user)) }
 }
 

@@ -27,8 +27,8 @@ func leastPrivilege(t *testing.T, users map[string]rights.Rights) (url func(user
 	return func(user string) string { return hostile.URL(server, user) }
 }
 
-// TestLeastPrivilege: with the rights that shardctl permissions prints, members with durable
-// entities, clients and operators do all that they do without permissions. A reader only looks.
+// TestLeastPrivilege: the rights that shardctl permissions prints are enough for everything that
+// members with durable entities, clients and operators do. A reader cannot change anything.
 func TestLeastPrivilege(t *testing.T) {
 	url := leastPrivilege(t, map[string]rights.Rights{
 		"worker": rights.Worker("e2e", "bank"), "web": rights.Client("e2e", "web"),
@@ -82,7 +82,7 @@ func TestLeastPrivilege(t *testing.T) {
 	}
 }
 
-// TestOperatorRights: with the printed rights an operator gives each command, and a reader none.
+// TestOperatorRights: with the printed rights an operator can give each command, and a reader none.
 func TestOperatorRights(t *testing.T) {
 	url := leastPrivilege(t, map[string]rights.Rights{
 		"worker": rights.Worker("e2e", ""), "ann": rights.Operator("e2e", "ann"), "bob": rights.Reader("e2e", "bob"),
@@ -116,7 +116,7 @@ func TestOperatorRights(t *testing.T) {
 	require.NoError(t, b.Err())
 	for _, command := range commands {
 		err := command.give(ann)
-		if err != nil { // that this cluster has nothing to do is an answer
+		if err != nil { // an error that there is nothing to do in this cluster is an answer, too
 			require.NotErrorIs(t, err, nats.ErrPermissionViolation, command.name)
 			require.ErrorIs(t, err, admin.ErrRefused, command.name)
 		}

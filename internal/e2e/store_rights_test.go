@@ -74,8 +74,8 @@ func storeUses(url func(user string) string) map[string]func(ctx context.Context
 	}
 }
 
-// TestLeastPrivilegeOfStore: the rights that shardctl permissions prints are enough for each user of a
-// store. Without one of them an error names it, and a follower can write no entity.
+// TestLeastPrivilegeOfStore: the rights that shardctl permissions prints are enough for each user
+// of a store. If one of them is missing, an error names it. A follower can write no entity.
 func TestLeastPrivilegeOfStore(t *testing.T) {
 	roles := map[string]rights.Rights{
 		"store": rights.Store("e2e", "shardctl", "bank"), "nocreate": rights.WorkerNoCreate("e2e", "bank"), "follower": rights.Follower("e2e", "mail", "bank"),
@@ -118,8 +118,8 @@ func TestLeastPrivilegeOfStore(t *testing.T) {
 	}
 }
 
-// TestLeastPrivilegeOfPublishing: a member publishes with the rights that shardctl permissions prints with
-// -publish. Without one of those that this adds, the error names it.
+// TestLeastPrivilegeOfPublishing: a member publishes with the rights that shardctl permissions
+// prints with -publish. If one of the rights that -publish adds is missing, the error names it.
 func TestLeastPrivilegeOfPublishing(t *testing.T) {
 	all := rights.Publisher(rights.Worker("e2e", "bank"), "mails.>")
 	users, missing := map[string]rights.Rights{"worker": all}, map[string]string{}
@@ -152,8 +152,8 @@ func TestLeastPrivilegeOfPublishing(t *testing.T) {
 	}
 }
 
-// TestLeastPrivilegeOfConsuming: a source reads with the rights that shardctl permissions prints for role source, of
-// its stream alone. Without one of them, an error names it.
+// TestLeastPrivilegeOfConsuming: a source reads only its stream, with the rights that shardctl
+// permissions prints for role source. If one of them is missing, an error names it.
 func TestLeastPrivilegeOfConsuming(t *testing.T) {
 	all := rights.Source(rights.Rights{}, "PAID")
 	users, missing := map[string]rights.Rights{"source": all, "admin": {Publish: []string{">"}, Subscribe: []string{">"}}}, map[string]string{}
@@ -212,8 +212,9 @@ func TestLeastPrivilegeOfConsuming(t *testing.T) {
 	}
 }
 
-// TestStoreRightsFailStart: a member that hosts a durable type and whose store user lacks a right that it needs there
-// does not start, and its error names the right, before it has a shard. What it tries leaves nothing behind.
+// TestStoreRightsFailStart: a member that hosts a durable type does not start if its store user
+// lacks a right for that type. Its error names the right, before the member has a shard. The
+// attempt leaves nothing behind.
 func TestStoreRightsFailStart(t *testing.T) {
 	all := rights.Worker("e2e", "bank")
 	users := map[string]rights.Rights{
@@ -222,7 +223,7 @@ func TestStoreRightsFailStart(t *testing.T) {
 	missing := map[string]string{"follower": "bank.t.Wallet.", "nocreate": "$JS.API.STREAM.CREATE."}
 	for i, right := range all.Publish {
 		if right != "bank.>" && !strings.Contains(right, "DIRECT") && !strings.Contains(right, "PURGE") {
-			continue // others fail natsstore.Open or the link, see TestEachRightIsNamed; to create, above
+			continue // without other rights natsstore.Open or the link fails: see TestEachRightIsNamed. The rights to create are tested above.
 		}
 		user := fmt.Sprint("worker-", i)
 		users[user], _ = without(all, i)
@@ -277,6 +278,6 @@ func TestStoreRightsFailStart(t *testing.T) {
 	require.NoError(t, start("nocreate"), "the streams are there")
 }
 
-// ofOperator reports whether shardctl store asks members by a right, which TestStoreWritesUnderPrintedRights
-// of cmd/shardctl takes away.
+// ofOperator reports whether shardctl store uses a right to ask members.
+// TestStoreWritesUnderPrintedRights of cmd/shardctl removes those rights.
 func ofOperator(right string) bool { return strings.HasPrefix(right, "sh.") }

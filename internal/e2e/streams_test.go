@@ -51,7 +51,7 @@ func (r *reading) make(cfg jetstream.StreamConfig) jetstream.Stream {
 	return s
 }
 
-// start starts a node that reads. hold is called for each message.
+// start starts a node that reads. The node calls hold for each message.
 func (r *reading) start(name string, hold func(ctx context.Context) error) *shard.Node {
 	r.t.Helper()
 	source, err := natsstream.Open(r.t.Context(), r.url, natsstream.Config{Stream: "IN"})
@@ -82,7 +82,7 @@ func (r *reading) record() feeds.Record {
 	return record
 }
 
-// has waits until a wallet has a total.
+// has waits until a wallet has the total want.
 func (r *reading) has(id string, want int64) {
 	r.t.Helper()
 	var total int64
@@ -99,8 +99,8 @@ func (r *reading) has(id string, want int64) {
 	require.Equal(r.t, want, total, id)
 }
 
-// TestStreamOfLargeMessages: a message as large as the server allows does not fit into a call. It does
-// not hold up others, and the record says why it waits.
+// TestStreamOfLargeMessages: a message as large as the server allows does not fit into a call. It
+// does not delay other messages, and the record of the feed says why it waits.
 func TestStreamOfLargeMessages(t *testing.T) {
 	r := newReading(t, jetstream.StreamConfig{})
 	r.start("n1", holdNothing)
@@ -121,8 +121,8 @@ func TestStreamOfLargeMessages(t *testing.T) {
 	})
 }
 
-// TestStreamExpires: messages that expire before they are read are counted, once, however often nodes
-// begin to read.
+// TestStreamExpires: messages that expire before they are read are counted once, however often
+// nodes begin to read.
 func TestStreamExpires(t *testing.T) {
 	r := newReading(t, jetstream.StreamConfig{MaxAge: time.Second})
 	n := r.start("n1", holdNothing)
@@ -198,8 +198,8 @@ func TestStreamIsPurgedAndRemade(t *testing.T) {
 	require.Equal(t, got, again)
 }
 
-// TestStreamLetterOfAGoneMessage: a message that is given up is a dead letter even if the stream does not have it
-// any more. Such a letter cannot be requeued.
+// TestStreamLetterOfAGoneMessage: a message that is given up becomes a dead letter even if the
+// stream has deleted it. Such a dead letter cannot be requeued.
 func TestStreamLetterOfAGoneMessage(t *testing.T) {
 	for name, remove := range map[string]func(s jetstream.Stream) error{
 		"purged":  func(s jetstream.Stream) error { return s.Purge(t.Context()) },

@@ -71,8 +71,8 @@ func TestMembersWithOtherStores(t *testing.T) {
 	}
 }
 
-// A leaf node with a JetStream of its own: its members use that of the hub by its domain, and are
-// refused without.
+// TestStoreOfALeafNode: a leaf node has a JetStream of its own. Its members use the hub's JetStream
+// by its domain, and are refused without the domain.
 func TestStoreOfALeafNode(t *testing.T) {
 	address, err := natsproc.FreeAddress("127.0.0.1")
 	if err != nil {
@@ -97,7 +97,7 @@ func TestStoreOfALeafNode(t *testing.T) {
 	if err := starts(t, walletNode(t, leaf.URL(), "leaf", openStore(t, leaf.URL(), natsstore.Config{Name: "bank", Domain: "hub"}))); err != nil {
 		t.Fatalf("with the hub's: %v", err)
 	}
-	for i := range 40 { // some live at the leaf's member
+	for i := range 40 { // some of the wallets live at the leaf's member
 		ctx, cancel := context.WithTimeout(t.Context(), serviceAgain)
 		total, err := bank.NewWalletClient(atHub).Ref(fmt.Sprint(i)).Add(ctx, 1)
 		cancel()
@@ -107,8 +107,8 @@ func TestStoreOfALeafNode(t *testing.T) {
 	}
 }
 
-// A member whose connection comes to another store, here that of a server which takes the place of
-// the first, ends and says so.
+// TestStoreIsReplaced: a member ends with an error if its connection comes to another store. Here
+// another server takes the place of the first one.
 func TestStoreIsReplaced(t *testing.T) {
 	disk := t.TempDir()
 	server := natsproc.Start(t, "-js", "-sd", disk)
@@ -125,7 +125,7 @@ func TestStoreIsReplaced(t *testing.T) {
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	openStore(t, server.URL(), natsstore.Config{Name: "bank"}) // another program makes the streams again
+	openStore(t, server.URL(), natsstore.Config{Name: "bank"}) // as if another program had created the streams again
 	select {
 	case <-n.Done():
 		if err := n.Err(); err == nil || !strings.Contains(err.Error(), "another store answers") {

@@ -17,8 +17,8 @@ import (
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 )
 
-// TestSecurityPage runs the commands of docs/security.md as they stand there, but for the port and
-// the folder, and looks at their output.
+// TestSecurityPage runs the commands of docs/security.md unchanged, except for the port and the
+// folder, and checks their output.
 func TestSecurityPage(t *testing.T) {
 	for _, needed := range []string{"bash", "openssl"} {
 		if _, err := exec.LookPath(needed); err != nil {
@@ -39,7 +39,7 @@ func TestSecurityPage(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	var stdout, stderr strings.Builder
-	// The processes that it has started end with it.
+	// When the script ends, the processes that it has started end too.
 	cmd := exec.CommandContext(ctx, "bash", "-c", "trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\n"+script)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = filepath.Join("..", ".."), &stdout, &stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -63,7 +63,8 @@ func TestSecurityPage(t *testing.T) {
 	}
 }
 
-// TestSecurityPageNamesTests: each line of the table of attacks names a test, and each test that it names is there.
+// TestSecurityPageNamesTests: each line of the table of attacks names a test, and each named test
+// exists.
 func TestSecurityPageNamesTests(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "security.md"))
 	require.NoError(t, err)

@@ -2,7 +2,7 @@ package wire
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// A Link is one entity in a chain: its turn waits for the call.
+// A Link is one entity in a call chain. The entity's turn waits for the call.
 type Link struct {
 	Kind   string
 	Entity string

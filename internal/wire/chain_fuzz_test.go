@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzChain checks that ParseChain and ParsePeer return for any bytes, and that what they accept is
-// the same after it was written and read again.
+// FuzzChain checks that ParseChain and ParsePeer return for any bytes, and that an accepted result
+// does not change when it is written and read again.
 func FuzzChain(f *testing.F) {
 	f.Add(AppendLink(AppendLink(nil, "Cart", "7", 300), "Stock", "tea", 301))
 	f.Add([]byte("\x0a\x01a\x11\x01\x00\x00\x00\x00\x00\x00\x00"))

@@ -50,8 +50,7 @@ func TestOpenControlRefuses(t *testing.T) {
 	}
 }
 
-// FuzzOpenControl: whatever comes, what is accepted is well formed and is sealed
-// to the same again.
+// FuzzOpenControl: an accepted message is well formed, and sealing it again gives the same result.
 func FuzzOpenControl(f *testing.F) {
 	f.Add(SealControl("shop", transport.Peer{Address: transport.Address{Name: "a", Incarnation: 1}}, ControlTopic_CONTROL_TOPIC_MEMBERSHIP, []byte("body")))
 	f.Fuzz(func(t *testing.T, b []byte) {

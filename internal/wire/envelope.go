@@ -20,10 +20,10 @@ const (
 	TypeCall    Type = 1  // a call that expects an Answer or a Refusal
 	TypeTell    Type = 2  // a call without an answer; it may be refused with Moved
 	TypeAnswer  Type = 3  // results of call ID, or the error that Code names
-	TypeRefusal Type = 4  // envelope Seq of this path was not executed; Code says why
+	TypeRefusal Type = 4  // the other direction's envelope Seq was not executed; Code says why
 	TypeCancel  Type = 5  // the caller of ID gave up
-	TypeFlush   Type = 6  // nothing older for the shard follows; forward it to Node, or behind the envelopes forwarded before
-	TypeFlushed Type = 7  // a Flush by Node that passed through Via; Payload is its destination, if it first follows calls of a higher epoch
+	TypeFlush   Type = 6  // the sender sends no older call for the shard; forward this to Node, or after the envelopes forwarded before
+	TypeFlushed Type = 7  // a Flush by Node came through Via; Payload is its destination, if it must first follow calls of a higher epoch
 	TypeBarrier Type = 8  // hold later envelopes for the shard until the Flush through Via comes
 	TypeInit    Type = 9  // a shard's state, in parts
 	TypeReady   Type = 10 // the new home has the shard's state
@@ -52,10 +52,10 @@ const (
 	CodeStopped     Code = 13 // the node stops and no other node takes the shard
 	CodeDropped     Code = 14 // accepted, but its shard was lost before the turn began
 	CodeNoResult    Code = 15 // the results do not encode: executed
-	CodeUnsendable  Code = 16 // the arguments exceed the broker's limit on the way to the home
-	CodeInDoubt     Code = 17 // the shard's home will not learn whether the call ran to its end; for a command the next home knows
-	CodeRefused     Code = 18 // the call did not run, or none of its changes stand; Text says why
-	CodeCommitLarge Code = 19 // its changes exceed one commit of the store, or its results the broker's limit: none of its changes stand
+	CodeUnsendable  Code = 16 // a forwarding member cannot send the arguments on: they exceed its broker's limit
+	CodeInDoubt     Code = 17 // this home cannot learn whether the call ran to its end; if it was a command, the next home knows
+	CodeRefused     Code = 18 // the call did not run, or none of its changes were kept; Text says why
+	CodeCommitLarge Code = 19 // its changes exceed one commit of the store, or its results the broker's limit: none of its changes were kept
 	CodeForbidden   Code = 20 // its sender has no right to send it; Text says what was wrong
 	CodeIntercepted Code = 21 // an interceptor of the host refused it; Text and Payload are its error, as with CodeMethodError
 	CodeReused      Code = 22 // another call has its command id; Text says more
@@ -122,7 +122,7 @@ func (e *Envelope) SizeBound() int {
 		len(e.Text) + len(e.Node.Name) + len(e.Chain) + len(e.Via.Name) + len(e.Command) + len(e.Info)
 }
 
-// KeptSize returns how many bytes a waiting call counts toward the limits of bytes.
+// KeptSize returns how many bytes a waiting call counts toward the limits of waiting bytes.
 func (e *Envelope) KeptSize() int {
 	return len(e.Payload) + len(e.Entity) + len(e.Method) + len(e.Chain) + len(e.Command) + len(e.Info)
 }
@@ -164,8 +164,8 @@ func (e *Envelope) Deadline(at int64) int64 {
 }
 
 // AppendEnvelope appends the envelope to the bytes of a frame. It writes the envelope's length
-// last, in a field of fixed size: three bytes, or five from 2 MiB on. Protobuf readers accept that
-// form.
+// after the envelope, into a field of fixed size before it: three bytes, or five from 2 MiB on.
+// Protobuf readers accept lengths of this form.
 func AppendEnvelope(b []byte, e *Envelope) []byte {
 	size := e.SizeBound()
 	width := 3
@@ -184,7 +184,7 @@ func AppendEnvelope(b []byte, e *Envelope) []byte {
 }
 
 // VoidEnvelope overwrites the type of the encoded envelope in b, so that its reader skips the
-// envelope. It reports false if it cannot.
+// envelope. It returns false if it cannot.
 func VoidEnvelope(b []byte) bool {
 	_, _, n := protowire.ConsumeTag(b)
 	if n < 0 {
@@ -261,8 +261,8 @@ func putBytes(b []byte, n int, tag byte, v []byte) int {
 	return n + copy(b[n:], v)
 }
 
-// NextEnvelope parses into e the first envelope in the bytes that Header or NextEnvelope returned,
-// and returns the bytes behind it. ok is false if there is none.
+// NextEnvelope parses the first envelope in b into e, and returns the bytes after the envelope. b
+// is the rest that Header or NextEnvelope returned. ok is false if there is no envelope.
 func NextEnvelope(b []byte, e *Envelope) (rest []byte, ok bool, err error) {
 	for len(b) > 0 {
 		num, typ, n := consumeTag(b)
@@ -289,8 +289,8 @@ func NextEnvelope(b []byte, e *Envelope) (rest []byte, ok bool, err error) {
 
 func (e *Envelope) parse(b []byte) error {
 	for i := 0; i < len(b); {
-		// Nearly every tag, number and length of nearly every envelope takes a
-		// byte or few; what does not is left to protowire, errors too.
+		// Nearly every tag, number and length takes one or few bytes. All others, and errors, are
+		// left to protowire.
 		num, typ := protowire.Number(b[i]>>3), b[i]&7
 		i++
 		if num == 0 || num > 15 {

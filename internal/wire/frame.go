@@ -16,9 +16,9 @@ const FrameVersion = 1
 
 // Flags of a frame.
 const (
-	// FlagNack: a frame is missing; send again from the envelope after Ack.
+	// FlagNack: the sender misses a frame, and asks for the envelopes after Ack again.
 	FlagNack = 1 << iota
-	// FlagAckNow: answer with an acknowledgement at once.
+	// FlagAckNow: the sender asks for an acknowledgement at once.
 	FlagAckNow
 	// FlagBye: the sender will handle nothing beyond Ack and send nothing more.
 	FlagBye
@@ -33,20 +33,20 @@ type FrameHeader struct {
 	From    transport.Peer
 	Seq     uint64
 	Count   uint32
-	// Ack: every envelope of the other direction up to this one was handled, and if any of them
-	// were refused, the refusals are in this frame or an earlier one.
+	// Ack: every envelope of the other direction up to this one was handled, and the refusals of
+	// any of them are in this frame or an earlier one.
 	Ack uint64
 	// Handled: every envelope of the other direction up to this one was handled, but refusals may
-	// still be on their way. It is at least Ack. The window counts from it: otherwise two peers
-	// that refuse each other's calls would wait for each other.
+	// still be on their way. It is at least Ack. The window of unacknowledged envelopes counts from
+	// Handled: otherwise two peers that refuse each other's calls would wait for each other.
 	Handled uint64
 	Window  uint64
 	Flags   uint32
 	// Session is the number that a member gave its session with a client. It is 0 from a client
 	// that does not know it, and between members.
 	Session uint64
-	// Hello is the number that a client gave its session with a member. It is set in requests for
-	// Session and in the member's answer, and otherwise 0.
+	// Hello is the number that a client gave its session with a member. It is set in a client's
+	// frames that ask for Session, and in the member's answer to these. Otherwise it is 0.
 	Hello uint64
 }
 
@@ -90,8 +90,8 @@ func AppendFrameHeader(b []byte, h *FrameHeader) []byte {
 	return appendUint(b, frameHello, h.Hello)
 }
 
-// names remembers the last sender's name, so that frames from one peer allocate no strings and each
-// name is checked once.
+// names keeps the last sender's name. So frames from one peer allocate no strings, and each name is
+// checked once.
 type names struct {
 	last  string
 	valid string // the last one that was checked, and is a name; "" means none
@@ -104,7 +104,7 @@ func (n *names) get(b []byte) string {
 	return n.last
 }
 
-// check returns an error unless text, a result of get, is a name.
+// check returns an error unless text is a valid name. text must be the result of get.
 func (n *names) check(text string) error {
 	if text != "" && text == n.valid {
 		return nil

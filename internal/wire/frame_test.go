@@ -16,7 +16,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A whole frame, as tests compare it.
+// whole is a frame and its envelopes, in the form that tests compare.
 type whole struct {
 	Header    FrameHeader
 	Envelopes []Envelope
@@ -76,7 +76,7 @@ func node(p transport.Peer) *framepb.Node {
 	return &framepb.Node{Name: p.Name, Incarnation: p.Incarnation, Client: p.Client}
 }
 
-// randomFrame sets each field or leaves it zero.
+// randomFrame returns a frame in which each field is random or zero.
 func randomFrame(r *rand.Rand) whole {
 	h := FrameHeader{
 		Version: FrameVersion, From: randomPeer(r), Seq: randomUint(r), Count: uint32(randomUint(r)),
@@ -115,7 +115,7 @@ func randomPeer(r *rand.Rand) transport.Peer {
 	return transport.Peer{Address: transport.Address{Name: string(name), Incarnation: r.Uint64()}, Client: r.IntN(2) == 0}
 }
 
-// randomUint is 0, small, or of any size.
+// randomUint returns 0, a small number, or a number of any size.
 func randomUint(r *rand.Rand) uint64 {
 	switch r.IntN(3) {
 	case 0:
@@ -137,7 +137,7 @@ func randomBytes(r *rand.Rand) []byte {
 	return b
 }
 
-// randomText is valid UTF-8, which proto3 demands of strings.
+// randomText returns valid UTF-8, as proto3 requires of strings.
 func randomText(r *rand.Rand) []byte {
 	if n := r.IntN(4); n > 0 {
 		return []byte(strings.Repeat("né世", n))
@@ -192,7 +192,8 @@ func TestSizeBounds(t *testing.T) {
 	}
 }
 
-// TestUnknownFields: a newer program of the same format may add fields anywhere.
+// TestUnknownFields: unknown fields are skipped anywhere, because a newer program of the same
+// format may add them.
 func TestUnknownFields(t *testing.T) {
 	extra := func(b []byte) []byte {
 		b = protowire.AppendTag(b, 100, protowire.VarintType)
@@ -249,7 +250,7 @@ func TestHeaderRefusals(t *testing.T) {
 	}
 }
 
-// TestHeaderChecksEachName: a name is checked whatever name the reader has read before.
+// TestHeaderChecksEachName: each name is checked, whatever name the reader has read before.
 func TestHeaderChecksEachName(t *testing.T) {
 	frame := func(name string) []byte {
 		return AppendFrameHeader(nil, &FrameHeader{Version: FrameVersion, From: transport.Peer{Address: transport.Address{Name: name, Incarnation: 1}}})
@@ -292,7 +293,7 @@ func TestVoidEnvelope(t *testing.T) {
 	}
 }
 
-// TestNoAllocation: a call's frame is written and read on the steady path.
+// TestNoAllocation: writing and reading a call's frame allocates nothing after the first one.
 func TestNoAllocation(t *testing.T) {
 	w := typicalCall()
 	buf := make([]byte, 0, 1024)

@@ -11,12 +11,13 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Info is what a call carries beside its arguments.
+// An Info is the part of a call besides its arguments that middleware and authorization use.
 type Info struct {
-	// Gateway is the caller in another language for which a member makes the call; "" means none.
-	// Only members may set it.
+	// Gateway names the caller for which a member makes the call, if the caller uses the gateway;
+	// "" means none. Only members may set it.
 	Gateway string
-	// Told marks a tell that is delivered as an ask, because its sender waits for its end.
+	// Told marks a tell that is delivered as an ask, because its sender waits until the turn has
+	// ended.
 	Told bool
 	// Traced says that the call is traced; the headers name its trace.
 	Traced  bool
@@ -79,7 +80,7 @@ func goodHeaderKey(s string) bool {
 	return len(s) > 0 && len(s) <= MaxHeaderKey
 }
 
-// Append appends the encoded Info; nothing for the zero Info.
+// Append appends the encoded Info. The zero Info is encoded as no bytes.
 func (i *Info) Append(b []byte) []byte {
 	b = appendString(b, infoGateway, i.Gateway)
 	if i.Told {
@@ -138,8 +139,8 @@ func ParseInfo(b []byte) (i Info, err error) {
 	return i, i.Check()
 }
 
-// GatewayOf returns the gateway's caller in an encoded Info. It returns "" if the Info names no
-// such caller, or is malformed. Unlike ParseInfo it reads no headers.
+// GatewayOf returns the Gateway of an encoded Info, or "" if the Info has none or is malformed.
+// Unlike ParseInfo it reads no headers.
 func GatewayOf(info []byte) string {
 	num, typ, n := protowire.ConsumeTag(info) // Append writes it first
 	if n < 0 || num != infoGateway || typ != protowire.BytesType {

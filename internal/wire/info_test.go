@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/internal/wire/framepb"
 )
 
-// TestInfo: what is written is read again, and is what the .proto file describes.
+// TestInfo: a written Info reads back as the same, and agrees with the .proto file.
 func TestInfo(t *testing.T) {
 	for _, want := range []Info{
 		{},
@@ -43,7 +43,7 @@ func TestInfo(t *testing.T) {
 	}
 }
 
-// TestInfoBounds: what breaks a bound is refused.
+// TestInfoBounds: an Info that breaks a bound is refused.
 func TestInfoBounds(t *testing.T) {
 	many := make([]Header, MaxHeaders+1)
 	for name, i := range map[string]Info{
@@ -63,8 +63,8 @@ func TestInfoBounds(t *testing.T) {
 	}
 }
 
-// FuzzInfo checks that ParseInfo returns for any bytes, and that what it accepts keeps the bounds
-// and is the same after it was written and read again.
+// FuzzInfo checks that ParseInfo returns for any bytes. An accepted Info is within the bounds, and
+// does not change when it is written and read again.
 func FuzzInfo(f *testing.F) {
 	f.Add((&Info{Gateway: "php", Told: true, Traced: true, Headers: []Header{{"tenant", "acme"}, {"k", ""}}}).Append(nil))
 	f.Add(bytes.Repeat([]byte("\x1a\x00"), 100))

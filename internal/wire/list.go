@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// A ListRequest asks a shard for ids of its entities, or for keys of an index: a field's number and
-// value, encoded by package ordered, and the id of an entity that has it.
+// A ListRequest asks a shard for ids of its entities, or for keys of an index. A key is a field's
+// number and value, encoded by package ordered, and the id of an entity with that value.
 type ListRequest struct {
 	Prefix string // what the ids or keys begin with
 	After  string // they are above it; "" means from the first on
@@ -27,7 +27,8 @@ func DueKey(at int64, id string) string {
 	return string(b[:]) + id
 }
 
-// ParseDueKey returns what DueKey was given. ok is false if key is none.
+// ParseDueKey returns the arguments of DueKey from its result. ok is false if key is no such
+// result.
 func ParseDueKey(key string) (at int64, id string, ok bool) {
 	if len(key) < 8 {
 		return 0, "", false

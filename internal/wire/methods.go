@@ -2,19 +2,19 @@ package wire
 
 // Methods that the runtime answers itself. No method of a user's entity has such a name.
 const (
-	// OwnMethod is what all of them begin with.
+	// OwnMethod is the prefix of these methods' names.
 	OwnMethod = "!"
-	// MethodList asks a shard, which has no entity's id, for ids. Its argument is a ListRequest, and its
-	// result a ListPage.
+	// MethodList asks a shard for ids; the call names no entity. Its argument is a ListRequest, and
+	// its result a ListPage.
 	MethodList = "!list"
-	// MethodFind is MethodList for keys of an index.
+	// MethodFind is MethodList for the keys of an index.
 	MethodFind = "!find"
 	// MethodDue is MethodList for entities with reminders: see DueKey.
 	MethodDue = "!due"
-	// MethodDead commits the id of its command, so that the tell with this id never runs.
+	// MethodDead records the id of a tell as applied, so that this tell never runs.
 	MethodDead = "!dead"
-	// MethodFire runs a reminder that is due, if there is one. Its result is the Unix time in
-	// milliseconds before which the entity is not to be looked at again, as a varint.
+	// MethodFire runs a reminder that is due, if there is one. Its result is a varint: the Unix
+	// time in milliseconds at which to look at the entity again, at the earliest.
 	MethodFire = "!fire"
 	// MethodSchedule sets a reminder. Its argument is a DurableSchedule.
 	MethodSchedule = "!schedule"

@@ -7,19 +7,19 @@ import (
 )
 
 // An OpenPayload is sent with the message Open, which lets a shard's new home run the shard. It
-// names departed processes, from which no further call can come, and detours on which further calls
-// are refused.
+// names departed processes, which send no further calls, and detours on which further calls are
+// refused.
 type OpenPayload struct {
 	Departed []transport.Address // processes from which nothing more arrives
-	Refused  []Detour            // calls that still arrive by them are out of order
+	Refused  []Detour            // calls that still arrive by these routes are refused, because they are out of order
 }
 
 // A Detour is the route of a sender's calls through an old home, Via.
 type Detour struct{ Sender, Via transport.Address }
 
-// AppendOpenPayload appends the payload of Open. Each departed process is a record of its name,
-// with its incarnation as the state. Each refused detour is a record of the sender's name; its
-// state is the sender's incarnation, the old home's incarnation, and the old home's name.
+// AppendOpenPayload appends the payload of Open as records. A departed process's record has its
+// name, and its incarnation as the state. A refused detour's record has the sender's name. Its
+// state is the incarnations of the sender and of the old home, then the old home's name.
 func AppendOpenPayload(b []byte, w OpenPayload) []byte {
 	for _, a := range w.Departed {
 		b = AppendRecord(b, a.Name, binary.BigEndian.AppendUint64(nil, a.Incarnation), NotRemembered)

@@ -2,15 +2,16 @@ package wire
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// A Record is one entity's encoded state, or its reminders. A record without an entity marks the records as complete:
-// they include all remembered entities.
+// A Record is one entity's encoded state, or its reminders. A record without an entity says that
+// the records include all remembered entities.
 type Record struct {
 	Entity     string
 	State      []byte
 	Remembered Remembered
 }
 
-// Remembered says whether an entity must be activated again without a call.
+// Remembered says whether an entity is activated again, after its shard has moved, without waiting
+// for a call.
 type Remembered uint32
 
 // The values of Remembered.

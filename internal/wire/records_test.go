@@ -77,7 +77,8 @@ func TestRecordsAgreeWithProtobuf(t *testing.T) {
 	}
 }
 
-// TestRecordIsACopy: a frame's memory must not live as long as an entity.
+// TestRecordIsACopy: a record must not refer to the frame's memory, because an entity lives longer
+// than the frame.
 func TestRecordIsACopy(t *testing.T) {
 	b := AppendRecord(nil, "e", []byte("state"), 0)
 	var got Record

@@ -1,5 +1,5 @@
-// Package baseline has what a stream that is applied to durable entities is measured beside: programs
-// that use JetStream without shardgen.
+// Package baseline has programs that use JetStream without shardgen. Their rates are the baseline
+// for a stream that is applied to durable entities.
 package baseline
 
 import (
@@ -23,8 +23,8 @@ func consumer(ctx context.Context, js jetstream.JetStream, stream string) (c jet
 	return c, func() error { return js.DeleteConsumer(ctx, stream, c.CachedInfo().Name) }, nil
 }
 
-// Acknowledged returns how many messages a second a worker acknowledges that does nothing else. It
-// reads the first n messages of a stream.
+// Acknowledged returns the rate, in messages a second, of a worker that only acknowledges messages.
+// It reads the first n messages of a stream.
 func Acknowledged(ctx context.Context, js jetstream.JetStream, stream string, n int) (perSecond float64, err error) {
 	c, end, err := consumer(ctx, js, stream)
 	if err != nil {
@@ -52,9 +52,9 @@ func Acknowledged(ctx context.Context, js jetstream.JetStream, stream string, n 
 	return float64(n) / time.Since(begin).Seconds(), errors.Join(err, end())
 }
 
-// OneByOne returns how many messages a second a worker handles that writes each message to the record
-// of its entity by compare-and-set, and then acknowledges it. key returns the entity of a message. It
-// reads for at most d, and at most n messages.
+// OneByOne returns the rate, in messages a second, of a worker that handles one message at a time.
+// It writes the message to the record of its entity by compare-and-set, and then acknowledges it.
+// key returns the entity of a message. It reads for at most d, and at most n messages.
 func OneByOne(ctx context.Context, js jetstream.JetStream, stream string, key func(jetstream.Msg) string, n int, d time.Duration) (perSecond float64, err error) {
 	c, end, err := consumer(ctx, js, stream)
 	if err != nil {
@@ -91,8 +91,8 @@ func OneByOne(ctx context.Context, js jetstream.JetStream, stream string, key fu
 	return float64(done) / time.Since(begin).Seconds(), end()
 }
 
-// Published returns how many messages a second a process publishes on a subject that has them all
-// under way at once, within the bound of js.
+// Published returns the rate, in messages a second, of a process that publishes n messages on a
+// subject. It does not wait for an acknowledgement before the next message, within the bound of js.
 func Published(ctx context.Context, js jetstream.JetStream, subject string, n int) (perSecond float64, err error) {
 	begin := time.Now()
 	for range n {

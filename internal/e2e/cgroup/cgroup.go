@@ -64,7 +64,7 @@ func New() (*Group, error) {
 	var failed error
 	for _, r := range roots {
 		if r.control != "" {
-			// Fails where there is no controller; that shows below.
+			// The write fails if there is no controller. The test below shows that.
 			_ = os.WriteFile(filepath.Join(r.dir, r.control), []byte("+cpu"), 0)
 		}
 		r.sweep()
@@ -107,8 +107,8 @@ func (g *Group) Limit(percent int) error {
 
 func (g *Group) Add(pid int) error { return g.write("cgroup.procs", strconv.Itoa(pid)) }
 
-// Throttled returns two counts of periods of 100ms: of counts the periods in which the group's
-// processes ran at all, throttled the periods in which the limit stopped them.
+// Throttled counts periods of 100ms: of is the number of periods in which the group's processes ran
+// at all, and throttled the number of those in which the limit stopped them.
 func (g *Group) Throttled() (throttled, of int, err error) {
 	stat, err := os.ReadFile(filepath.Join(g.dir, "cpu.stat"))
 	if err != nil {
@@ -144,10 +144,10 @@ func (g *Group) Close() error {
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
 	for begin := time.Now(); ; <-look.C {
-		// Fails when the group is gone, which Remove says, too.
+		// The read fails if the group is gone. Remove reports that too.
 		pids, _ := os.ReadFile(filepath.Join(g.dir, "cgroup.procs"))
 		for pid := range strings.FieldsSeq(string(pids)) {
-			// Fails for a process that has ended meanwhile.
+			// The write fails for a process that has ended meanwhile.
 			_ = os.WriteFile(filepath.Join(g.root.dir, "cgroup.procs"), []byte(pid), 0)
 		}
 		err := os.Remove(g.dir)

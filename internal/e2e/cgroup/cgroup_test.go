@@ -25,8 +25,8 @@ func group(t *testing.T) *Group {
 	return g
 }
 
-// A process that spins in a limited group is stopped again and again; when the
-// group is closed it goes on outside.
+// TestLimit: a process that spins in a limited group is stopped again and again. When the group is
+// closed, the process goes on outside of it.
 func TestLimit(t *testing.T) {
 	g := group(t)
 	if err := g.Limit(5); err != nil {
@@ -38,7 +38,7 @@ func TestLimit(t *testing.T) {
 	}
 	defer func() {
 		_ = spin.Process.Kill()
-		_ = spin.Wait() // killed
+		_ = spin.Wait() // an error, because it was killed
 	}()
 	if err := g.Add(spin.Process.Pid); err != nil {
 		t.Fatal(err)
@@ -62,7 +62,8 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// Groups that a dead process left behind are removed, those of the living are not.
+// TestSweep: groups that a dead process left behind are removed. Groups of living processes are
+// kept.
 func TestSweep(t *testing.T) {
 	g := group(t)
 	dead := exec.Command("true")

@@ -33,23 +33,23 @@ import (
 )
 
 type Options struct {
-	Program string // that is started as a node, with node.Command as its first argument
+	Program string // the program of a node; its first argument is node.Command
 	URL     string // of NATS servers that run; "" means nats-server processes of its own
-	Servers int    // how many of its own. Default 1
+	Servers int    // the number of servers that the cluster starts. Default 1
 	Dir     string // for logs and witnesses; must exist
-	// Separate has servers, nodes and callers run on hosts of their own, each in a
-	// network namespace, between which packets can be dropped (see Network). The
-	// servers are the cluster's own, so URL must be empty.
+	// Separate runs servers, nodes and callers on hosts of their own, each in a network namespace,
+	// between which packets can be dropped (see Network). The servers are the cluster's own, so URL
+	// must be empty.
 	Separate bool
 	// Near is the number of the server, from 0, that a node or caller connects to as
 	// long as it reaches it. Nil means any server.
 	Near func(name string) int
-	// Singleton has the nodes host a singleton, and leave traces of when it lived.
+	// Singleton makes the nodes host a singleton, and record when it lived.
 	Singleton bool
-	// Pulses has the nodes host a type whose entities are remembered.
+	// Pulses makes the nodes host a type whose entities are remembered.
 	Pulses bool
-	// Durable has the servers, which are the cluster's own, run JetStream, and the nodes host a
-	// durable type.
+	// Durable makes the servers run JetStream, and the nodes host a durable type. The servers must
+	// be the cluster's own.
 	Durable bool
 	// Replicas is the number of servers that keep each stream of the store. Default 1.
 	Replicas int
@@ -59,19 +59,20 @@ type Options struct {
 	// CallTimeout bounds the calls of nodes and callers that have no deadline. Default: that of
 	// shard.Config.
 	CallTimeout time.Duration
-	// Direct gives nodes and callers direct lanes. If hosts are separate, each node says its
-	// host's address, and the servers' connections have TLS, because direct lanes are refused
-	// otherwise.
+	// Direct gives nodes and callers direct lanes. If hosts are separate, each node advertises its
+	// host's address. The servers' connections then have TLS, because direct lanes are refused
+	// without it.
 	Direct bool
-	// Proxied has the direct lanes of each node lead through a Proxy in this process, which breaks
-	// them. Hosts are not separate.
+	// Proxied makes the direct lanes of each node go through a Proxy in this process, which can
+	// break them. Hosts must not be separate.
 	Proxied bool
 	// MinMembers is the nodes' Config.Membership.MinMembers; 0 means the default.
 	MinMembers int
 	// Table is the nodes' membership table: see node.Options.
 	Table string
-	// TableApart has each node reach the table through a Proxy (see TableProxy), and keeps the table
-	// of node.JetStream on a server of its own, so that the table can be out of reach alone.
+	// TableApart makes each node reach the table through a Proxy (see TableProxy). It keeps the
+	// table of node.JetStream on a server of its own, so that only the table can be made
+	// unreachable.
 	TableApart bool
 }
 
@@ -81,25 +82,25 @@ func (o Options) jetStream() bool { return o.Durable || o.Table == node.JetStrea
 type Cluster struct {
 	options Options
 	name    string
-	servers []*natsproc.Server // none if they are not ours
+	servers []*natsproc.Server // none if Options.URL names others
 	network *netns.Network     // nil if hosts are not separate
 	tls     *natsproc.TLS      // nil if the servers have none
 
 	mu    sync.Mutex
 	hosts map[string]*netns.Host // by the names of servers ("s1"), nodes and callers
-	nodes []*Node                // all ever started, in order
+	nodes []*Node                // all nodes ever started, in order
 	logs  []io.Closer
-	// proxies are before the ports of direct lanes, one for each node in nodes.
+	// proxies has the proxy of each node's direct lanes, in the order of nodes.
 	proxies []*proxy.Proxy
-	// table has the table of Options.TableApart, unless it is elsewhere; tableURL is where it is, and
-	// tableProxies are before it, by the names of nodes.
+	// table is the server of the table of Options.TableApart, unless the table is elsewhere.
+	// tableURL is the table's address, and tableProxies has the proxies before it, by node name.
 	table        *natsproc.Server
 	tableURL     string
 	tableProxies map[string]*proxy.Proxy
 	// stores are those of callers, and callers the results of Dial.
 	stores  []*natsstore.Store
 	callers []*shard.Conn
-	asked   int // questions
+	asked   int // the number of questions to nodes so far
 }
 
 // New starts the NATS servers, but no node. The caller must Close the cluster.
@@ -245,7 +246,7 @@ func (c *Cluster) Nodes() []*Node {
 func (c *Cluster) Launch(name string) (*Node, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// A node may come back under its name: its files have a number, too.
+	// A node may be started again under its name, so its files have a number, too.
 	base := filepath.Join(c.options.Dir, fmt.Sprintf("%02d-%s", len(c.nodes), name))
 	logs, err := os.Create(base + ".log")
 	if err != nil {
@@ -343,7 +344,7 @@ func (c *Cluster) SetTable(table string) {
 	c.options.Table, c.tableURL = table, table
 }
 
-// Table returns Options.Table, or what SetTable has set last.
+// Table returns the latest value of SetTable, or Options.Table.
 func (c *Cluster) Table() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -523,7 +524,7 @@ func (n *Node) frames(ctx context.Context, question int) (Frames, error) {
 // Witnessed returns all calls that have run at the node so far.
 func (n *Node) Witnessed() ([]witness.Record, error) { return witness.Read(n.witness) }
 
-// Lived returns when the singleton's instance at the node began and ended to live; zero times if
+// Lived returns when the singleton's instance at the node began and ended. It returns zero times if
 // the node had none.
 func (n *Node) Lived() (from, to time.Time, err error) {
 	b, err := os.ReadFile(n.trace)
@@ -533,7 +534,7 @@ func (n *Node) Lived() (from, to time.Time, err error) {
 	for line := range strings.Lines(string(b)) {
 		ns, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
 		if err != nil {
-			continue // killed while it wrote
+			continue // the process was killed while it wrote the line
 		}
 		to = time.Unix(0, ns)
 		if from.IsZero() {

@@ -32,7 +32,7 @@ func makeTLS(dir string, addresses []net.IP) (natsproc.TLS, error) {
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "servers of the run"},
 		NotBefore: authority.NotBefore, NotAfter: authority.NotAfter, IPAddresses: addresses,
 		KeyUsage: x509.KeyUsageDigitalSignature,
-		// Servers also dial each other.
+		// The certificate is for clients too, because servers dial each other.
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	signer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

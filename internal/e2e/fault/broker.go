@@ -8,8 +8,9 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/load"
 )
 
-// natsOutage stops the only NATS server for long. No call runs, because no node knows whether
-// others took over its shards. No node is removed, and calls succeed when the server is back.
+// natsOutage stops the only NATS server for a long time. Meanwhile no call runs, because no node
+// knows whether another one took over its shards. No node is removed, and calls succeed when the
+// server is back.
 var natsOutage = Fault{
 	Name:    "nats-outage",
 	About:   "the NATS server is stopped, and started again after 30s",
@@ -81,7 +82,8 @@ func callRate(ctx context.Context, l *load.Load) (float64, error) {
 	return float64(l.Made()-l.Failed()-well) / time.Since(begin).Seconds(), err
 }
 
-// leastRate is the share of the former rate that counts as recovered: windows differ a little.
+// leastRate is the share of the former rate that counts as recovered. It is below 1, because the
+// rates of windows differ a little.
 const leastRate = 0.9
 
 // An outage measures how calls recover from a fault of the broker.
@@ -90,8 +92,8 @@ type outage struct {
 	before float64 // calls a second before it
 }
 
-// recover waits for the former rate of calls. It wants two windows in a row, because the first also
-// counts calls that had waited.
+// recover waits for the former rate of calls. It waits for two windows in a row, because the first
+// window also counts calls that had waited.
 func (o outage) recover(ctx context.Context) error {
 	for windows := 0; ; {
 		after, err := callRate(ctx, o.Load)
@@ -136,9 +138,9 @@ var durableServer = Fault{
 	},
 }
 
-// serverCrashUnsynced loses the server's writes that were not on its disk. Surviving nodes write
-// their lost changes again. A shard with changes that no node has is not opened, and calls to it
-// fail.
+// serverCrashUnsynced makes the server lose its writes that were not on its disk. The surviving
+// nodes write their lost changes again. If no node has a shard's changes any more, the shard is not
+// opened, and calls to it fail.
 var serverCrashUnsynced = Fault{
 	Name:    "server-crash-unsynced",
 	About:   "the only NATS server is killed, with SIGKILL, and started again with its store as it was 5s earlier",
@@ -162,8 +164,8 @@ var serverCrashUnsynced = Fault{
 	},
 }
 
-// brokerStallKill kills a node while the broker stands still. Afterwards others must find it gone
-// by what they knew before.
+// brokerStallKill kills a node while the broker stands still. Afterwards the other nodes must find
+// it gone by what they knew before.
 var brokerStallKill = Fault{
 	Name:    "broker-stall-kill",
 	About:   "a node with durable entities is killed, with SIGKILL, while the only NATS server stands still for 3s, by SIGSTOP",
@@ -205,7 +207,7 @@ var durableServerR3 = Fault{
 	Times:    10,
 	Rate:     1000,
 	Length:   2 * time.Second,
-	// The streams led by the victim elect others, which takes NATS 4 to 9 s.
+	// The streams that the victim led elect other leaders, which takes NATS 4 to 9 s.
 	Limits: Limits{Failed: 0, Lost: 0, Doubled: 0, Recovery: 12 * time.Second},
 	Hit: func(_ context.Context, d *DurableRun) (Strike, error) {
 		servers := d.Cluster.Servers()

@@ -15,8 +15,8 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/wallclock"
 )
 
-// clock sets the clocks of two nodes, among them the coordinator, wrong while they run. No node is
-// removed, and no call fails.
+// clock sets the clocks of two nodes wrong while they run. One of them is the coordinator's. No
+// node is removed, and no call fails.
 var clock = Fault{
 	Name:    "clock",
 	About:   "for 1m the oldest node's wall clock is 1h ahead and the youngest's 1h behind, for 1m the other way round, then both are right",

@@ -13,7 +13,7 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/process"
 )
 
-// A clusterView shows on which members nodes agree, and where entities are.
+// A clusterView observes whether the nodes agree on the members, and where entities are.
 type clusterView struct {
 	*report
 	cluster  *cluster.Cluster
@@ -32,11 +32,12 @@ func (v *clusterView) settled() bool {
 	return homes[""] == 0
 }
 
-// Share is the least number of entities that each of so many nodes has when the entities are
-// spread: half of the mean, because shards have different numbers of entities.
+// Share returns the number of entities that each of so many nodes must have for the entities to
+// count as spread. It is half of the mean, because shards have different numbers of entities.
 func (v *clusterView) Share(nodes int) int { return v.entities / nodes / 2 }
 
-// agreement returns the view of that many running processes if they agree, and since when.
+// agreement returns the view of the running processes, and since when they agree. ok is false
+// unless there are that many processes and all agree.
 func (v *clusterView) agreement(nodes int) (view string, since time.Time, ok bool) {
 	running := 0
 	for _, n := range v.cluster.Nodes() {
@@ -66,7 +67,8 @@ func lastAgreed(n *cluster.Node) (e process.Event, ok bool) {
 	return e, false
 }
 
-// oneView waits until all nodes agree on one view. More than limit after from is a miss.
+// oneView waits until all nodes agree on one view. If that takes longer than limit, counted from
+// from, it is a miss.
 func (v *clusterView) oneView(ctx context.Context, from time.Time, limit time.Duration) error {
 	err := until(ctx, "all have one view", func() bool {
 		_, _, ok := v.agreement(len(v.nodes))
@@ -84,10 +86,12 @@ func (v *clusterView) oneView(ctx context.Context, from time.Time, limit time.Du
 	return nil
 }
 
-// leastStill is how long, beyond calling each entity once, no entity may have moved.
+// leastStill is how long no entity may have moved for the entities to count as settled, in addition
+// to the time to call each entity once.
 const leastStill = 2 * time.Second
 
-// spread waits until each node has its share and no entity moves, so that homes are known.
+// spread waits until each node has its share of the entities and no entity moves. Then the homes
+// are known.
 func (v *clusterView) spread(ctx context.Context) error {
 	var seen map[string]string
 	var since time.Time

@@ -102,7 +102,7 @@ func parse(flags *flag.FlagSet, args []string) (name string, err error) {
 	return name, err
 }
 
-// do keeps the nodes' logs if the fault fails.
+// do runs the fault and returns the exit code. If the fault fails, it keeps the nodes' logs.
 func do(ctx context.Context, f Fault, o Options, stdout, stderr io.Writer) int {
 	program, err := os.Executable()
 	if err != nil {
@@ -129,7 +129,7 @@ func do(ctx context.Context, f Fault, o Options, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// rows runs the fault and prints its figures. misses counts those over their limits.
+// rows runs the fault and prints its figures. misses is the number of figures over their limits.
 func rows(ctx context.Context, f Fault, o Options, stdout io.Writer) (misses int, err error) {
 	all, err := Do(ctx, f, o)
 	for _, outcome := range all {

@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/proxy"
 )
 
-// directLimits let calls go on over the broker at once.
+// directLimits are for faults of direct lanes: calls must go on over the broker at once.
 var directLimits = Limits{Pause: 2 * time.Second, Recovery: unjudged}
 
 // directCut resets all direct lanes under load, some in the middle of a frame.

@@ -126,7 +126,7 @@ func survived(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outc
 
 // A DurableRun is a cluster with durable entities that are called all the time.
 type DurableRun struct {
-	crew                 // all that are members
+	crew                 // all nodes that are members
 	Before int           // the number of strikes before this one
 	Length time.Duration // of one strike
 }
@@ -148,15 +148,16 @@ func (d *DurableRun) replace(ctx context.Context) error {
 // A Strike is one occurrence of a fault. It may still last.
 type Strike struct {
 	Victim string    // the node, nodes or server that were hit
-	At     time.Time // answers again are measured from here
-	// Nodes are those whose entities are concerned; nil means all entities.
+	At     time.Time // recovery is measured from here
+	// Nodes are the nodes whose entities are measured; nil means all entities.
 	Nodes []*cluster.Node
 	// End ends the strike, Length after At. Nil means that it has ended.
 	Length time.Duration
 	End    func(ctx context.Context) error
-	// Stays says that the nodes stay, or may stay, and their own answers count after the end.
+	// Stays says that the nodes stay, or may stay, members. Their own answers count after the end
+	// of the strike.
 	Stays bool
-	// Slowest has an entity's slowest call judged, up to the first that was made after the
-	// end, and not the time of its next answer.
+	// Slowest makes the judgement use an entity's slowest call, up to the first call made after the
+	// end, instead of the time of its next answer.
 	Slowest bool
 }

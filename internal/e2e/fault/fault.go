@@ -20,65 +20,63 @@ type Fault struct {
 	Name    string
 	About   string // one line
 	Subject Subject
-	// Durable makes the singleton durable. Others are, or are not, by their subject.
+	// Durable makes the singleton durable. For other kinds of entities, the subject decides.
 	Durable bool
-	// Singleton has the nodes host a singleton besides.
+	// Singleton makes the nodes host a singleton, too.
 	Singleton bool
 	// Victim is the number of the node hit by the fault, unless the run names another: 1 is the
-	// oldest, which coordinates; -1 is the youngest. 0: no victim.
+	// oldest node, which is the coordinator's; -1 is the youngest. 0 means no victim.
 	Victim int
-	// Nodes and Servers are how many nodes and NATS servers there are, if the run
-	// does not say. 0: 3 nodes, one server.
+	// Nodes and Servers are the default numbers of nodes and NATS servers. 0 means 3 nodes and one
+	// server.
 	Nodes, Servers int
-	// Length is how long it lasts, if the run does not say.
+	// Length is the default time for which the fault lasts.
 	Length time.Duration
-	// Rounds is how often it happens, if the run does not say. 0: 5, for faults
-	// that have rounds.
+	// Rounds is the default number of rounds of a fault that has rounds. 0 means 5.
 	Rounds int
-	// Entities is how many entities there are, if the run does not say. 0: 1,000.
+	// Entities is the default number of entities. 0 means 1,000.
 	Entities int
-	// Rate is how many calls are made a second, if the run does not say. 0: 2,000.
+	// Rate is the default number of calls a second. 0 means 2,000.
 	Rate int
-	// Needs returns the reason, as an error, if it cannot be run on this machine.
+	// Needs returns an error that names the reason if the fault cannot be run on this machine.
 	Needs func() error
-	// Program builds the program of the nodes in a directory and returns its path;
-	// nil: it is the one of the run.
+	// Program builds the program of the nodes in a directory, and returns its path. Nil means the
+	// run's own program.
 	Program func(ctx context.Context, dir string) (path string, err error)
-	// Separate puts servers, nodes and callers on hosts of their own, between which
-	// packets can be dropped.
+	// Separate puts each server, node and caller on a host of its own, so that packets between them
+	// can be dropped.
 	Separate bool
 	// Direct gives nodes and callers direct lanes, through proxies.
 	Direct bool
-	// MinMembers has no node be up before more than half of the nodes are there, so that a smaller
-	// side started anew does not form a cluster of its own.
+	// MinMembers lets no node be up before more than half of the nodes have joined. So a restarted
+	// smaller side does not form a cluster of its own.
 	MinMembers bool
 	// Near is the server that a node or caller connects to; nil means any.
 	Near func(name string) int
-	// Spares says that the fault may remove nobody from the cluster.
+	// Spares says that the fault must not remove any node from the cluster.
 	Spares bool
 	// SparesOthers says that only nodes passed by Inject to Run.Strike may be removed.
 	SparesOthers bool
-	// Inject makes it happen and returns when it has taken effect in full.
+	// Inject injects the fault, and returns when the fault has taken full effect.
 	Inject func(ctx context.Context, r *Run) error
 	Limits Limits
-	// Times is the number of strikes, unless the run sets another number. Under load these are
-	// further strikes, one after another, on nodes that nobody calls; 0: none. Each is measured
-	// until all nodes have noticed it; Notice is the limit. Other subjects need at least 1: see
-	// Subject.
+	// Times is the default number of strikes. With UnderLoad these are further strikes, one after
+	// another, on nodes that nobody calls; 0 means none. Each is measured until all nodes have
+	// noticed it, and Notice is its limit. Other subjects need at least 1: see Subject.
 	Times  int
 	Notice time.Duration
-	// Strike makes it happen to a node and returns the time at which it did.
+	// Strike injects the fault at one node, and returns the time at which it did.
 	Strike func(n *cluster.Node) (time.Time, error)
-	// Hit makes it happen to a cluster with durable entities.
+	// Hit injects the fault into a cluster with durable entities.
 	Hit func(ctx context.Context, d *DurableRun) (Strike, error)
-	// Table has the nodes agree by a table, which the fault keeps from them: see TableProxy.
+	// Table makes the nodes agree by a table. The fault makes that table unreachable: see
+	// TableProxy.
 	Table bool
-	// Replicas is the number of replicas of the store's streams. 0: one.
+	// Replicas is the number of replicas of the store's streams. 0 means one.
 	Replicas int
-	// Forward has entities publish what they get from a stream.
+	// Forward makes entities publish the messages that they get from a stream.
 	Forward bool
-	// Lengths is the number of Lengths that it lasts, in each round if it has rounds.
-	// Default 1.
+	// Lengths is how many times Length the fault lasts, in each round if it has rounds. Default 1.
 	Lengths int
 	// Within bounds Inject, besides Lengths times Length. Default 30s.
 	Within time.Duration
@@ -97,13 +95,14 @@ func ByName(name string) (Fault, error) {
 	return Fault{}, fmt.Errorf("unknown fault %q (-list prints all faults)", name)
 }
 
-// A Subject is what a fault strikes, which decides how the fault is run and judged.
+// A Subject is the kind of entities and nodes that a fault strikes. It decides how the fault is run
+// and judged.
 type Subject int
 
 // Subjects of faults. Times is Fault.Times.
 const (
-	// UnderLoad strikes a cluster whose entities are called all the time. If Times is set, it then
-	// strikes nodes that nobody calls, too.
+	// UnderLoad strikes a cluster whose entities are called all the time. If Times is set, it
+	// afterwards also strikes nodes that nobody calls.
 	UnderLoad Subject = iota
 	// OnSingleton strikes the node of a singleton that is called all the time, Times times. It is
 	// judged by Limits.Failed, Limits.Lost (callers that the next instance has forgotten) and
@@ -112,8 +111,8 @@ const (
 	// OnRemembered strikes a node with remembered entities that nobody calls, Times times. It is
 	// judged by Limits.Recovery.
 	OnRemembered
-	// OnEveryNode strikes all nodes together, Times times, while a client outside the cluster
-	// stays. It is judged by Limits.Recovery.
+	// OnEveryNode strikes all nodes together, Times times, while a client outside the cluster stays
+	// connected. It is judged by Limits.Recovery.
 	OnEveryNode
 	// OnDurable strikes nodes or servers of durable entities that are called all the time, Times
 	// times, by Hit. It is judged by Limits.Failed, Lost, Doubled and Recovery.
@@ -158,7 +157,7 @@ func (r *report) Note(format string, args ...any) {
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
 }
 
-// Miss adds a figure over its limit, so that the run fails.
+// Miss records a figure over its limit, which fails the run.
 func (r *report) Miss(format string, args ...any) {
 	r.misses = append(r.misses, fmt.Sprintf(format, args...))
 }
@@ -169,7 +168,7 @@ type Row struct {
 	load.Verdict
 	load.Timing
 	Notes  []string // further figures, in words
-	Errors []string // the first that callers got
+	Errors []string // the first errors that callers got
 	Misses []string // figures over their limits; none when the run passed
 }
 
@@ -200,13 +199,13 @@ type Limits struct {
 	Failed, Unknown, Lost, Doubled, Disorder, Misstated int
 	Closed                                              int // entities whose shard says that the store has lost acknowledged changes
 
-	Pause    time.Duration // of any entity
-	Recovery time.Duration // until all calls go well again
+	Pause    time.Duration // the longest of any entity
+	Recovery time.Duration // until all calls succeed again
 	Refusal  time.Duration // of calls that are too many, p99
 
-	// Neighbours bounds the p99 of calls beside poisoned entities, as a multiple of the p99
-	// before. Where the machine has too few processors, the p99 beside a foreign process that
-	// loops takes the place of the latter. 0: not limited.
+	// Neighbours bounds the p99 of calls to entities next to poisoned ones, as a multiple of the
+	// p99 before. On a machine with too few processors it is a multiple of the p99 beside a foreign
+	// process that loops. 0 means no limit.
 	Neighbours float64
 }
 

@@ -70,7 +70,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A fault that cannot run on this machine is refused with an error, and no process is started.
+// TestNeedsRefuse: a fault that cannot run on this machine is refused with an error, and no process
+// is started.
 func TestNeedsRefuse(t *testing.T) {
 	want := errors.New("there is no network here")
 	f := Fault{Name: "storm", Nodes: 3, Needs: func() error { return want }}
@@ -80,8 +81,8 @@ func TestNeedsRefuse(t *testing.T) {
 	}
 }
 
-// TestBound: the time that a run gets is enough for all default options, and grows with length,
-// rounds and times.
+// TestBound: the bound of a run suffices for all default options, and grows with Length, Rounds and
+// Times.
 func TestBound(t *testing.T) {
 	for _, f := range All() {
 		o := Options{}.withDefaults(f)
@@ -182,8 +183,8 @@ miss: two at once: n2 until 10ms after n3 began
 	}
 }
 
-// TestSlowdown: what a looping foreign process takes is not charged to the poison, but only on a
-// machine with too few processors.
+// TestSlowdown: delay that a foreign process with a loop also causes is not blamed on the poison.
+// This holds only on a machine with too few processors.
 func TestSlowdown(t *testing.T) {
 	const ms = time.Millisecond
 	needed := processorsFor(5, 1)
@@ -263,8 +264,8 @@ func TestSurvivalMisses(t *testing.T) {
 	}
 }
 
-// TestEffectsAreJudged: sales that an observer missed, saw twice, or that were never acknowledged
-// are found.
+// TestEffectsAreJudged finds sales that an observer missed or saw twice, and sales that were never
+// acknowledged.
 func TestEffectsAreJudged(t *testing.T) {
 	for _, test := range []struct {
 		name          string
@@ -293,8 +294,8 @@ func TestEffectsAreJudged(t *testing.T) {
 	}
 }
 
-// TestAppliedIsJudged: messages that a stock has not heard, has heard twice or in another order are
-// found, and those that were published twice are no fault.
+// TestAppliedIsJudged finds messages that a stock has missed, heard twice or heard in another
+// order. Messages that were published twice are no fault.
 func TestAppliedIsJudged(t *testing.T) {
 	for _, test := range []struct {
 		name                    string

@@ -19,8 +19,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// fullRestart ends all nodes and starts them again, while a client stays. Restarts kill, leave in
-// order, and do half of each in turn.
+// fullRestart ends all nodes and starts them again, while a client stays connected. In turn it
+// kills the nodes, lets them leave in order, or does each to half of them.
 var fullRestart = Fault{
 	Name:    "full-restart",
 	About:   "all nodes are ended together and started again; a client from outside stays",
@@ -45,8 +45,8 @@ type Restart struct {
 	How           string
 	Down          time.Duration // from the end of the last node to the first that serves
 	First, Last   time.Duration // until the first, and each one, of the entities and the singleton answers the client that stayed
-	Failed        int64         // its calls that failed, under way when the nodes ended or made before one served
-	Unknown       int64         // those of which nobody knows whether they ran
+	Failed        int64         // the client's failed calls: under way when the nodes ended, or made before a node served
+	Unknown       int64         // failed calls of unknown outcome
 	FreshAnswered time.Duration // until the client that was started meanwhile got an answer
 }
 
@@ -164,8 +164,8 @@ func restartAll(ctx context.Context, c *cluster.Cluster, s *stayer, nodes []*clu
 	return r, started, nil
 }
 
-// endAll ends all nodes concurrently. how, chosen by strike, is SIGKILL, leaving in order, or half
-// of each.
+// endAll ends all nodes concurrently. The number of the strike chooses how: SIGKILL, leaving in
+// order, or each for half of the nodes.
 func endAll(ctx context.Context, nodes []*cluster.Node, strike int) (how string, err error) {
 	how = []string{"killed", "in order", "mixed"}[strike%3]
 	errs := make([]error, len(nodes))
@@ -179,8 +179,8 @@ func endAll(ctx context.Context, nodes []*cluster.Node, strike int) (how string,
 			if errs[i] = n.Signal(syscall.SIGTERM); errs[i] != nil {
 				return
 			}
-			// Where others were killed at the same moment it may not find a majority
-			// any more and end otherwise.
+			// If other nodes were killed at the same moment, a leaving node may lack a majority and
+			// end in another way.
 			if err := n.AwaitEnd(ctx); err != nil && how != "mixed" {
 				errs[i] = err
 			}
@@ -237,7 +237,7 @@ var durableRestart = Fault{
 		}
 		var started []*cluster.Node
 		for _, n := range all {
-			if err := n.Kill(); err != nil { // waits for its end
+			if err := n.Kill(); err != nil { // Kill waits for the node's end
 				return b, err
 			}
 			d.started++
@@ -255,7 +255,7 @@ var durableRestart = Fault{
 // staying is the number of entities that the staying client calls, besides a singleton.
 const staying = 16
 
-// A stayer is a client that keeps its references during restarts.
+// A stayer is a client that stays connected and keeps its references during restarts.
 type stayer struct {
 	calls           []func(context.Context) error
 	failed, unknown atomic.Int64
@@ -307,7 +307,7 @@ func (s *stayer) load(ctx context.Context) (stop func()) {
 			pace := time.NewTicker(10 * time.Millisecond)
 			defer pace.Stop()
 			for ctx.Err() == nil {
-				_ = s.call(ctx, call) // counted
+				_ = s.call(ctx, call) // call counts failures
 				select {
 				case <-pace.C:
 				case <-ctx.Done():
@@ -321,7 +321,7 @@ func (s *stayer) load(ctx context.Context) (stop func()) {
 	}
 }
 
-// answers repeats each call until it is answered. The times are ascending.
+// answers repeats each call until it is answered. It returns the times of the answers, ascending.
 func (s *stayer) answers(ctx context.Context) ([]time.Time, error) {
 	at, errs := make([]time.Time, len(s.calls)), make([]error, len(s.calls))
 	var callers sync.WaitGroup

@@ -12,7 +12,7 @@ import (
 
 // hang lets a process stand still for long, as if stuck in the kernel. Its connections stay open,
 // so the broker cannot report it gone. Others remove it and take over its entities; calls that did
-// not start there wait. When it goes on, it runs no turn and ends.
+// not start at it wait. When the process goes on, it runs no turn and ends.
 //
 // A process that stands still for less than hangRemoves is not removed.
 var hang = Fault{
@@ -25,7 +25,7 @@ var hang = Fault{
 		Pause: unjudged, Recovery: hangRecovers,
 	},
 	Inject: func(ctx context.Context, r *Run) error {
-		// Whose state is gone must be known, relays too.
+		// The run must know which entities and relays lose their state.
 		if err := r.Until(ctx, "every relay has answered", func() bool { return r.Load.Unseen() == 0 }); err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ var hang = Fault{
 }
 
 const (
-	// hangRemoves is the length from which on the process must be replaced.
+	// hangRemoves is the length from which the process must be removed and replaced.
 	hangRemoves = 10 * time.Second
 	// hangRecovers is the time within which all calls must succeed again.
 	hangRecovers = 8 * time.Second
@@ -134,7 +134,8 @@ var pause = Fault{
 	},
 }
 
-// durablePause lasts until others have taken over the shards. Late writes are refused.
+// durablePause makes a process stand still until others have taken over its shards. Its late writes
+// are refused.
 var durablePause = Fault{
 	Name:    "durable-pause",
 	About:   "the process of a node with durable entities stands still for 30s, by SIGSTOP, and goes on",
@@ -143,7 +144,7 @@ var durablePause = Fault{
 	Times:   5,
 	Rate:    1000,
 	Length:  30 * time.Second,
-	// 5 s of silence until more than half agree, and a lease that is over by then.
+	// More than half agree after 5 s of silence, and the lease is over by then.
 	Limits: Limits{Failed: 0, Lost: 0, Doubled: 0, Recovery: 10 * time.Second},
 	Hit: func(_ context.Context, d *DurableRun) (Strike, error) {
 		victim := d.Nodes[d.Before%len(d.Nodes)]
@@ -185,7 +186,7 @@ var longPause = Fault{
 		}
 		r.noteRemoval("", v, r.Length)
 		if r.Length < certainlyRemoved {
-			return nil // it may go on
+			return nil // the process may go on running
 		}
 		return sleeper{r, v, woken}.judge(ctx)
 	},

@@ -12,7 +12,7 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// join lets a node join and get its share. No call fails.
+// join lets a node join and get its share of the entities. No call fails.
 var join = Fault{
 	Name:   "join",
 	About:  "a node joins and takes its share of the shards",
@@ -22,7 +22,7 @@ var join = Fault{
 		if err != nil {
 			return err
 		}
-		defer func() { _ = o.Close() }() // it hosts nothing: nobody misses it
+		defer func() { _ = o.Close() }() // an error of Close harms nothing: the node hosts nothing
 		started, err := r.Cluster.Start(ctx, "joiner")
 		if err != nil {
 			return err
@@ -64,7 +64,7 @@ func observe(ctx context.Context, r *Run) (*shard.Node, error) {
 type spread struct {
 	nodes map[string]map[string]int
 	kinds map[string]bool
-	busy  int // shards that are on their way
+	busy  int // shards that are moving
 }
 
 func spreadOf(stats shard.Shards) spread {
@@ -85,7 +85,7 @@ func spreadOf(stats shard.Shards) spread {
 	return s
 }
 
-// even reports whether no shard moves and nodes share each type evenly.
+// even reports whether no shard moves and the nodes have equal shares of each type.
 func (s spread) even(nodes int) bool {
 	if len(s.nodes) != nodes || s.busy > 0 {
 		return false
@@ -134,7 +134,7 @@ var twoStores = Fault{
 		})
 		defer func() { _ = n.Close() }()
 		if err := n.Start(ctx); err == nil || !strings.Contains(err.Error(), "Config.Store is") {
-			return b, fmt.Errorf("a node with another store: got %v, want a refusal that names both stores", err)
+			return b, fmt.Errorf("start a node with another store: got %v, want an error that names both", err)
 		}
 		return b, nil
 	},

@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
 )
 
-// kill ends a process and the state of its volatile entities. They restart elsewhere without state;
-// finished calls do not run again, and other entities are not disturbed.
+// kill ends a process and the state of its volatile entities. They start again elsewhere without
+// that state. Finished calls do not run again, and other entities are not disturbed.
 var kill = Fault{
 	Name:   "kill",
 	About:  "the process of a node is killed, with SIGKILL",
@@ -27,7 +27,8 @@ var kill = Fault{
 		Pause: unjudged, Recovery: 10 * time.Second,
 	},
 	Inject: func(ctx context.Context, r *Run) error {
-		// The victims must be known, relays too; the other faults do not wait for those.
+		// The run must know which entities and relays lose their state. Other faults do not wait
+		// for the relays.
 		if err := r.Until(ctx, "every relay has answered", func() bool { return r.Load.Unseen() == 0 }); err != nil {
 			return err
 		}
@@ -40,7 +41,8 @@ var kill = Fault{
 	},
 }
 
-// durableKill loses no acknowledged change, applies no call twice and fails no call.
+// durableKill kills a node of durable entities. No acknowledged change is lost, no call is applied
+// twice, and no call fails.
 var durableKill = Fault{
 	Name:    "durable-kill",
 	About:   "the process of a node with durable entities is killed, with SIGKILL",
@@ -59,7 +61,7 @@ func inPairs(name string) int {
 	if err != nil {
 		return 2 // a caller
 	}
-	return (n - 1) % 5 % 2 // killNode goes round, and the sixth node takes the place of the first
+	return (n - 1) % 5 % 2 // killNode kills nodes in turn, and the sixth node replaces the first
 }
 
 func killNode(_ context.Context, d *DurableRun) (Strike, error) {

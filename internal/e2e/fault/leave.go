@@ -69,7 +69,8 @@ var leaveMany = Fault{
 	},
 }
 
-// leaveApart lets nodes leave, apart one after another, and waits until they have ended.
+// leaveApart lets nodes leave one after another, with a pause of apart. It waits until they have
+// ended.
 func leaveApart(ctx context.Context, r *Run, nodes []*cluster.Node, apart time.Duration) error {
 	for _, n := range nodes {
 		if err := n.Signal(syscall.SIGTERM); err != nil {
@@ -110,7 +111,8 @@ var rolling = Fault{
 	},
 }
 
-// restart also waits until the node has its share of the entities.
+// restart lets a node leave and starts it again under its name. It waits until the node has its
+// share of the entities.
 func restart(ctx context.Context, r *Run, n *cluster.Node) (*cluster.Node, error) {
 	if err := r.Cluster.Leave(ctx, n); err != nil {
 		return nil, err

@@ -17,8 +17,8 @@ type ledgerAPI interface {
 	Add(ctx context.Context, n int64) (total int64, node string, err error)
 }
 
-// ledgers calls durable entities all the time, each from one goroutine. Every second is a till,
-// whose calls also have effects elsewhere.
+// ledgers calls durable entities all the time, with one goroutine for each entity. Every second
+// entity is a till, whose calls also have effects elsewhere.
 type ledgers struct {
 	tick time.Duration // between two calls of an entity
 	refs []ledgerAPI
@@ -36,9 +36,9 @@ type ledger struct {
 	node     string        // where it lived at the last answer
 	answered time.Time     // when that was
 	made     time.Time     // when that call was made
-	slowest  time.Duration // of its calls since the last strike
-	sum      int64         // that it has
-	unsure   int64         // that it may have more
+	slowest  time.Duration // the time of the slowest call since the last strike
+	sum      int64         // the acknowledged sum
+	unsure   int64         // added by calls of unknown outcome
 	closed   bool          // its shard, or that of its effects, says that the store has lost acknowledged changes
 }
 
@@ -85,7 +85,7 @@ func (l *ledgers) end() {
 	l.wg.Wait()
 }
 
-// note compares an answer of entity i with what its caller knows.
+// note compares an answer of entity i with the total that its caller expects.
 func (l *ledgers) note(i int, made time.Time, total int64, node string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +116,7 @@ func saysLost(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "the store has lost") || err != nil && strings.Contains(err.Error(), "the store was put back to an earlier state")
 }
 
-// close marks an entity that is not judged: its shard is not opened, because the store lost
+// close marks an entity that is not judged, because its shard is not opened after the store lost
 // changes.
 func (l *ledgers) close(e *ledger) {
 	if !e.closed {
@@ -131,7 +131,7 @@ func (l *ledgers) answeredSince(t time.Time) bool {
 	return !slices.ContainsFunc(l.all, func(e ledger) bool { return !e.closed && e.answered.Before(t) })
 }
 
-// strike injects the fault once and waits until its entities answer again.
+// strike injects the fault once, and waits until the entities hit by it answer again.
 func (l *ledgers) strike(ctx context.Context, f Fault, d *DurableRun) (r SurvivalStrike, err error) {
 	l.mu.Lock()
 	for i := range l.all {
@@ -178,7 +178,7 @@ func (l *ledgers) strike(ctx context.Context, f Fault, d *DurableRun) (r Surviva
 		return endErr != nil || len(after) == len(there) && b.End == nil
 	})
 	for _, d := range after {
-		if d < 0 { // it is closed
+		if d < 0 { // the entity is closed
 			continue
 		}
 		r.After = append(r.After, d)
@@ -187,8 +187,8 @@ func (l *ledgers) strike(ctx context.Context, f Fault, d *DurableRun) (r Surviva
 	return r, errors.Join(err, endErr)
 }
 
-// answersAgain reports whether e has answered since the strike. hit means that its last answer came
-// from a struck node; ended is zero until the strike ends.
+// answersAgain reports whether e has answered since the strike. hit says that its last answer came
+// from a struck node. ended is zero until the strike has ended.
 func answersAgain(b *Strike, e ledger, hit bool, ended time.Time) bool {
 	if hit && !b.Stays {
 		return false
@@ -203,11 +203,12 @@ func answersAgain(b *Strike, e ledger, hit bool, ended time.Time) bool {
 	return true
 }
 
-// effectPatience bounds how long observers may take to see all effects.
+// effectPatience bounds the wait until observers have seen all effects.
 const effectPatience = time.Minute
 
-// awaitTells waits for a tell from each till. By then the stocks' shards are open: a server that
-// loses a shard's opening loses what cannot be written again.
+// awaitTells waits until a tell from each till has arrived. The stocks' shards are then open. This
+// must be so before the faults: a server that loses the opening of a shard loses records that no
+// node can write again.
 func (l *ledgers) awaitTells(ctx context.Context, caller shard.Caller) error {
 	stocks := workload.NewStockClient(caller)
 	for i := range l.all {
@@ -279,8 +280,8 @@ func (l *ledgers) seenBy(ctx context.Context, observer string, of func(ctx conte
 	return e, nil
 }
 
-// judgeEffects compares sales seen by stocks and followers with acknowledged ones. Only settleTills
-// may still make calls.
+// judgeEffects compares the sales that stocks and followers have seen with the acknowledged ones.
+// Meanwhile no calls may be made, except by settleTills.
 func (l *ledgers) judgeEffects(ctx context.Context, caller shard.Caller, live *follower) (all []Effects, err error) {
 	l.settleTills(ctx)
 	fresh := follow(caller)
@@ -306,8 +307,8 @@ func (l *ledgers) judgeEffects(ctx context.Context, caller shard.Caller, live *f
 	return all, nil
 }
 
-// Effects counts the sales of all tills as one observer saw them. Each sale must be seen once, and
-// sales of one till in order.
+// Effects counts the sales of all tills as one observer saw them. Each sale must be seen once.
+// Sales of one till must be seen in order.
 type Effects struct {
 	Observer            string
 	Seen, Lost, Doubled int
@@ -355,7 +356,7 @@ func follow(caller shard.Caller) *follower {
 			f.err = err
 			f.mu.Unlock()
 			if err != nil {
-				_ = sleep(ctx, 100*time.Millisecond) // ctx is looked at next
+				_ = sleep(ctx, 100*time.Millisecond) // ctx is checked next
 			}
 		}
 	})
@@ -396,7 +397,7 @@ func (f *follower) of(till string) tally {
 	return tally{}
 }
 
-// end may be called twice.
+// end stops the follower. It may be called twice.
 func (f *follower) end() {
 	f.stop()
 	f.wg.Wait()

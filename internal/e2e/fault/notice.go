@@ -25,7 +25,7 @@ type Noticing struct {
 // A NoticedStrike is one strike on a node, with the times at which the other nodes noticed it.
 type NoticedStrike struct {
 	Victim string
-	Seen   []Sight // by every other node, the first first
+	Seen   []Sight // by every other node, the earliest first
 }
 
 // A Sight says how long after the fault one node saw that the victim is not a member.
@@ -78,7 +78,8 @@ func noticed(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outco
 		if err := agree(ctx, all.Nodes); err != nil {
 			return result, err
 		}
-		// Old and young ones take turns: the oldest leads and coordinates.
+		// Old and young nodes take turns as victims. The oldest node is the leader and the
+		// coordinator's.
 		at := i % o.Nodes
 		victim := all.Nodes[at]
 		all.Nodes = slices.Delete(all.Nodes, at, at+1)

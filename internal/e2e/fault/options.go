@@ -21,14 +21,15 @@ type Options struct {
 	Victim  int // 1 is the oldest node, Nodes the youngest. Default: the fault's
 	// Length is how long the fault lasts. Default: the fault's.
 	Length time.Duration
-	// Times is how often quiet nodes are struck. Default: the fault's.
+	// Times is the number of strikes. Default: the fault's.
 	Times int
-	// Messages are those of a stream before the fault, and as many come during it. Default 100,000.
+	// Messages is the number of a stream's messages before the fault, and again during the fault.
+	// Default 100,000.
 	Messages int
 	// Tail is how long calls go on after the fault took effect. Default 2s.
 	Tail time.Duration
-	// Settle is how soon after a fault of the broker the rate of calls must be as
-	// before. Default 5s.
+	// Settle is how soon after a fault of the broker the former rate of calls must be reached.
+	// Default 5s.
 	Settle time.Duration
 	// Say receives progress messages. Default: none.
 	Say func(format string, args ...any)
@@ -52,7 +53,7 @@ func (o Options) withDefaults(f Fault) Options {
 	}
 	if f.Subject == OnStreams {
 		o.Cluster.Stream, o.Cluster.Forward = streamName, f.Forward
-		o.Cluster.MinMembers = o.Nodes // they begin to read together
+		o.Cluster.MinMembers = o.Nodes // so that all nodes begin to read together
 	}
 	if f.MinMembers {
 		o.Cluster.MinMembers = o.Nodes/2 + 1

@@ -19,7 +19,7 @@ import (
 )
 
 // overload calls clerks at ten times their capacity, besides the usual load. Excess calls are
-// refused at once, and others are served as before.
+// refused at once. All other calls are served as before.
 var overload = Fault{
 	Name:   "overload",
 	About:  "for a minute ten times as many calls as the entities of one type can serve",
@@ -31,7 +31,7 @@ var overload = Fault{
 		if err != nil {
 			return err
 		}
-		defer func() { _ = conn.Close() }() // a process of this run: nothing depends on it
+		defer func() { _ = conn.Close() }() // an error of Close harms nothing: the caller belongs to this run
 		c := crowd{clerks: workload.NewClerkClient(conn)}
 		peak := c.closed(ctx, min(r.Length, peakTime))
 		r.Begin()
@@ -94,8 +94,8 @@ func (c *crowd) call(ctx context.Context, i int) {
 	}
 }
 
-// closed keeps every clerk busy, with a next call only after an answer, and returns the calls
-// served a second.
+// closed keeps every clerk busy, and returns the calls served a second. Each goroutine makes its
+// next call only after an answer.
 func (c *crowd) closed(ctx context.Context, long time.Duration) float64 {
 	begin := time.Now()
 	for i := range 2 * clerks {
@@ -132,7 +132,7 @@ func memory(nodes []*cluster.Node) []int {
 		statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", n.Pid()))
 		fields := strings.Fields(string(statm))
 		if err != nil || len(fields) < 2 {
-			return nil // not a machine with /proc: not judged
+			return nil // without /proc the memory is not judged
 		}
 		pages, _ := strconv.Atoi(fields[1])
 		all = append(all, pages*os.Getpagesize())

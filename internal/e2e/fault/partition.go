@@ -10,9 +10,9 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/netns"
 )
 
-// partition separates two data centers, each with its own NATS servers, so nodes of a side still
-// talk to each other. Nodes of the smaller side that end are restarted while it is cut off;
-// Membership.MinMembers keeps them from forming a second cluster.
+// partition separates two data centers, each with its own NATS servers, so the nodes of each side
+// still reach each other. Nodes of the smaller side that end are restarted while that side is cut
+// off. Membership.MinMembers keeps them from forming a second cluster.
 var partition = Fault{
 	Name:         "partition",
 	About:        "two of five nodes, one of three NATS servers and a caller are cut off from the others for 60s",
@@ -57,7 +57,7 @@ const (
 	// settings.
 	certainlyRemoved = 30 * time.Second
 	viewLimit        = 15 * time.Second // after the heal
-	stopLimit        = 6 * time.Second  // QuorumTimeout, and one for the load of the machine
+	stopLimit        = 6 * time.Second  // QuorumTimeout, and 1 s for the load of the machine
 )
 
 // sideOf returns the server of a node or caller. Server 0 is on the smaller side, with n1, n2 and
@@ -94,7 +94,8 @@ func (p *split) begin(nodes []*cluster.Node) error {
 	return p.Cluster.Network().Drop(netns.Rule{From: side, To: others}, netns.Rule{From: others, To: side})
 }
 
-// reunite heals the partition, and waits for one view and even shares.
+// reunite heals the partition, and waits until all nodes have one view and an even share of the
+// entities.
 func (p *split) reunite(ctx context.Context) error {
 	for _, v := range p.minority {
 		p.noteRemoval("", v, p.Length)
@@ -122,7 +123,7 @@ func (p *split) reunite(ctx context.Context) error {
 	return p.spread(ctx)
 }
 
-// judgeNoSecondCluster looks for turns at processes started on the smaller side during the
+// judgeNoSecondCluster reports turns at processes that were started on the smaller side during the
 // partition.
 func (p *split) judgeNoSecondCluster() error {
 	for _, n := range p.Cluster.Nodes() {
@@ -176,7 +177,7 @@ func (c *cuts) heal() error {
 }
 
 // oneWay loses a node's packets in one direction, as a broken cable or firewall does. The node is
-// removed; the nodes that it accuses are not.
+// removed. The nodes that it accuses are not removed.
 var oneWay = Fault{
 	Name:         "one-way",
 	About:        "for 60s nothing arrives at one node, and what it sends does; then, for 60s, the other way round",
@@ -224,8 +225,8 @@ var oneWay = Fault{
 	},
 }
 
-// flipFlop loses packets to one node from time to time. Whenever it is removed, it is restarted.
-// Others are not disturbed.
+// flipFlop loses packets to one node from time to time. Whenever the node is removed, it is
+// restarted. Other nodes are not disturbed.
 var flipFlop = Fault{
 	Name:         "flip-flop",
 	About:        "for 20s nothing arrives at one node, for 20s everything does, and so on, ten times over",
@@ -271,8 +272,8 @@ var flipFlop = Fault{
 	},
 }
 
-// cutLimits allow no loss of what other nodes acknowledged, and calls succeed within Recovery after
-// the heal.
+// cutLimits are for faults that cut nodes off. Nothing that another node has acknowledged may be
+// lost, and calls must succeed within Recovery after the heal.
 var cutLimits = Limits{
 	Failed: unjudged, Unknown: unjudged, Lost: 0, Doubled: 0, Disorder: 0, Misstated: 0,
 	Pause: unjudged, Recovery: 30 * time.Second,
@@ -306,9 +307,9 @@ func (d direction) cut(r *Run, n *cluster.Node) (victim, error) {
 	return struck[0], r.Cluster.Network().Drop(rule)
 }
 
-// loss drops random packets. TCP resends them, so messages are late. With 80% lost both ways,
-// connections carry almost nothing: that node may be removed once. With 30% between all hosts no
-// node may.
+// loss drops random packets. TCP resends them, so messages are late. With 80% lost in both
+// directions, the victim's connections carry almost nothing, so it may be removed once. With 30%
+// lost between all hosts, no node may be removed.
 var loss = Fault{
 	Name:         "loss",
 	About:        "for 2m a node loses 80% of its packets, both ways; then, for 2m, every host loses 30% (the paper's time is -length 10m)",

@@ -17,9 +17,9 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// poison lets some entities panic at every call, and one loop and occupy a core. Calls to the
-// panicking ones wait for their supervisor, the looping one's mailbox is full, and others on the
-// node are served as before.
+// poison makes some entities panic at every call, and one entity loop and occupy a core. Calls to
+// the panicking entities wait for a restart by their supervisor. The looping entity's mailbox is
+// full. Other entities on the node are served as before.
 //
 // A foreign process computes before the fault, to show how much delay comes from having few cores.
 var poison = Fault{
@@ -62,8 +62,8 @@ var poison = Fault{
 	},
 }
 
-// besideForeign computes in a process outside the cluster, at the nodes' priority, for the length
-// of the fault.
+// besideForeign runs a computing process outside the cluster for the length of the fault, at the
+// nodes' priority.
 func besideForeign(ctx context.Context, r *Run) (err error) {
 	foreign, err := process.Start("the foreign process", os.Stderr, r.options.Cluster.Program, node.SpinArgs()...)
 	if err != nil {
@@ -87,11 +87,11 @@ const (
 type poisoner struct {
 	entities *workload.PoisonClient
 
-	panics, waited, refused atomic.Int64 // of those that panic
-	looped, full            atomic.Int64 // of the one that loops
+	panics, waited, refused atomic.Int64 // calls of the panicking entities
+	looped, full            atomic.Int64 // calls of the looping entity
 
 	mu  sync.Mutex
-	bad error // an answer that is none of those
+	bad error // another answer than those
 }
 
 func (p *poisoner) run(ctx context.Context, long time.Duration) error {
@@ -169,8 +169,9 @@ type neighbours struct {
 	foreign time.Time         // when the foreign process began to compute
 }
 
-// judge compares latencies at entities that are not poisoned before, beside the foreign process and
-// beside the poison. Calls count at the entity's node, even if a relay elsewhere makes them.
+// judge compares the latencies of entities that are not poisoned: before the fault, beside the
+// foreign process, and beside the poison. A call counts for the node of its entity, even if a relay
+// elsewhere makes it.
 func (n neighbours) judge(r *Run) {
 	now := time.Now()
 	s := slowdown{processors: runtime.GOMAXPROCS(0), needed: processorsFor(len(r.Nodes), len(r.Cluster.Servers()))}
@@ -194,11 +195,12 @@ func (n neighbours) judge(r *Run) {
 	}
 }
 
-// processorsFor returns how many processors keep a loop from making others wait: one for each node
-// and server, the caller and the loop.
+// processorsFor returns how many processors are enough, so that a loop delays no other work: one
+// for each node and server, the caller and the loop.
 func processorsFor(nodes, servers int) int { return nodes + servers + 2 }
 
-// A slowdown has the p99 before, beside a foreign loop, and beside the poison.
+// A slowdown has three p99 latencies: before the fault, beside a foreign loop, and beside the
+// poison.
 type slowdown struct {
 	where              string
 	processors, needed int
@@ -210,8 +212,8 @@ type slowdown struct {
 // crowded reports whether the loop takes a processor that others need.
 func (s slowdown) crowded() bool { return s.processors < s.needed }
 
-// judge reports a miss if p99 beside the poison exceeds limit times the former p99 or, if crowded,
-// the p99 beside the foreign process. 0 means no limit.
+// judge reports a miss if the p99 beside the poison exceeds limit times the p99 before the fault.
+// If crowded, it takes the p99 beside the foreign process instead. Limit 0 means no limit.
 func (s slowdown) judge(r *report, limit float64) {
 	foreign, poisoned, added := ratio(s.foreign, s.quiet), ratio(s.poisoned, s.quiet), ratio(s.poisoned, s.foreign)
 	r.Note("p99 of the other entities %s: %v before, %v beside a foreign process that loops (%.2f times), %v beside the poison (%.2f times; %.2f times that beside the foreign process)",

@@ -14,7 +14,7 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/workload"
 )
 
-// remembered kills a node, whose remembered entities are activated elsewhere without a call.
+// remembered kills a node. Its remembered entities are activated elsewhere without a call.
 var remembered = Fault{
 	Name:    "remember",
 	About:   "the process of a node with remembered entities that nobody calls is killed, with SIGKILL",
@@ -24,15 +24,15 @@ var remembered = Fault{
 	Strike:  kill.Strike,
 }
 
-// An Again has, for repeated strikes on nodes with remembered entities, the times until these were
-// activated again.
+// An Again has the results of repeated strikes on nodes with remembered entities: the times until
+// these entities were activated again.
 type Again struct {
 	Fault    string
 	Nodes    int
 	Entities int
 	Limit    time.Duration
 	Strikes  []AgainStrike
-	Lanes    *Lanes // printed only: nobody calls
+	Lanes    *Lanes // not judged, because nobody calls
 }
 
 type AgainStrike struct {
@@ -94,7 +94,7 @@ func activated(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Out
 	}
 	o.Say("%d nodes at %s, %d entities; %d times: %s", o.Nodes, c.URL(), o.Load.Entities, o.Times, f.About)
 	for i := range o.Times {
-		at := i % o.Nodes // the oldest, too, which coordinates
+		at := i % o.Nodes // this includes the oldest node, which is the coordinator's
 		if err := quiet(ctx, c); err != nil {
 			return a, err
 		}
@@ -145,8 +145,8 @@ func quiet(ctx context.Context, c *cluster.Cluster) error {
 	return errors.Join(err, failed)
 }
 
-// homes returns the node of each entity's last activation, and how often each was activated other
-// than by a move of its shard.
+// homes returns the node of each entity's last activation. It also returns how often each entity
+// was activated for another reason than a move of its shard.
 func homes(records []witness.Record) (at map[string]string, began map[string]int) {
 	at, began = map[string]string{}, map[string]int{}
 	for _, r := range records {
@@ -207,7 +207,7 @@ func strikeRemembered(ctx context.Context, f Fault, c *cluster.Cluster, victim *
 	return r, nil
 }
 
-// compare sets After and Doubled.
+// compare sets After and Doubled from the records of activations after the strike.
 func (r *AgainStrike) compare(after []witness.Record, lived map[string]string, before map[string]int, at time.Time) {
 	_, began := homes(after)
 	seen := map[string]bool{}

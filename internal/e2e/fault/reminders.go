@@ -15,8 +15,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// reminders are due at equal distances over a minute while nodes are killed, stopped for a second and
-// leave in turn.
+// reminders strikes nodes while reminders are due, at equal intervals over a minute. In turn a node
+// is killed, stopped for a second, or leaves.
 var reminders = Fault{
 	Name:    "reminders",
 	About:   "a node is killed, stopped for a second or leaves while reminders are due",
@@ -28,7 +28,7 @@ var reminders = Fault{
 }
 
 const (
-	remindersEach = 10               // of a bell
+	remindersEach = 10               // for each bell
 	maxLate       = 10 * time.Second // of any reminder
 )
 
@@ -83,7 +83,7 @@ func reminded(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outc
 	bells := workload.NewBellClient(conn)
 	o.Say("%d nodes at %s, %d reminders; %d times: %s", o.Nodes, c.URL(), r.Reminders, o.Times, f.About)
 	began := time.Now()
-	first := began.Add(time.Duration(r.Reminders)*time.Millisecond/4 + 3*time.Second) // they are set until then
+	first := began.Add(time.Duration(r.Reminders)*time.Millisecond/4 + 3*time.Second) // all reminders are set by then
 	if err := eachBell(o.Load.Entities, func(bell int) error {
 		for n := range remindersEach {
 			i := n*o.Load.Entities + bell
@@ -116,7 +116,7 @@ func reminded(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outc
 		}
 	}
 	for until := first.Add(o.Length + maxLate + 5*time.Second); ; {
-		if err := sleep(ctx, time.Second); err != nil { // also for those that run twice
+		if err := sleep(ctx, time.Second); err != nil { // to count reminders that run twice
 			return r, err
 		}
 		r.Lost, r.Doubled, r.Early, r.Late = 0, 0, 0, nil
@@ -149,7 +149,8 @@ func (r *Rung) judge(rings []workload.Ring) {
 	r.Lost += remindersEach - len(times)
 }
 
-// disturb kills a node, stops one for a second, or lets one leave. One that ends is replaced.
+// disturb kills a node, stops a node for a second, or lets a node leave. It replaces a node that
+// ends.
 func (d *DurableRun) disturb(ctx context.Context, i int) error {
 	victim := d.Nodes[i%len(d.Nodes)]
 	switch i % 6 {
@@ -173,7 +174,7 @@ func (d *DurableRun) disturb(ctx context.Context, i int) error {
 
 func bellName(i int) string { return fmt.Sprint("bell", i) }
 
-// eachBell calls f for all bells, some at a time.
+// eachBell calls f for all bells, a few at a time.
 func eachBell(n int, f func(bell int) error) error {
 	const atOnce = 256
 	var group sync.WaitGroup

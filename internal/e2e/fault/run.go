@@ -14,7 +14,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// connections gives each entity several senders, whose order it must keep.
+// connections is the number of callers outside the cluster. With several, each entity must keep the
+// order of several senders.
 const connections = 2
 
 var errNoEffect = errors.New("the fault has not taken full effect in time")
@@ -24,7 +25,7 @@ type Run struct {
 	Cluster *cluster.Cluster
 	Load    *load.Load
 	Nodes   []*cluster.Node // up before the fault, the oldest first
-	Victim  *cluster.Node   // nil for faults without
+	Victim  *cluster.Node   // nil if the fault has none
 	Length  time.Duration   // how long the fault lasts
 
 	*report
@@ -34,8 +35,8 @@ type Run struct {
 
 	options Options
 	limits  Limits
-	began   time.Time     // the fault
-	frames  cluster.Count // when the fault had taken effect
+	began   time.Time     // when the fault began
+	frames  cluster.Count // frames sent when the fault had taken effect
 }
 
 func newRun(c *cluster.Cluster, f Fault, o Options) *Run {
@@ -51,7 +52,7 @@ func newRun(c *cluster.Cluster, f Fault, o Options) *Run {
 type Outcome interface {
 	// Missed names the figures over the fault's limits; none when the run passed.
 	Missed() []string
-	// Print writes the figures. Function Print adds what is missed.
+	// Print writes the figures. The function Print writes the misses after them.
 	Print(w io.Writer) error
 }
 
@@ -157,7 +158,8 @@ func underLoad(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Out
 	return r.judge(ctx, f, callers[0])
 }
 
-// start starts the nodes and picks the victim. n1 is the oldest, unless f.MinMembers is set.
+// start starts the nodes and picks the victim. Without f.MinMembers, n1 starts first and so is the
+// oldest.
 func (r *Run) start(ctx context.Context, f Fault) error {
 	r.options.Say("starting %d nodes at %s", r.options.Nodes, r.Cluster.URL())
 	names := make([]string, r.options.Nodes)
@@ -166,7 +168,7 @@ func (r *Run) start(ctx context.Context, f Fault) error {
 	}
 	batches := [][]string{names[:1], names[1:]}
 	if f.MinMembers {
-		batches = [][]string{names} // none is up alone
+		batches = [][]string{names} // no node is up alone
 	}
 	for _, batch := range batches {
 		started, err := r.Cluster.Start(ctx, batch...)
@@ -301,7 +303,8 @@ type Lanes struct {
 	Nodes, Callers cluster.Frames
 }
 
-// countLanes counts frames so far, without ended nodes. It is nil without direct lanes.
+// countLanes returns the data frames sent so far, without those of ended nodes. It returns nil if
+// there are no direct lanes.
 func countLanes(ctx context.Context, c *cluster.Cluster, o Options) (*Lanes, error) {
 	if !o.Cluster.Direct {
 		return nil, nil
@@ -330,7 +333,7 @@ func (l *Lanes) print(w io.Writer) {
 	}
 }
 
-// missed returns a miss if nothing was sent over direct lanes: such a run tests none.
+// missed returns a miss if no frame took a direct lane, because such a run tests no direct lane.
 func (l *Lanes) missed() (misses []string) {
 	if l != nil && (l.Nodes.Direct == 0 || l.Callers.Direct == 0) {
 		misses = append(misses, fmt.Sprintf("%v, want some of both", l))

@@ -26,7 +26,8 @@ var singletonLeave = Fault{
 	},
 }
 
-// singletonKill fails calls under way; later ones reach the next instance.
+// singletonKill kills the node of a singleton. Calls under way fail, and later calls reach the next
+// instance.
 var singletonKill = Fault{
 	Name:    "singleton-kill",
 	About:   "the process of a singleton's node is killed, with SIGKILL",
@@ -39,8 +40,8 @@ var singletonKill = Fault{
 	},
 }
 
-// durableSingletonKill keeps the state in the store. Callers resend, so no call fails and each is
-// applied once.
+// durableSingletonKill kills the node of a singleton whose state is in the store. Callers repeat
+// calls, so no call fails and each is applied once.
 var durableSingletonKill = Fault{
 	Name:    "durable-singleton-kill",
 	About:   "the process of a durable singleton's node is killed, with SIGKILL",
@@ -57,7 +58,7 @@ type Handing struct {
 	Fault   string
 	Nodes   int
 	Limits  Limits
-	Calls   int // that went well
+	Calls   int // that succeeded
 	Strikes []HandedStrike
 	Lives   []Life // of the instances, by their beginning
 	Lanes   *Lanes
@@ -67,7 +68,7 @@ type HandedStrike struct {
 	From, To string        // the nodes of the singleton
 	Pause    time.Duration // the longest without an answer, of any caller
 	Failed   int
-	Forgot   int      // callers that the next instance knew nothing of
+	Forgot   int      // callers that the next instance did not know
 	Errors   []string // the first
 }
 
@@ -110,7 +111,7 @@ func (h Handing) Print(w io.Writer) error {
 	failed := 0
 	for i, r := range h.Strikes {
 		fmt.Fprintf(w, "%s %2d: %s → %s, longest pause %v, %d calls failed, the state of %d callers went\n", h.Fault, i+1, r.From, r.To, r.Pause.Round(time.Millisecond), r.Failed, r.Forgot)
-		if i == 0 || h.Limits.Failed != unjudged { // where failures are expected one example will do
+		if i == 0 || h.Limits.Failed != unjudged { // if failures are expected, one example suffices
 			for _, e := range r.Errors {
 				fmt.Fprintln(w, "   ", e)
 			}
@@ -200,13 +201,13 @@ func strikeSingleton(ctx context.Context, f Fault, victim, next *cluster.Node, c
 	return r, nil
 }
 
-// beats are one caller's successive calls of the singleton.
+// beats makes successive calls of the singleton for one caller.
 type beats struct {
 	sender string
 	call   func(ctx context.Context, sender string, seq uint64) (node string, fresh bool, err error)
 
 	mu     sync.Mutex
-	node   string // that answered last
+	node   string // the node that answered last
 	well   int
 	since  time.Time // the last answer, or the beginning of the strike
 	pause  time.Duration
@@ -229,7 +230,7 @@ func startBeats(ctx context.Context, c *cluster.Cluster, durable bool) (all []*b
 		end()
 		wg.Wait()
 		for _, conn := range conns {
-			_ = conn.Close() // processes of this run: nothing depends on it
+			_ = conn.Close() // an error of Close harms nothing: the caller belongs to this run
 		}
 	})
 	for i := range connections {
@@ -261,7 +262,7 @@ func (b *beats) run(ctx context.Context) {
 		node, fresh, err := b.call(context.WithoutCancel(ctx), b.sender, seq)
 		b.took(node, fresh, err)
 		if shard.OutcomeOf(err) == shard.NotExecuted {
-			seq-- // it is made again, and the singleton sees no gap
+			seq-- // the call is made again, so the singleton sees no gap
 		}
 		<-ticker.C
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/cgroup"
 )
 
-// starved gives a node a twentieth of a core. It may be removed, but removes no other node,
-// although all seem late to it.
+// starved gives a node a twentieth of a core. The node may be removed. It must remove no other
+// node, although all others seem late to it.
 var starved = Fault{
 	Name:         "starved",
 	About:        "for 5m a node gets 5% of a core, by a control group",
@@ -61,7 +61,7 @@ type starvation struct {
 	victim
 }
 
-// noteOthers notes whether the victim was removed, and latencies meanwhile.
+// noteOthers adds notes on whether the victim was removed, and on the latencies meanwhile.
 func (s starvation) noteOthers() {
 	now := time.Now()
 	p50, p99 := s.Load.Latency(s.since, now, func(entity string) bool { return !s.living[entity] })
@@ -75,7 +75,8 @@ func (s starvation) noteOthers() {
 	}
 }
 
-// end waits for one view and even shares. A removed victim must end and is replaced.
+// end waits until all nodes have one view and an even share of the entities. A removed victim must
+// end, and is replaced.
 func (s starvation) end(ctx context.Context) error {
 	s.Begin() // figures count from here
 	k := keepUp(s.Cluster, s.node)

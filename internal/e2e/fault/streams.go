@@ -26,8 +26,8 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// streams has a stream read by nodes while they, or the server, are killed, stopped or restarted in
-// turn.
+// streams lets nodes read a stream while the nodes or the server are killed, stopped or restarted
+// in turn.
 var streams = Fault{
 	Name:     "streams",
 	About:    "nodes that read a stream are killed, stopped for 15s and restarted in turn, one joins, and the NATS server is killed",
@@ -41,7 +41,7 @@ var streams = Fault{
 	Limits:   Limits{Lost: 0, Doubled: 0},
 }
 
-// publish does the same while entities publish what they get.
+// publish is the same fault as streams, but the entities also publish the messages that they get.
 var publish = Fault{
 	Name:     "publish",
 	About:    "nodes whose entities publish in each turn are killed, stopped for 15s and restarted in turn, one joins, and the NATS server is killed",
@@ -61,7 +61,7 @@ const (
 	forwardedName = "FORWARDED"
 	bareName      = "BARE"
 
-	doubleEach = 100  // message is published twice, as two messages
+	doubleEach = 100  // messages, one is published twice, as two messages
 	poisonEach = 5000 // messages, one becomes a dead letter
 
 	baselineFor = 5 * time.Second
@@ -72,7 +72,7 @@ type Applied struct {
 	Fault           string
 	Nodes, Entities int
 	Quiet, Struck   int     // messages before and during the strikes
-	Rate, Burst     float64 // messages a second: of Quiet, and of as many during the strikes
+	Rate, Burst     float64 // messages a second: those of Quiet, and as many during the strikes
 	// Acknowledged, OneByOne and Published are the figures of package baseline.
 	Acknowledged, OneByOne, Published float64
 	Strikes                           []AppliedStrike
@@ -204,7 +204,7 @@ func (a *Applied) strike(ctx context.Context, d *DurableRun, s *seller, stocks *
 		}
 	})
 	for i := range o.Times {
-		// At any moment of reading, and of storing the position.
+		// The strike comes at any moment of reading, and of storing the position.
 		if err := sleep(ctx, time.Duration(i)*370*time.Millisecond%time.Second); err != nil {
 			return err
 		}
@@ -229,7 +229,7 @@ func (a *Applied) strike(ctx context.Context, d *DurableRun, s *seller, stocks *
 	return errors.Join(burst, rest, s.mark(ctx, last), s.awaitMarks(ctx, stocks, last))
 }
 
-// disturbReaders strikes once. The time is when the strike had ended.
+// disturbReaders strikes once. It returns what it did, and when the strike had ended.
 func (d *DurableRun) disturbReaders(ctx context.Context, i int) (what string, at time.Time, err error) {
 	victim := d.Nodes[i%len(d.Nodes)]
 	now := func(what string, err error) (string, time.Time, error) { return what, time.Now(), err }
@@ -266,10 +266,11 @@ func (d *DurableRun) disturbReaders(ctx context.Context, i int) (what string, at
 	}
 }
 
-// judge compares what all stocks have heard with what was published, when all should be applied.
+// judge waits until all messages should be applied. Then it compares what all stocks have heard
+// with what was published.
 func (a *Applied) judge(ctx context.Context, c *cluster.Cluster, s *seller, stocks *workload.StockClient) error {
 	ids := s.ids()
-	for limit := time.Now().Add(effectPatience); ; { // a mark waits for no other stock
+	for limit := time.Now().Add(effectPatience); ; { // a mark does not wait for messages of other stocks
 		a.Lost, a.Doubled, a.Disorder, a.Examples = 0, 0, 0, nil
 		var mu sync.Mutex
 		err := eachBell(len(ids), func(i int) error {
@@ -299,8 +300,8 @@ func (a *Applied) judge(ctx context.Context, c *cluster.Cluster, s *seller, stoc
 	return err
 }
 
-// heard is what somebody has heard of a stock: the last sale, sales that came again, and sales that
-// had not come when a later one did.
+// heard counts a stock's sales: last is the number of the last sale, again the sales whose number
+// was not above the last one, and missed the numbers that were skipped.
 type heard struct{ last, again, missed int64 }
 
 func (h *heard) hear(number int64) {
@@ -316,7 +317,7 @@ func (a *Applied) compare(id string, want, got heard) {
 	if got == want {
 		return
 	}
-	late := min(got.missed, max(got.again-want.again, 0)) // came after a later one
+	late := min(got.missed, max(got.again-want.again, 0)) // sales that came after a later one
 	a.Disorder += int(late)
 	a.Lost += int(got.missed - late + max(want.last-got.last, 0) + max(want.again-got.again, 0))
 	a.Doubled += int(max(got.again-want.again-late, 0) + max(got.last-want.last, 0))
@@ -325,7 +326,7 @@ func (a *Applied) compare(id string, want, got heard) {
 	}
 }
 
-// judgeForwarded compares what the stocks have published with what they were told.
+// judgeForwarded compares the messages that the stocks have published with those that they got.
 func (a *Applied) judgeForwarded(ctx context.Context, s *seller) error {
 	want := 0
 	for _, sale := range s.sales {
@@ -404,7 +405,7 @@ func newSeller(ctx context.Context, url string, o Options) (*seller, error) {
 	for name, subjects := range map[string][]string{streamName: node.StreamSubjects(), forwardedName: {workload.ForwardedTo + ">"}, bareName: {bareName}} {
 		cfg := jetstream.StreamConfig{Name: name, Subjects: subjects, Replicas: max(o.Cluster.Replicas, 1)}
 		var last error
-		if err := until(ctx, "there is a stream "+name, func() bool { // servers of a cluster may not have a leader yet
+		if err := until(ctx, "there is a stream "+name, func() bool { // the servers of a cluster may not have a leader yet
 			within, cancel := context.WithTimeout(ctx, 2*time.Second)
 			defer cancel()
 			_, last = js.CreateOrUpdateStream(within, cfg)
@@ -416,14 +417,14 @@ func newSeller(ctx context.Context, url string, o Options) (*seller, error) {
 	return &seller{nc: nc, js: js, entities: o.Load.Entities, sales: map[string]heard{}}, nil
 }
 
-// sellMarked publishes n sales and then a mark. It returns how many messages that were.
+// sellMarked publishes n sales and then a mark. It returns how many messages it published.
 func (s *seller) sellMarked(ctx context.Context, n, mark int) (messages int, err error) {
 	messages, err = s.sell(ctx, n, 0, func() bool { return false })
 	return messages, errors.Join(err, s.mark(ctx, mark))
 }
 
-// sell publishes n sales, at most rate a second, until over returns true; rate 0 is no limit. It
-// returns how many messages that were.
+// sell publishes n sales, at most rate a second, until over returns true; rate 0 means no limit. It
+// returns how many messages it published.
 func (s *seller) sell(ctx context.Context, n, rate int, over func() bool) (messages int, err error) {
 	most := min(batchSales, s.entities) // of different stocks, so that a repeated batch keeps their order
 	if rate > 0 {
@@ -486,7 +487,8 @@ func (s *seller) publish(ctx context.Context, batch []*nats.Msg) error {
 	for len(batch) > 0 {
 		futures := make([]jetstream.PubAckFuture, len(batch))
 		for i, m := range batch {
-			// It blocks while too many are under way, and fails while the server is away.
+			// PublishMsgAsync blocks while too many messages are under way, and fails while the
+			// server is away.
 			futures[i], _ = s.js.PublishMsgAsync(&nats.Msg{Subject: m.Subject, Data: m.Data}, jetstream.WithMsgID(ids[i]), jetstream.WithRetryAttempts(1))
 		}
 		left := 0
@@ -517,7 +519,7 @@ func (s *seller) publish(ctx context.Context, batch []*nats.Msg) error {
 
 func markName(mark, partition int) string { return fmt.Sprintf("mark-%d-%d", mark, partition) }
 
-// mark publishes a message to each partition, to a stock that gets no other.
+// mark publishes one message to each partition, for a stock that gets no other messages.
 func (s *seller) mark(ctx context.Context, mark int) error {
 	var batch []*nats.Msg
 	for p := range node.StreamSubjects() {

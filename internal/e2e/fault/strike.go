@@ -18,7 +18,7 @@ import (
 type victim struct {
 	node   *cluster.Node
 	since  time.Time
-	living map[string]bool // its entities then
+	living map[string]bool // its entities at that time
 }
 
 type strikes struct {
@@ -69,8 +69,8 @@ func (s *strikes) removal(name string, after time.Time) (at time.Time) {
 	return at
 }
 
-// changes counts members that came up or were downed after the given time, each once, as seen by
-// nodes not struck.
+// changes counts the members that came up or were downed after the given time, as seen by nodes
+// that were not struck. It counts each change once.
 func (s *strikes) changes(after time.Time) (n int) {
 	seen := make(map[string]bool)
 	for _, by := range s.cluster.Nodes() {
@@ -88,7 +88,7 @@ func (s *strikes) changes(after time.Time) (n int) {
 	return len(seen)
 }
 
-// judgeHomes looks for entities with two homes: turns at a victim after another process ran the
+// judgeHomes reports entities with two homes: turns at a victim after another process ran the
 // entity. Do not call it for victims that got shards back.
 func (s *strikes) judgeHomes(victims ...victim) error {
 	first := make(map[string]int64) // when an entity first ran at a process that is no victim
@@ -155,7 +155,7 @@ func names(victims []victim) string {
 	return strings.Join(all, " and ")
 }
 
-// removed describes nodes that were removed or ended without being struck.
+// removed returns a miss for each node that was removed, or ended, although it was not struck.
 func (s *strikes) removed() (misses []string) {
 	for _, n := range s.cluster.Nodes() {
 		for _, e := range n.Said() {
@@ -181,7 +181,8 @@ func (s *strikes) Died(entities map[string]bool) {
 	}
 }
 
-// noteRemoval notes a victim's removal. Being cut off for certainlyRemoved without it is a miss.
+// noteRemoval adds a note on whether the victim was removed. It is a miss if the victim was cut off
+// for certainlyRemoved and not removed.
 func (s *strikes) noteRemoval(prefix string, v victim, length time.Duration) {
 	switch at := s.removal(v.node.Name(), v.since); {
 	case !at.IsZero():

@@ -15,8 +15,8 @@ import (
 )
 
 // tableOutage keeps all nodes from the membership table: first without answers, then by refusing
-// connections. No node is removed, and calls are served. A node started meanwhile is up when the
-// table is back.
+// connections. No node is removed, and calls are served. A node that was started meanwhile comes up
+// when the table is back.
 var tableOutage = Fault{
 	Name:   "table-outage",
 	About:  "no node reaches the membership table for 30s",
@@ -49,8 +49,8 @@ var tableOutage = Fault{
 	},
 }
 
-// tableHalf kills more than half of the nodes. The others go on, because the table decides who is
-// dead; with gossip they would stop for want of a majority.
+// tableHalf kills more than half of the nodes. The other nodes go on, because the table decides
+// which nodes are dead. With gossip they would stop, because they are no majority.
 var tableHalf = Fault{
 	Name:  "table-half",
 	About: "three of five nodes, the oldest among them, are killed at once, with SIGKILL",
@@ -89,8 +89,8 @@ var tableHalf = Fault{
 	},
 }
 
-// tableSplit keeps some nodes from the table. None is removed for that. Then a node that reaches
-// the table is killed, and replaced as usual.
+// tableSplit keeps some nodes from the table, and none of them is removed for that. Then a node
+// that reaches the table is killed, and replaced as usual.
 var tableSplit = Fault{
 	Name:   "table-split",
 	About:  "two of five nodes do not reach the membership table for 30s; then one of the others is killed",
@@ -130,7 +130,7 @@ var tableSplit = Fault{
 }
 
 // changeOver changes from gossip to a membership table, or back. Members refuse a node of the other
-// kind with an error that names both. Then all leave, and nodes of the other kind start.
+// kind with an error that names both. Then all nodes leave, and nodes of the other kind start.
 var changeOver = Fault{
 	Name:    "change-over",
 	About:   "a node that agrees by a table joins a cluster that agrees by gossip, or the reverse, and is refused; then all leave, and such nodes are started",
@@ -149,11 +149,11 @@ var changeOver = Fault{
 			return b, err
 		}
 		if err := refused.AwaitEnd(ctx); err == nil || !strings.Contains(err.Error(), `membership is "`) {
-			return b, fmt.Errorf("a node of the other kind: got %v, want a refusal that names both kinds", err)
+			return b, fmt.Errorf("start a node with the other kind of membership: got %v, want an error that names both", err)
 		}
 		for _, n := range d.Nodes {
-			// A node of the strike before may still be joining, though the others answer already; then
-			// it would fail to start instead of leaving.
+			// A node from the previous strike may still be joining, although the other nodes answer
+			// already. With a signal now, it would fail to start instead of leaving.
 			if err := n.Await(ctx, node.Up); err != nil {
 				return b, err
 			}

@@ -31,10 +31,10 @@ type Attacker struct {
 	mu       sync.Mutex
 	sessions map[link]uint64 // numbers that members gave to invented processes
 	seq      map[link]uint64 // of the last envelope that was sent there
-	homes    map[uint32]home // of shards, as members say that refuse calls
+	homes    map[uint32]home // of shards, as members that refuse calls name them
 
 	gateway *nats.Conn // of a caller of gateways; nil means there is none
-	kinds   uint64     // of lies in a flood
+	kinds   uint64     // the number of kinds of messages in a flood
 	kept    []captured // messages that were sent, to be sent again
 }
 
@@ -94,7 +94,8 @@ func (a *Attacker) Close() {
 // denied.
 func (a *Attacker) Sent() (sent int, denied int64) { return a.sent, a.denied.Load() }
 
-// hear reads from a member's frame the session, the next sequence and homes of shards.
+// hear reads from a member's frame the session number, the next sequence number, and the homes of
+// shards.
 func (a *Attacker) hear(m *nats.Msg) {
 	words := strings.Split(m.Subject, ".")
 	if len(words) < 8 || words[7] != "f" || words[6] == "ctl" {
@@ -113,7 +114,7 @@ func (a *Attacker) hear(m *nats.Msg) {
 	if a.sessions[l] != h.Session {
 		a.sessions[l], a.seq[l] = h.Session, 0
 	}
-	if h.Handled > a.seq[l] || h.Flags&wire.FlagNack != 0 { // a changed frame was taken, or one is missing
+	if h.Handled > a.seq[l] || h.Flags&wire.FlagNack != 0 { // a member has accepted a changed frame, or misses one
 		a.seq[l] = h.Handled
 	}
 	for {
@@ -163,7 +164,7 @@ func (a *Attacker) anyMember() transport.Address { return a.members[a.random.Int
 func (a *Attacker) publish(subject string, data []byte) error {
 	a.sent++
 	if own := (captured{subject, data}); len(data) > 4<<10 {
-		// a flood of bytes is another attack
+		// Flood does not count bytes.
 	} else if len(a.kept) < 256 {
 		a.kept = append(a.kept, own)
 	} else {
@@ -244,7 +245,7 @@ func (a *Attacker) SendFrame(i uint64, m transport.Address, envelopes ...*wire.E
 // connection.
 const batch = 256
 
-// interval is the time between batches. It spreads a flood over each second.
+// interval is the pause between two batches. It spreads a flood over each second.
 const interval = 5 * time.Millisecond
 
 // Flood sends n messages, of each kind in turn, at most rate a second. Rate 0 means as fast as the

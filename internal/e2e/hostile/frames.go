@@ -15,10 +15,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A framer makes messages with the right sessions, sequences and epochs.
+// A framer makes frames with valid sessions, sequence numbers and epochs.
 type framer struct{ liar }
 
-// seldom makes one in 200 rounds large. With more, bytes instead of messages would limit the flood.
+// seldom returns true in one of 200 rounds, for large messages. If these were more frequent, bytes
+// instead of messages would limit the flood.
 func (a framer) seldom(i uint64) bool { return i/a.kinds%200 == 0 }
 
 func (a framer) replay(uint64) error {

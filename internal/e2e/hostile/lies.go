@@ -25,7 +25,7 @@ type liar struct{ *Attacker }
 // all returns all kinds of messages, which are sent equally often.
 func (a liar) all() []lie {
 	packed := a.bomb()
-	bomb := func(i uint64) []byte { // seldom, or the flood would be one of bytes
+	bomb := func(i uint64) []byte { // rarely, because otherwise bytes would limit the flood
 		if i/a.kinds%100 == 0 {
 			return packed
 		}
@@ -73,7 +73,7 @@ func (a liar) all() []lie {
 
 func must(b []byte, err error) []byte {
 	if err != nil {
-		panic(err) // a message that this program makes
+		panic(err) // cannot happen: this program made the message
 	}
 	return b
 }
@@ -155,7 +155,7 @@ func hello(asks ...string) []byte {
 	return must(proto.Marshal(&wire.Gateway{Hello: &wire.GatewayHello{Lanes: 1, Frame: wire.FrameVersion, Asks: asks}}))
 }
 
-// forgedFrame poses as a member, another client or an operator.
+// forgedFrame sends a frame in the name of a member, another client or an operator.
 func (a liar) forgedFrame(i uint64) error {
 	self, m := a.Self(i%invented), a.anyMember()
 	from := [...]transport.Peer{
@@ -209,8 +209,8 @@ func (a liar) bomb() []byte {
 	}))
 }
 
-// Unacknowledging returns a transport of clients that never acknowledge frames of members. In all
-// else they behave as ordinary clients.
+// Unacknowledging returns a transport of clients that never acknowledge frames of members.
+// Otherwise they behave like ordinary clients.
 func Unacknowledging(t transport.Transport) transport.Transport { return unacknowledging{t} }
 
 type unacknowledging struct{ transport.Transport }

@@ -30,14 +30,14 @@ const Command = "member"
 
 const clusterName = "siege"
 
-// RunMember runs a member until stdin closes. args are the URL and the name. For each line that it
-// reads, it returns unused memory to the system and reports its state.
+// RunMember runs a member until stdin closes. args are the server's URL and the member's name. For
+// each line that it reads, it returns unused memory to the system and reports its state.
 func RunMember(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
 	n := shard.New(shard.Config{
 		Cluster: clusterName, Name: args[1], Transport: natstransport.New(args[0]), Gateway: true,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
-	// Calls of Hold wait until their deadline.
+	// Calls of the method Hold wait until their deadline.
 	probe := &fixture.Probe{Entered: make(chan string), Release: make(chan struct{})}
 	ctx, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup

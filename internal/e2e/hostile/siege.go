@@ -22,18 +22,18 @@ import (
 
 // A Siege is an attack on a cluster of three processes, while another client calls.
 type Siege struct {
-	Messages int           // that are sent
-	Rate     int           // of them a second; 0 means as many as the server takes
+	Messages int           // the number of messages of the attack
+	Rate     int           // messages a second; 0 means as many as the server takes
 	Callers  int           // goroutines of the other client
-	Pause    time.Duration // between two calls of one
-	Quiet    time.Duration // how long is measured before the attack, after as long a start
-	Recovery time.Duration // within which the memory must be back
+	Pause    time.Duration // between two calls of one caller
+	Quiet    time.Duration // how long the calls are measured before the attack, after a warm-up of the same length
+	Recovery time.Duration // the time within which the heaps must shrink again
 	Log      io.Writer     // of the members
 }
 
 const (
-	maxSlower = 3.0 // the other client's p99 in the attack, to that before
-	maxGrown  = 1.2 // the bytes that a member's heap has in use after the attack, to those before
+	maxSlower = 3.0 // the other client's p99 in the attack, as a multiple of the p99 before
+	maxGrown  = 1.2 // the bytes in use of a member's heap after the attack, as a multiple of those before
 )
 
 // calls records the other client's calls in one part of a siege.
@@ -64,8 +64,8 @@ func (c *calls) take() (n int, p50, p99 time.Duration, wrong []string) {
 	return n, p50, p99, wrong
 }
 
-// Run attacks the cluster and prints what that costs. held reports whether all figures are within
-// their limits.
+// Run attacks the cluster and prints the cost for the members and the other client. held reports
+// whether all figures are within their limits.
 func (s Siege) Run(ctx context.Context, out io.Writer) (held bool, err error) {
 	dir, err := os.MkdirTemp("", "siege")
 	if err != nil {
@@ -177,7 +177,7 @@ func (r *run) run(ctx context.Context) error {
 	if err := pause(ctx, r.Quiet); err != nil {
 		return err
 	}
-	r.calls.take() // caches are filled
+	r.calls.take() // drops the calls of the warm-up
 	if err := pause(ctx, r.Quiet); err != nil {
 		return err
 	}
@@ -255,8 +255,8 @@ func (r *run) states() (all []State, err error) {
 	return all, nil
 }
 
-// recover waits at most Recovery until each heap is within maxGrown of its begin, and judges it.
-// The resident set is only printed: Go's runtime keeps free memory there.
+// recover waits, at most Recovery, until each heap is within maxGrown of its size at begin. Then it
+// judges the heaps. It only prints the resident set, because Go's runtime keeps free memory there.
 func (r *run) recover(ctx context.Context, begin []State) error {
 	at := time.Now()
 	for {

@@ -39,11 +39,11 @@ type Load struct {
 // EntityID returns the id of the i-th entity.
 func EntityID(i int) string { return fmt.Sprintf("tally-%d", i) }
 
-// relayPrefix begins the id of an entity's relay.
+// relayPrefix is the prefix of the id of an entity's relay.
 const relayPrefix = "relay-of-"
 
-// Start begins to call. There is one sender for each caller, and one more that calls through
-// relays: entities calling the entities. There must be at least one caller.
+// Start begins to call. There is one sender for each caller. One more sender calls through relays,
+// which are entities that call the entities. There must be at least one caller.
 func Start(o Options, callers ...shard.Caller) *Load {
 	l := &Load{options: o, stop: make(chan struct{})}
 	for i := range o.Entities {
@@ -174,10 +174,10 @@ func (l *Load) Failures(after time.Time) (n int, first, last time.Time) {
 	return n, first, last
 }
 
-// Judge compares the answers that senders got with the turns in ran and with the final state of
-// each entity, read by c. ran has all records of all witnesses in order of time. The state of an
-// entity that does not answer counts as empty. died are the entities whose process was killed.
-// Judge must be called after Stop.
+// Judge compares three things: the answers that senders got, the turns in ran, and the final state
+// of each entity, which it reads through c. ran has all records of all witnesses in order of time.
+// The state of an entity that does not answer counts as empty. died are the entities whose process
+// was killed. Judge must be called after Stop.
 func (l *Load) Judge(ctx context.Context, c shard.Caller, ran []witness.Record, died map[string]bool) Verdict {
 	h := history{fates: make(map[pairKey][]Fate), ran: ran, died: died, remembered: remembered(ctx, c, l.options.Entities, &l.errors)}
 	for _, p := range l.pairs {

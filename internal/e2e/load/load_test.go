@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/witness"
 )
 
-// downUntil fails until a moment, and then answers at once.
+// downUntil is a path whose calls fail until a moment. After that they are answered at once.
 type downUntil struct{ up time.Time }
 
 func (w downUntil) burst(context.Context, string, uint64, int) ([]Fate, string, error) {
@@ -22,7 +22,8 @@ func (w downUntil) burst(context.Context, string, uint64, int) ([]Fate, string, 
 	return []Fate{Answered}, "n1", nil
 }
 
-// A sender with a slow tick notices all the same when its entity answers again.
+// TestPauseEndsWithTheFault: even with a slow tick, a sender soon notices that its entity answers
+// again.
 func TestPauseEndsWithTheFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
@@ -92,12 +93,12 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-// parseHistory reads a history as a person writes it, one line a fact:
+// parseHistory reads a history from text, with one fact on each line:
 //
 //	a/s: answered told refused uncertain   the fates of calls 1, 2, … of s to a
 //	ran a/s 1 2 3                          what ran, in order of time
 //	remembers a/s 1 2 3                    the state in the end
-//	died a
+//	died a                                 the process of a was killed
 func parseHistory(t *testing.T, text string) history {
 	t.Helper()
 	h := history{fates: map[pairKey][]Fate{}, remembered: map[pairKey][]uint64{}, died: map[string]bool{}}

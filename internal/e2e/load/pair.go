@@ -8,7 +8,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// A round takes two ticks: one ask, then two tells and an ask in a row, whose order must be kept.
+// A round takes two ticks: an ask in the first, and two tells and an ask in the second. The order
+// of these three must be kept.
 const (
 	callsPerRound = 4
 	ticksPerRound = 2
@@ -52,8 +53,8 @@ func (p *pair) run(next time.Time, tick time.Duration, first int) {
 			timer.Reset(retryAfter)
 			continue
 		}
-		// After a pause there is no catching up: the rate would be another one. And
-		// each pair keeps its place in the tick, or all would call at once from then on.
+		// A late sender does not catch up, because that would change the rate. It keeps its offset
+		// in the tick. Otherwise all senders would call at the same moment after a pause.
 		i++
 		if late := time.Since(next); late > 0 {
 			next = next.Add(late.Truncate(tick))

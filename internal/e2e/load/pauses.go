@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// pauses records when callers of one entity waited. It is safe for concurrent use.
+// pauses records when the callers of one entity had to wait. It is safe for concurrent use.
 type pauses struct {
 	entity string
 
@@ -16,8 +16,8 @@ type pauses struct {
 	failures []time.Time // ends of bursts in which a call failed
 }
 
-// A pause lasts from the begin of the first waiting burst to the end of the next answered one. A
-// burst answered at once is a short pause.
+// A pause lasts from the begin of the first burst that had to wait to the end of the next answered
+// burst. A burst that is answered at once is a short pause.
 type pause struct{ begin, end time.Time }
 
 func newPauses(entity string) *pauses { return &pauses{entity: entity} }
@@ -75,8 +75,9 @@ func (p *pauses) within(all []time.Duration, from, to time.Time) []time.Duration
 	return all
 }
 
-// recovered returns the end of the last pause after the given time with a failed call or longer
-// than slow, or zero. never means that callers still wait, since at.
+// recovered returns the end of the last pause, after the given time, that had a failed call or was
+// longer than slow; zero if there was none. never means that callers still wait, since the returned
+// time.
 func (p *pauses) recovered(after time.Time, slow time.Duration) (at time.Time, never bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

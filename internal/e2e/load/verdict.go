@@ -56,7 +56,7 @@ type history struct {
 	ran   []witness.Record   // in order of time
 	// remembered is the state of the entities in the end.
 	remembered map[pairKey][]uint64
-	// died are the entities whose process was killed: nothing of them is lost.
+	// died are the entities whose process was killed. Their calls do not count as lost.
 	died map[string]bool
 }
 
@@ -130,8 +130,8 @@ const Slow = 250 * time.Millisecond
 // Timing says how entities answered since a given time.
 type Timing struct {
 	Longest time.Duration // the longest pause of an entity
-	// Recovery is the time until all calls went well again: none failed or took
-	// longer than Slow from then on. 0 if all went well.
+	// Recovery is the time until all calls succeeded again: after it no call failed or took longer
+	// than Slow. 0 means that no call did.
 	Recovery  time.Duration
 	Disturbed int // entities of which a call failed or took longer than Slow
 	Silent    int // entities that do not answer yet

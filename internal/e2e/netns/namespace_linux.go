@@ -33,7 +33,7 @@ var supported = sync.OnceValue(func() error {
 	}
 	text, err := ruleset([]Rule{{From: []*Host{{addr: "10.77.0.1"}}, To: []*Host{{addr: "10.77.0.2"}}, Percent: 50}})
 	if err == nil {
-		err = s.run(text, "nft", "-f", "-") // the kernel may lack bridges of nftables, or chance
+		err = s.run(text, "nft", "-f", "-") // the kernel may lack nftables for bridges, or random matches
 	}
 	if err = errors.Join(err, s.close()); err != nil {
 		return fmt.Errorf(why+"%w", err)
@@ -44,7 +44,7 @@ var supported = sync.OnceValue(func() error {
 // A namespace is a network namespace, kept alive by an open file.
 type namespace struct{ file *os.File }
 
-// newNamespace uses a thread that ends afterwards.
+// newNamespace makes a namespace on a thread that ends afterwards.
 func newNamespace() (*namespace, error) {
 	var s namespace
 	err := onThread(func() (err error) {
@@ -76,7 +76,8 @@ func (s *namespace) do(f func() error) error {
 	})
 }
 
-// path is how other processes open the namespace while this process keeps it open.
+// path returns the path by which other processes open the namespace. It is valid while this process
+// keeps the namespace open.
 func (s *namespace) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), s.file.Fd()) }
 
 func (s *namespace) close() error { return s.file.Close() }

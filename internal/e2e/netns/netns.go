@@ -47,8 +47,8 @@ type Host struct {
 // A Rule drops packets on their way from some hosts to others.
 type Rule struct {
 	From, To []*Host
-	// Percent is how many of a hundred packets are dropped, each by chance. 0
-	// means all of them.
+	// Percent is the percentage of packets that are dropped at random. 0 means that all packets are
+	// dropped.
 	Percent int
 }
 
@@ -101,8 +101,8 @@ func (n *Network) Hosts() []*Host {
 	return slices.Clone(n.hosts)
 }
 
-// Drop replaces all rules by these, at once between two packets; without rules no packet is
-// dropped. A packet is dropped if any rule drops it.
+// Drop replaces all rules by the given ones, atomically between two packets. A packet is dropped if
+// any rule drops it. Without rules no packet is dropped.
 func (n *Network) Drop(rules ...Rule) error {
 	text, err := ruleset(rules)
 	if err == nil {
@@ -132,7 +132,7 @@ func (n *Network) Dropped() (packets int, err error) {
 	return packets, nil
 }
 
-// ruleset formats rules for nft, after a removal of earlier ones.
+// ruleset formats rules as input for nft, after a command that removes all earlier rules.
 func ruleset(rules []Rule) (string, error) {
 	var b strings.Builder
 	b.WriteString("add table bridge fault\ndelete table bridge fault\ntable bridge fault {\n\tchain forward {\n\t\ttype filter hook forward priority 0;\n")

@@ -78,7 +78,7 @@ func send(t *testing.T, from *Host, address string, messages ...string) {
 	}
 }
 
-// A cut drops packets in one direction only, until it is healed.
+// TestDropOneWay: a cut drops packets in one direction only, until it is healed.
 func TestDropOneWay(t *testing.T) {
 	n, hosts := network(t, 3)
 	a, b, c := hosts[0], hosts[1], hosts[2]
@@ -111,7 +111,7 @@ func TestDropOneWay(t *testing.T) {
 	expect(heardB, "healed")
 }
 
-// Loss drops its share of packets by chance.
+// TestDropPercent: loss drops its share of the packets at random.
 func TestDropPercent(t *testing.T) {
 	n, hosts := network(t, 2)
 	at, _ := hear(t, hosts[1])
@@ -123,7 +123,7 @@ func TestDropPercent(t *testing.T) {
 	awaitDropped(t, n, sent/5, 2*sent/5)
 }
 
-// awaitDropped waits until so many packets were dropped, and no more.
+// awaitDropped waits until at least least packets were dropped. More than most fail the test.
 func awaitDropped(t *testing.T, n *Network, least, most int) {
 	t.Helper()
 	tick := time.Tick(time.Millisecond)
@@ -140,7 +140,7 @@ func awaitDropped(t *testing.T, n *Network, least, most int) {
 	}
 }
 
-// A process that a host starts has the host's network, and this process does not.
+// TestProcess: a process that a host starts has the host's network. This process does not.
 func TestProcess(t *testing.T) {
 	_, hosts := network(t, 1)
 	var links []byte
@@ -157,7 +157,8 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// When the network is closed and its processes have ended, nothing is left of it.
+// TestCloseLeavesNothing: when a network is closed and its processes have ended, nothing of it is
+// left.
 func TestCloseLeavesNothing(t *testing.T) {
 	n, hosts := network(t, 1)
 	id := func(path string) uint64 {
@@ -195,7 +196,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	if err := process.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = process.Wait() // killed
+	_ = process.Wait() // an error, because it was killed
 	tick, deadline := time.Tick(time.Millisecond), time.Now().Add(10*time.Second)
 	for who := held(); len(who) > 0; who = held() {
 		if time.Now().After(deadline) {

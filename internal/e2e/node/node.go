@@ -37,14 +37,15 @@ const Command = "node"
 type Options struct {
 	URL     string // of the NATS servers
 	CA      string // the file of the authority that signed the servers' certificate; "" means the system's
-	Ordered bool   // it connects to the first server of URL that it reaches, not to any
+	Ordered bool   // it connects to the first server of URL that it reaches, not to a random one
 	Cluster string
 	Name    string
 	Witness string // the file for the record of its calls, which must not exist
 	Trace   string // the file in which a singleton says when it lived; "" means none is hosted
 	Pulses  bool   // it hosts a type whose entities are remembered
 	Durable bool   // it hosts durable types, whose store is on the servers
-	// Replicas is the number of servers that keep each stream of the store; 0 means its default.
+	// Replicas is the number of servers that keep each stream of the store; 0 means the store's
+	// default.
 	Replicas int
 	// Stream is the name of a stream whose messages it tells to stocks, with the subjects of
 	// StreamSubject; "" means none. If Forward is set, the stocks publish them.
@@ -65,7 +66,7 @@ type Options struct {
 const JetStream = "jetstream"
 
 // Tables maps the scheme of a URL to the function that opens a membership table there. A program
-// with another storage's client adds its scheme before it calls Main.
+// with a client of another storage adds that storage's scheme before it calls Main.
 var Tables = map[string]func(ctx context.Context, url string) (membertable.Provider, error){
 	"nats": func(ctx context.Context, url string) (membertable.Provider, error) {
 		return natsstore.Open(ctx, url, natsstore.Config{})
@@ -122,7 +123,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer)
 		return 2
 	}
 	v := voice{node: o.Name, to: json.NewEncoder(stdout)}
-	go func() { // ends with the process: a read cannot be taken back
+	go func() { // it ends with the process, because a read cannot be interrupted
 		v.obey(stdin)
 		os.Exit(1)
 	}()
@@ -226,8 +227,8 @@ func run(ctx context.Context, o Options, v *voice) (err error) {
 	return n.Shutdown(leave)
 }
 
-// hostLeader hosts the singleton. It writes when its instance lived, in ns of the wall clock, as
-// lines to a new file. Lines survive SIGKILL.
+// hostLeader hosts the singleton. For each instance it writes the times at which the instance lived
+// to a new file, one a line, in ns of the wall clock. These lines survive SIGKILL.
 func hostLeader(n *shard.Node, path string, durable bool) (closed func() error, err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -249,16 +250,16 @@ func hostLeader(n *shard.Node, path string, durable bool) (closed func() error, 
 const (
 	Up    = "up"    // it has joined
 	Left  = "left"  // it has left in order
-	Ended = "ended" // it ended otherwise
+	Ended = "ended" // it ended in another way
 	Saw   = "saw"   // it saw a change of the cluster: Kind, Member and Time say which
-	// Agreed means that all members agree on View from then on, as the node sees it. An empty View
-	// means that they do not agree.
+	// Agreed means that from then on the node sees all members agree on View. An empty View means
+	// that they do not agree.
 	Agreed = "agreed"
 	// Shifted means that ShiftClock has changed the node's clock.
 	Shifted = "shifted"
 	// Counted is the answer to CountFrames.
 	Counted = "counted"
-	// Refused means that the node has read a line other than a command.
+	// Refused means that the node has read a line that is not a command.
 	Refused = "refused"
 	// Spinning means that a process of SpinArgs begins to compute.
 	Spinning = "spinning"
@@ -298,7 +299,7 @@ const Feed = "sales"
 func StreamSubjects() []string { return []string{"sales.0", "sales.1", "sales.2", "sales.3"} }
 
 // StreamMessage returns the data of a message of the stream: the sale with that number at a stock.
-// Number 0 is a message that becomes a dead letter.
+// A message with the number 0 becomes a dead letter.
 func StreamMessage(stock string, number int64) []byte {
 	return fmt.Appendf(nil, "%s %d", stock, number)
 }
@@ -323,7 +324,7 @@ func consume(n *shard.Node, source stream.Source, forward bool) error {
 func testify(w *witness.Writer) func(entity, sender string, seq uint64) {
 	return func(entity, sender string, seq uint64) {
 		if err := w.Write(entity, sender, seq); err != nil {
-			panic(err) // without a witness the run proves nothing
+			panic(err) // without the witness's records the run proves nothing
 		}
 	}
 }

@@ -31,7 +31,7 @@ func (v *voice) say(e process.Event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	e.Node, e.Pid = v.node, os.Getpid()
-	_ = v.to.Encode(e) // fails when nobody listens any more
+	_ = v.to.Encode(e) // it fails if the reader has ended
 }
 
 func (v *voice) watch(n *shard.Node) {
@@ -39,12 +39,12 @@ func (v *voice) watch(n *shard.Node) {
 		if e.Member.Name != "" {
 			v.say(process.Event{Event: Saw, Kind: e.Kind.String(), Member: e.Member.Name, Time: e.Time})
 		}
-		// With a table a member may come or go while all agree.
+		// With a table, a member may come or go although all members agree.
 		v.say(process.Event{Event: Agreed, Time: e.Time, View: agreed(n.Cluster())})
 	}
 }
 
-// agreed describes v if all members agree on it, or returns "".
+// agreed returns v as text if all members agree on it, and "" otherwise.
 func agreed(v shard.ClusterView) string {
 	if !v.Converged {
 		return ""
@@ -56,13 +56,13 @@ func agreed(v shard.ClusterView) string {
 	return strings.Join(names, " ")
 }
 
-// ShiftClock returns the line that, on a node's standard input, sets its wall clock wrong by d. The
-// program must be built by wallclock.Build. The node answers with Shifted, which has its new time,
-// or the failure as Error.
+// ShiftClock returns a command, as a line for a node's standard input. It sets the node's wall
+// clock wrong by d. The program must be built by wallclock.Build. The node answers with Shifted,
+// which has its new time, or the failure as Error.
 func ShiftClock(d time.Duration) string { return "clock " + d.String() + "\n" }
 
-// CountFrames returns the line that, on a node's standard input, asks how many data frames it has
-// sent. The node answers with Counted and the number of the question.
+// CountFrames returns a command, as a line for a node's standard input. It asks how many data
+// frames the node has sent. The node answers with Counted and the number of the question.
 func CountFrames(question int) string { return fmt.Sprintf("frames %d\n", question) }
 
 func (v *voice) obey(stdin io.Reader) {

@@ -42,12 +42,12 @@ type Event struct {
 	Node  string `json:"node"`
 	Pid   int    `json:"pid"`
 	Error string `json:"error,omitempty"`
-	// Further output of some processes: an observation and its subject, and when it was made.
+	// Kind, Member and Time belong to some events: what was observed, its subject, and when.
 	Kind   string    `json:"kind,omitempty"`
 	Member string    `json:"member,omitempty"`
 	Time   time.Time `json:"time,omitzero"`
-	// View is the cluster as the node saw it then, if all agreed: its founder and its
-	// members. "" if they did not.
+	// View is the cluster as the node saw it then, if all members agreed: its founder and its
+	// members. It is "" if they did not agree.
 	View string `json:"view,omitempty"`
 	// Question is the number of a question, and Frames and Direct its answer.
 	Question int    `json:"question,omitempty"`
@@ -131,14 +131,15 @@ func (p *Process) Said() []Event {
 	return slices.Clone(p.said)
 }
 
-// Await waits until the process has said an event of this kind. It fails if the process ends first.
+// Await waits until the process has printed an event of this kind. It fails if the process ends
+// first.
 func (p *Process) Await(ctx context.Context, event string) error {
 	_, err := p.AwaitThat(ctx, "to be "+event, func(e Event) bool { return e.Event == event })
 	return err
 }
 
-// AwaitThat waits for an event of the process for which that returns true, and returns the event.
-// It fails if the process ends first. what describes the awaited event in errors.
+// AwaitThat waits for an event of the process for which the function that returns true, and returns
+// this event. It fails if the process ends first. what describes the awaited event in errors.
 func (p *Process) AwaitThat(ctx context.Context, what string, that func(Event) bool) (Event, error) {
 	for {
 		p.mu.Lock()

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestMain is the child, too.
+// TestMain also runs as the child process of the tests.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "child" {
 		child(os.Args[2:])
@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child does what its arguments say, one after the other.
+// child does what its arguments say, in order.
 func child(args []string) {
 	for _, arg := range args {
 		switch arg {
@@ -65,7 +65,7 @@ func testContext(t *testing.T) context.Context {
 
 func TestAwait(t *testing.T) {
 	p := start(t, "not JSON", "up", "wait")
-	for range 2 { // an event stays said
+	for range 2 { // a second wait for the same event returns at once
 		if err := p.Await(testContext(t), "up"); err != nil {
 			t.Fatal(err)
 		}

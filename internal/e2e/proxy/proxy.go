@@ -1,5 +1,4 @@
-// Package proxy stands between a listening process and those that dial it, and breaks their
-// connections like a network.
+// Package proxy forwards TCP connections to a process, and breaks them as a network would.
 package proxy
 
 import (
@@ -66,8 +65,8 @@ func (p *Proxy) Bytes() int64 {
 	return p.bytes
 }
 
-// Cut closes all connections, by a reset if reset. It returns how many sockets it closed: two for
-// each forwarded connection.
+// Cut closes all connections; with reset, by a TCP reset. It returns how many sockets it closed:
+// two for each forwarded connection.
 func (p *Proxy) Cut(reset bool) (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,7 +143,7 @@ func (p *Proxy) forward(from, to net.Conn) {
 	}
 }
 
-// pass forwards what ResetAfter allows of b, and reports whether the connection may go on.
+// pass forwards as much of b as ResetAfter allows. It reports whether the connection may go on.
 func (p *Proxy) pass(to net.Conn, b []byte) bool {
 	p.mu.Lock()
 	for p.holds && !p.closed && p.conns[to] {

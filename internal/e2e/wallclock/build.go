@@ -38,7 +38,7 @@ func Build(ctx context.Context, importPath, out string) error {
 	return build(ctx, out, "build", importPath)
 }
 
-// BuildTest is as Build, for the package's tests.
+// BuildTest is Build for the package's tests.
 func BuildTest(ctx context.Context, importPath, out string) error {
 	return build(ctx, out, "test", importPath, "-c")
 }
@@ -84,7 +84,7 @@ import (
 var wallShift atomic.Int64
 `
 
-// readsClock begins time.Now. Build inserts addsTheShift after it.
+// readsClock is the beginning of time.Now. Build inserts addsTheShift after it.
 const (
 	readsClock   = "\nfunc Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
 	addsTheShift = "\tsec += wallShift.Load()\n"

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A program that Build has built can have its wall clock shifted: its monotonic
-// clock goes on, and so does the wall clock of everybody else.
+// TestShift: the wall clock of a program that Build has built can be shifted. Its monotonic clock
+// goes on, and so do the wall clocks of other processes.
 func TestShift(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds the standard library anew")
@@ -39,7 +39,7 @@ wall 0s monotonic 0s right 0s
 	}
 }
 
-// Programs that were built as usual have the right time and no other.
+// TestNoShift: a program that was built as usual has the right time and cannot shift it.
 func TestNoShift(t *testing.T) {
 	if err := Shift(time.Hour); err == nil {
 		t.Error("shifted")

@@ -9,8 +9,8 @@ import (
 	"github.com/bufbuild/protocompile"
 )
 
-// TestEmittedProto: what shardgen prints of a contract with all kinds of types is
-// a .proto file to a real compiler.
+// TestEmittedProto: the .proto file that shardgen prints of a contract with all kinds of types is
+// valid for a real compiler.
 func TestEmittedProto(t *testing.T) {
 	command := exec.CommandContext(t.Context(), "go", "run", "./cmd/shardgen", "contract", "-dir", "internal/gen/alltypes", "proto", "-package", "allTypes")
 	command.Dir = "../../.."

@@ -36,7 +36,7 @@ func generate(dir string) (map[string][]byte, error) {
 	compiler := protocompile.Compiler{
 		Resolver:       protocompile.WithStandardImports(&protocompile.SourceResolver{Accessor: accessor(dir)}),
 		SourceInfoMode: protocompile.SourceInfoStandard,
-		// One at a time: errors come in the order of the files.
+		// Files are compiled one at a time, so that errors come in the order of the files.
 		MaxParallelism: 1,
 	}
 	files, err := compiler.Compile(context.Background(), names...)
@@ -67,7 +67,8 @@ func protoNames(dir string) ([]string, error) {
 	return names, nil
 }
 
-// accessor opens only the files below namePrefix in dir.
+// accessor returns a function that opens files of dir by their names after namePrefix, and no
+// others.
 func accessor(dir string) func(string) (io.ReadCloser, error) {
 	return func(name string) (io.ReadCloser, error) {
 		base, ok := strings.CutPrefix(name, namePrefix)

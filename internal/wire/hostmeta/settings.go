@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// Names of the settings of a type that clients compare, too.
+// Names of the settings of a type that clients compare as well as members.
 const (
 	Shards  = "shards"  // their number
 	Hash    = "hash"    // the name of the shard function

@@ -1,10 +1,10 @@
 // Package identity divides processes into classes. By class, the broker's permissions decide what a
 // process may send, and to whom.
 //
-// The class of a process is in the two highest bits of its incarnation, so an address includes it:
-// processes of different classes never share an address, and data kept by address is kept by class,
-// name and incarnation. A transport takes the class of a sender from the subject, which the
-// broker's permissions guard. It drops a message whose address has another class.
+// The class of a process is in the two highest bits of its incarnation. So an address includes the
+// class, and processes of different classes never share an address. A transport takes the class of
+// a sender from the subject, because the broker's permissions restrict who may publish there. It
+// drops a message if the sender's address has another class.
 package identity
 
 import "math/rand/v2"

@@ -1,6 +1,6 @@
-// Package rights has the NATS permissions that each kind of process needs, and no more. They are
-// those of ADR 0014: the broker binds a process to its subjects, and members believe nothing else
-// about a sender.
+// Package rights has the NATS permissions that each kind of process needs, and no more. See ADR
+// 0014: the broker restricts each process to its own subjects, and members believe only the subject
+// about who sent a message.
 package rights
 
 import (
@@ -40,8 +40,8 @@ func WorkerNoCreate(cluster, store string) Rights {
 	return r
 }
 
-// Publisher adds to the rights of a member with a store the rights to publish on subjects
-// (shard.Publish), which may have wildcards, and to find the streams that have them.
+// Publisher adds to the rights of a member with a store two rights: to publish on subjects, which
+// may have wildcards (shard.Publish), and to find the streams with these subjects.
 func Publisher(r Rights, subjects ...string) Rights {
 	r.Publish = append(append(r.Publish, subjects...), js("STREAM.NAMES")...)
 	return r
@@ -58,8 +58,9 @@ func Source(r Rights, streams ...string) Rights {
 	return r
 }
 
-// Store returns the rights of a user with that name who runs shardctl store: to read, write, create
-// and delete the streams of a store and, like a Reader, to ask members whether they host a type.
+// Store returns the rights of a user with that name who runs shardctl store. The user may read,
+// write, create and delete the streams of a store. Like a Reader, the user may ask members whether
+// they host a type.
 func Store(cluster, name, store string) Rights {
 	r := Reader(cluster, name)
 	r.Publish = append(append(r.Publish, store+".>"), js(
@@ -69,7 +70,7 @@ func Store(cluster, name, store string) Rights {
 }
 
 // Follower returns the rights of a client that follows events of a store. It may also write the
-// store's small records, which have the positions of named followers.
+// store's small records, because the positions of named followers are there.
 func Follower(cluster, name, store string) Rights {
 	r := Client(cluster, name)
 	r.Publish = append(append(r.Publish, store+".k.>"), js("DIRECT.GET.*", "STREAM.MSG.GET.*", "STREAM.INFO.*")...)
@@ -111,7 +112,8 @@ func Doctor(r Rights, name string) Rights {
 	return r
 }
 
-// Gateway returns the rights of a caller in another language, with that name.
+// Gateway returns the rights of a caller with that name that is not a Go process and calls through
+// the gateway.
 func Gateway(cluster, name string) Rights {
 	return Rights{Publish: names(cluster)("g." + name + ".>"), Subscribe: []string{"_INBOX." + name + ".>"}}
 }

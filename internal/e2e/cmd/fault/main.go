@@ -4,8 +4,8 @@
 //	fault -list
 //	fault [flags] NAME
 //
-// It exits with 0 when every figure is within that fault's limits, with 1 when
-// one misses it or the run could not be done, with 2 when it was called wrongly.
+// It exits with 0 if every figure is within the fault's limits, with 1 if a figure is not or the
+// run failed, and with 2 if the arguments are wrong.
 package main
 
 import (

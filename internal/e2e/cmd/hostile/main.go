@@ -1,8 +1,8 @@
 // Command hostile attacks a cluster of three processes with the rights of an ordinary client, under
 // the permissions that shardctl prints, and prints its cost for another client.
 //
-// It exits with 0 when every figure is within its limits, with 1 when one misses it or the run could
-// not be done, with 2 when it was called wrongly.
+// It exits with 0 if every figure is within its limit, with 1 if a figure is not or the run failed,
+// and with 2 if the arguments are wrong.
 package main
 
 import (
