@@ -15,9 +15,9 @@ type Server struct {
 	id       string // of this instance
 	up       bool
 	still    time.Duration // until when it stands still
-	nodes    []*Node       // connected, as it sees it, in the order of connecting
-	dirty    bool          // nodes holds some that are gone
-	serving  int           // how many nodes that answer probes it knows
+	nodes    []*Node       // the nodes that are connected in the server's view, in the order of connecting
+	dirty    bool          // nodes holds some that have ended
+	serving  int           // the number of nodes that answer probes, as far as the server knows
 }
 
 func (s *Server) named() { s.id = fmt.Sprintf("%s/%d", s.name, s.instance) }
@@ -30,7 +30,7 @@ func (s *Server) ID() string { return s.id }
 func (s *Server) Up() bool { return s.up }
 
 type way struct {
-	route bool // they are connected, and report their listeners to each other
+	route bool // the servers are connected, and report their listeners to each other
 	hole  bool // messages vanish
 	since time.Duration
 }
@@ -153,7 +153,7 @@ func (w broker) startServing(n *Node) {
 	}
 }
 
-// claim makes the node answer others' probes once its server has received the claim.
+// claim makes the node answer other nodes' probes once its server has received the claim.
 func (w broker) claim(n *Node, number uint64) {
 	n.claims = number
 	conn, at := n.conn, network(w).up(n)
@@ -172,7 +172,8 @@ func (w broker) stopServing(n *Node) {
 	}
 }
 
-// probe sends Vacant if the node's server then knows no serving node.
+// probe sends a probe to the node's server. The node gets Vacant if the server knows no serving
+// node then.
 func (w broker) probe(n *Node) {
 	conn := n.conn
 	w.At(network(w).up(n), func() {
@@ -182,7 +183,8 @@ func (w broker) probe(n *Node) {
 	})
 }
 
-// input delivers in at the given time, unless the present connection has ended by then.
+// input gives the node the input in at the given time, unless its present connection has ended by
+// then.
 func (w broker) input(n *Node, at time.Duration, in membership.Input) {
 	e := w.queue.put(at, eventInput)
 	e.to, e.receiver, e.in = n, n.conn, in

@@ -20,11 +20,11 @@ import (
 //     been downed or is about to be.
 //  6. UpCounter, RemovalCounter and a process's own count in the version never fall.
 type judge struct {
-	fenced   map[*Node]transport.Address // the first member that has it fenced
-	ages     map[age]transport.Address   // the first that had it
-	grants   map[grant]transport.Address // at which node that was first seen: the leader
+	fenced   map[*Node]transport.Address // the first member that fenced the node
+	ages     map[age]transport.Address   // the first member that had the age
+	grants   map[grant]transport.Address // the node at which the grant was first seen: the leader
 	versions map[uint64]string           // of the table, as it was first seen
-	downed   map[transport.Address]bool  // or removed without having left, in anybody's eyes, once
+	downed   map[transport.Address]bool  // the nodes that a member ever saw downed, or removed without having left
 	reach    [membership.Removed + 1][membership.Removed + 1]bool
 }
 
@@ -106,7 +106,7 @@ func (w checker) checkFenced(n *Node, g *gossip.State) {
 }
 
 // doneWithout reports whether a running process of n's cluster lacks n or has fenced it. If all
-// that had fenced n have ended, the others may keep n.
+// members that had fenced n have ended, the others may keep n.
 func (w checker) doneWithout(n *Node) bool {
 	mine := n.gossip()
 	for _, o := range w.nodes {
@@ -125,7 +125,7 @@ func (w checker) doneWithout(n *Node) bool {
 }
 
 // fence records that node by has fenced or removed the node at a, and checks that a's lease has
-// ended. It ignores an a of another cluster, as after a lost Welcome.
+// ended. It ignores a if its node is in another cluster, as after a lost Welcome.
 func (w checker) fence(by *Node, a transport.Address, founder transport.Address) {
 	o := w.byName[a]
 	if o == nil || o.ended {
@@ -157,8 +157,8 @@ func (w checker) checkAges(n *Node, g *gossip.State) error {
 			w.judge.downed[g.Members[i].Address] = true
 		}
 	}
-	// One that is gone is downed, fenced and removed in one step: then
-	// no state shows it Down. It may be alive, when it only stood still.
+	// A gone member is downed, fenced and removed in one step, so no state shows it Down. It may be
+	// alive if it only stood still.
 	for i := range g.Tombstones {
 		if t := &g.Tombstones[i]; !t.Left {
 			w.judge.downed[t.Node] = true

@@ -1,8 +1,8 @@
-// Package sim runs whole clusters of the pure cores in virtual time. A [World] is a broker
-// of one or several servers and the processes that are connected to it; each process drives
-// its machine as internal/driver/control does. All chance comes from one seed, so one seed is one run:
-// [World.Hash] is a hash of everything that happened, every input of every machine and every
-// event, and two runs of a seed must have the same.
+// Package sim runs whole clusters of the pure cores in virtual time. A [World] is a broker of one
+// or several servers and the processes that are connected to it; each process drives its machine as
+// internal/driver/control does. All random numbers come from one seed, so one seed is one run.
+// [World.Hash] is a hash of every input of every machine and of every event. Two runs of a seed
+// must have the same hash.
 //
 // These packages use it: internal/sim/chaos makes random runs of small clusters with every
 // fault; internal/sim/scenario measures one fault at a large cluster; the command

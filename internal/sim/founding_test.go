@@ -15,9 +15,9 @@ import (
 var foundingSeeds = flag.Uint64("founding-seeds", 3000, "how many simultaneous starts TestSimultaneousStartsFoundOneCluster makes")
 
 // TestSimultaneousStartsFoundOneCluster: of processes that start at the same time, one forms the
-// cluster, and no other while a member of that one lives. Messages are slow, and processes stand
-// still or are killed at any moment. A member that stands still for longer than others wait for
-// it is the exception: see ADR 0007.
+// cluster. No other cluster is formed while a member of that one lives, unless the member stands
+// still for longer than others wait for it (ADR 0007). Messages are slow, and processes stand still
+// or are killed at any moment.
 func TestSimultaneousStartsFoundOneCluster(t *testing.T) {
 	seeds := *foundingSeeds
 	if testing.Short() {
@@ -41,7 +41,7 @@ func TestSimultaneousStartsFoundOneCluster(t *testing.T) {
 	}
 }
 
-// foundingPatience is how long a member may stand still without another cluster being founded.
+// foundingPatience is how long a member may stand still before another cluster may be formed.
 const foundingPatience = 5 * time.Second
 
 // A foundingRun is one simultaneous start.
@@ -78,7 +78,7 @@ func newFoundingRun(seed uint64) *foundingRun {
 			ProbeVacancy: true, Founding: store, JoinTimeout: 10 * time.Minute,
 		}, Place{Server: f.random.IntN(c.Servers)})
 		if err != nil {
-			panic(err) // the test's own mistake
+			panic(err) // a mistake of the test
 		}
 		at := time.Duration(f.random.Int64N(int64(apart)))
 		f.At(at, func() { f.Start(n) })
@@ -87,8 +87,8 @@ func newFoundingRun(seed uint64) *foundingRun {
 	return f
 }
 
-// trouble makes a process stand still once or twice, and perhaps die, most often when it may form
-// the cluster.
+// trouble makes a process stand still once or twice, and perhaps kills it, most often when it may
+// form the cluster.
 func (f *foundingRun) trouble(n *Node, start time.Duration) {
 	moment := func() time.Duration {
 		at := start + time.Duration(f.random.Int64N(int64(2*time.Second)))
@@ -106,7 +106,7 @@ func (f *foundingRun) trouble(n *Node, start time.Duration) {
 			f.still[n] = f.Now()
 			f.Freeze(n)
 			f.After(length, func() {
-				if !f.excused(n) { // else it stays so
+				if !f.excused(n) { // an excused process stays excused
 					delete(f.still, n)
 				}
 				f.Thaw(n)

@@ -7,21 +7,22 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// holding is a cluster's split lease with its holder. The store is at the first server.
+// holding is the lease that decides a cluster's splits, and its holder. The store is at the first
+// server.
 type holding struct {
 	holder transport.Address
 	token  uint64
 	until  time.Duration
 }
 
-// storeTime is the store's time for a request, without the way there and back.
+// storeTime is the time that the store takes for a request, without the transport.
 const storeTime = 5 * time.Millisecond
 
 type leaseStore struct{ *World }
 
-// takeLease sends a request to the store. The asker gets a lease that is free or its own, or
-// whose present holding the request names as the one to succeed. Without an answer, it may still
-// have got the lease.
+// takeLease sends a request to the store. It gets the lease if that is free or the asker's own, or
+// if the request names the present holding as the one to succeed. An asker without an answer may
+// still have got the lease.
 func (w leaseStore) takeLease(n *Node, r membership.LeaseRequest) {
 	away := 2*w.config.Latency + w.config.Between
 	answer := func(after time.Duration, a membership.LeaseAnswer) {
@@ -65,7 +66,7 @@ func (w leaseStore) take(n *Node, r membership.LeaseRequest) (token uint64) {
 
 type foundingStore struct{ *World }
 
-// ask sends a request to the store and the answer to n. n may not learn the outcome.
+// ask sends a request to the store and the answer to n. The answer may be lost.
 func (w foundingStore) ask(n *Node, r membership.FoundingRequest) {
 	away := 2*w.config.Latency + w.config.Between
 	answer := func(after time.Duration, a membership.FoundingAnswer) {

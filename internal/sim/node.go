@@ -17,19 +17,19 @@ type Node struct {
 	Config  membership.Config
 	machine Machine
 	clock   clock
-	lease   time.Time // by its own clock
+	lease   time.Time // the end of the lease, by the node's own clock
 
-	wake  time.Duration // in virtual time; counts only with a place
-	place int           // among the wakes, or -1
+	wake  time.Duration // in virtual time; valid only if the node is in wakes
+	place int           // the index in wakes, or -1
 
-	home       *Server // to which it goes first
-	server     *Server // to which it is connected, or was last
-	conn       uint32  // the number of its connection; grows with each
+	home       *Server // the server to which the node connects first
+	server     *Server // the server to which the node is connected, or was last
+	conn       uint32  // the number of its connection; each new one has a higher number
 	connected  bool    // as the process sees it
 	registered bool    // as the server sees it
 	redialing  bool
 	closedAt   time.Duration // when the last connection ended
-	known      []bool        // by server: whether that one knows that it listens
+	known      []bool        // by server: whether the server knows that the node listens
 	lastUp     time.Duration // when its last message reaches the server
 	sent       []repeated    // the last messages, with Config.Repeat
 	serves     bool          // answers joiners' probes
@@ -42,10 +42,10 @@ type Node struct {
 	waiting []membership.Input // arrived while frozen
 
 	lossIn, lossOut float64
-	brokenSince     time.Duration // since when one direction is dead; -1: it is not
+	brokenSince     time.Duration // since when one direction of the connection is dead; -1 means none is
 
-	tableCut  bool        // the table is out of its reach
-	lastTable *rows.Table // as it was checked last
+	tableCut  bool        // the node cannot reach the table
+	lastTable *rows.Table // the table that was checked last
 	traffic   Traffic
 	track     tracked
 	state     *gossip.State // after the last step
@@ -66,12 +66,12 @@ func newMachine(config membership.Config) (Machine, error) {
 	return membership.New(config)
 }
 
-// Place says where a process runs, and how its clock is wrong.
+// Place says where a process runs, and how wrong its clock is.
 type Place struct {
 	Server int // the index of its server
-	// Drift is how much faster its clock goes, in parts of a million.
+	// Drift is how much faster its clock runs than virtual time, in parts of a million.
 	Drift int
-	// Offset is how far its clock is from the virtual time.
+	// Offset is the difference of its clock from virtual time.
 	Offset time.Duration
 }
 
@@ -113,8 +113,8 @@ func (w *World) StartFormed(n *Node, state *gossip.State) {
 	n.step(w, membership.Tick{})
 }
 
-// StartTabled connects the process as a member of a cluster that agrees by a table and was formed
-// before; [World.SetTable] has set the table.
+// StartTabled connects the process as a member of a formed cluster whose members agree by a table.
+// The table was set by [World.SetTable].
 func (w *World) StartTabled(n *Node) {
 	defer w.catch()
 	broker{w}.dial(n, n.home)
@@ -127,7 +127,8 @@ func (w *World) StartTabled(n *Node) {
 	n.step(w, membership.Tick{})
 }
 
-// Give gives the process an input of its user or operator: Leave, ExitReady, DownNode or Shutdown.
+// Give passes an input of its user or operator to the process: Leave, ExitReady, DownNode or
+// Shutdown.
 func (w *World) Give(n *Node, in membership.Input) {
 	defer w.catch()
 	w.trace.line(w.now, "%v is told %T", n.Address, in)
@@ -196,7 +197,7 @@ func (n *Node) step(w *World, in membership.Input) {
 		w.wakes.set(n, n.clock.virtual(out.WakeAt, w.now))
 	}
 	n.lease = out.Lease
-	for i := range out.Send { // before the events: one of them may end the process
+	for i := range out.Send { // messages go before the events, because an event may end the process
 		network{w}.send(n, &out.Send[i])
 	}
 	for _, e := range out.Events {

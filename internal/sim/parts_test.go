@@ -15,7 +15,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestQueue: events come in the order of their times, and those of one time in the order of put.
+// TestQueue: events come in the order of their times. Events of one time come in the order of put.
 func TestQueue(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var q queue
@@ -38,7 +38,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestWakes: the node with the earliest time is next, also after changes.
+// TestWakes: the node with the earliest wake time is next, also after changes.
 func TestWakes(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var h wakes
@@ -73,9 +73,9 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// TestSlowClockGoesBack: a slow clock goes back, and shows the time before that again a little
-// later. A node that waits for that time is therefore not woken for ever. Found by seed 20007770 of
-// the scenario "random".
+// TestSlowClockGoesBack: a slow clock goes back, and a little later shows the same time again. A
+// node that waits for that time must not be woken for ever. Found by seed 20007770 of the scenario
+// "random".
 func TestSlowClockGoesBack(t *testing.T) {
 	for ppm := -10_000; ppm < 0; ppm++ {
 		c := clock{ppm: ppm}
@@ -87,7 +87,7 @@ func TestSlowClockGoesBack(t *testing.T) {
 	}
 }
 
-// TestSizes: the counted size is what the driver would send.
+// TestSizes: the counted size of a message is the size that the driver would send.
 func TestSizes(t *testing.T) {
 	a, b := transport.Address{Name: "alpha", Incarnation: 1}, transport.Address{Name: "be", Incarnation: 2}
 	g := gossip.Preformed([]membership.Member{{Address: a}, {Address: b}})
@@ -118,7 +118,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestMoves: the invariants about successive states of one node.
+// TestMoves checks the invariants about successive states of one node.
 func TestMoves(t *testing.T) {
 	a, b, c := transport.Address{Name: "a", Incarnation: 1}, transport.Address{Name: "b", Incarnation: 2}, transport.Address{Name: "c", Incarnation: 3}
 	state := func(change func(*gossip.State)) *gossip.State {
@@ -177,8 +177,8 @@ func TestComeback(t *testing.T) {
 	}
 }
 
-// TestAges: it is an error if two members have one age, unless one of the leaders that gave it had
-// been downed, even if no state ever showed that leader Down.
+// TestAges: two members with one age are an error, unless one of the leaders that gave the age had
+// been downed. No state need ever have shown that leader Down.
 func TestAges(t *testing.T) {
 	a, b, c, d := transport.Address{Name: "a", Incarnation: 1}, transport.Address{Name: "b", Incarnation: 2}, transport.Address{Name: "c", Incarnation: 3}, transport.Address{Name: "d", Incarnation: 4}
 	third := func(who transport.Address) membership.Member {
@@ -186,7 +186,7 @@ func TestAges(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name string
-		gone []gossip.Tombstone // at b, when it gives the age
+		gone []gossip.Tombstone // the tombstones at b when it gives the age
 		want string
 	}{
 		{"two leaders", nil, "invariant 5"},
@@ -223,8 +223,8 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// TestFenceEndsWithThoseThatHoldIt: a member that stood still while the others removed it breaks no
-// invariant when it runs turns again after all of them have ended. Singletons' seed 905390.
+// TestFenceEndsWithThoseThatHoldIt: a member stands still while the others remove it. If it runs
+// turns again after all of these have ended, it breaks no invariant. (Singletons' seed 905390.)
 func TestFenceEndsWithThoseThatHoldIt(t *testing.T) {
 	w, nodes := cluster(t, Config{Seed: 2}, 3)
 	w.Freeze(nodes[2])
@@ -254,8 +254,8 @@ func TestFenceEndsWithThoseThatHoldIt(t *testing.T) {
 
 // TestOldestComesBackAlone: of two members, the oldest stands still until the server closes its
 // connection, and the other removes it as gone. When the oldest comes back and cannot reach the
-// other, it must not go on because of its age. It must go on if the other could not find it gone,
-// or has counted on it since.
+// other, it must not go on because of its age. It must go on if the other could not have found it
+// gone, or has vouched for it since.
 func TestOldestComesBackAlone(t *testing.T) {
 	for _, test := range []struct {
 		name    string

@@ -12,7 +12,7 @@ const (
 	eventCall    eventKind = iota // call a function
 	eventUnicast                  // a message arrives at, or near, its receiver
 	eventFan                      // a broadcast reaches one server, which hands it to all its nodes
-	eventInput                    // the node's own driver has an input for it
+	eventInput                    // the node's driver has an input for the node
 	eventSync                     // a server learns whether a node listens
 	eventRedial                   // a node without a connection tries again
 )
@@ -21,18 +21,18 @@ const (
 type event struct {
 	kind     eventKind
 	from, to *Node
-	// sender and receiver are the numbers of the connections over which it goes.
+	// sender and receiver are the numbers of the connections at both ends.
 	sender, receiver uint32
 	size             int32         // of the payload, in bytes
-	hub              time.Duration // when it is at the sender's server
-	server, target   *Server       // of the sender; to which it goes
+	hub              time.Duration // when the message is at the sender's server
+	server, target   *Server       // the sender's server, and the server to which the message goes
 	msg              membership.Message
 	in               membership.Input
 	call             func()
 }
 
 // queue has the events ordered by time, then by the order of put. It is a 4-ary heap of small
-// items; the events are in reused slots.
+// items, which refer to events in reused slots.
 type queue struct {
 	items []item
 	slots []event
@@ -55,7 +55,7 @@ func (q *queue) next() (at time.Duration, ok bool) {
 	return q.items[0].at, true
 }
 
-// put returns an event to be filled in before the next put.
+// put adds an event and returns it. The caller must fill it in before the next put.
 func (q *queue) put(at time.Duration, kind eventKind) *event {
 	var slot int32
 	if n := len(q.free); n > 0 {

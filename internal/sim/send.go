@@ -58,7 +58,7 @@ func (w network) send(n *Node, e *membership.Envelope) {
 		return
 	}
 	if !n.registered {
-		return // the server has given this connection up
+		return // the server has closed this connection
 	}
 	hub := w.up(n)
 	post := func(at time.Duration, kind eventKind) *event {
@@ -107,7 +107,7 @@ func (w network) fan(e *event) {
 		return
 	}
 	e.target.compact()
-	nodes := e.target.nodes // may grow meanwhile; those that come then have come too late
+	nodes := e.target.nodes // the list may grow meanwhile; later nodes do not get the message
 	for _, n := range nodes {
 		if n.registered && n.server == e.target {
 			w.deliver(e, n)
@@ -137,7 +137,7 @@ func (w network) deliver(e *event, n *Node) {
 	n.step(w.World, membership.Receive{From: e.from.Address, Message: e.msg, Server: n.server.id})
 }
 
-// recode encodes and decodes a message, a state only once in a row.
+// recode encodes and decodes a message. The same state several times in a row is encoded once.
 func (w network) recode(msg membership.Message) membership.Message {
 	g, isGossip := msg.(message.Gossip)
 	if isGossip && g.State == w.recoded.from {

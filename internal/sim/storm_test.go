@@ -10,9 +10,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestHealedSplitIsNoStorm: when the halves of a cluster meet again, each has all members of the
-// other as unreachable, so that no leader is accepted by all. The members resolve that with a
-// number of messages that a broker can carry.
+// TestHealedSplitIsNoStorm: when the halves of a split cluster meet again, each half has all
+// members of the other as unreachable, so no leader is accepted by all. The members resolve this
+// with no more messages than a broker can carry.
 func TestHealedSplitIsNoStorm(t *testing.T) {
 	const nodes = 20
 	w := sim.New(sim.Config{Seed: 3, Servers: 2, Unchecked: true, Jitter: 3 * time.Millisecond, Between: 2 * time.Millisecond})

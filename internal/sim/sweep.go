@@ -13,8 +13,8 @@ import (
 type Result[C any] struct {
 	Err    error
 	Hash   uint64
-	Counts C // a struct of numbers, which show that the faults reach everything
-	// Settled is how long it took after the last fault until all was well.
+	Counts C // a struct of event counts, which show what the faults reach
+	// Settled is how long after the last fault all conditions of the run were met.
 	Settled time.Duration
 }
 
@@ -22,15 +22,16 @@ type Result[C any] struct {
 type Sweep[R any] struct {
 	First uint64
 	Seeds int
-	// Twice is every how many seeds one is run twice, which must come to the same hash. 0: none.
+	// Twice makes every Twice-th seed run twice, and both runs must have the same hash. 0 means
+	// none.
 	Twice int
-	// Skip, if set, reports whether a seed is passed over. It does not count then.
+	// Skip, if set, reports whether to leave out a seed. Such a seed does not count.
 	Skip func(seed uint64) bool
 	Run  func(seed uint64) R
-	// Outcome returns the hash of a run, and what it broke.
+	// Outcome returns the hash of a run, and an error if the run broke an invariant.
 	Outcome func(R) (hash uint64, err error)
-	// Done is given each result; one call at a time. err is Outcome's, or says that two runs of the
-	// seed differ.
+	// Done gets each result. Calls of Done are never concurrent. err is Outcome's error, or says
+	// that two runs of the seed differ.
 	Done func(seed uint64, r R, twice bool, err error)
 }
 

@@ -13,7 +13,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// tableWorld has nodes that agree by a table; the i-th is at server i modulo their number.
+// tableWorld has nodes that agree by a table. The i-th node is at server i modulo the number of
+// servers.
 func tableWorld(t *testing.T, config sim.Config, nodes int) (*sim.World, []*sim.Node) {
 	t.Helper()
 	if testing.Verbose() && os.Getenv("TABLE_QUIET") == "" {
@@ -47,7 +48,7 @@ func serving(w *sim.World) (names []string) {
 	return names
 }
 
-// always lets time pass, and requires the nodes to serve at all times.
+// always lets time pass, and requires that exactly these nodes have a lease at all times.
 func always(t *testing.T, w *sim.World, d time.Duration, nodes ...string) {
 	t.Helper()
 	for end := w.Now() + d; w.Now() < end; {
@@ -57,14 +58,14 @@ func always(t *testing.T, w *sim.World, d time.Duration, nodes ...string) {
 	}
 }
 
-// TestTableForms: five nodes form a cluster, and serve.
+// TestTableForms: five nodes form a cluster, and all have a lease.
 func TestTableForms(t *testing.T) {
 	w, _ := tableWorld(t, sim.Config{}, 5)
 	always(t, w, 3*time.Minute, "n1", "n2", "n3", "n4", "n5")
 	t.Logf("%+v", w.TableStats)
 }
 
-// TestTableOutage: while nobody reaches the table, all go on.
+// TestTableOutage: while no node reaches the table, all nodes keep their leases.
 func TestTableOutage(t *testing.T) {
 	w, _ := tableWorld(t, sim.Config{Servers: 3}, 5)
 	version := w.Table().Version
@@ -94,7 +95,7 @@ func fenced(w *sim.World, nodes ...*sim.Node) bool {
 	return true
 }
 
-// TestTableKill: a process that is killed is fenced in a few seconds, because the broker knows.
+// TestTableKill: a killed process is fenced in a few seconds, because the broker reports it gone.
 func TestTableKill(t *testing.T) {
 	for servers := 1; servers <= 3; servers++ {
 		w, n := tableWorld(t, sim.Config{Servers: servers}, 5)
@@ -106,8 +107,8 @@ func TestTableKill(t *testing.T) {
 	}
 }
 
-// TestTableHalf: three of five are killed at once; the other two serve without a break, and have
-// all in five seconds.
+// TestTableHalf: three of five nodes are killed at once. The other two keep their leases without a
+// break, and have fenced all three within five seconds.
 func TestTableHalf(t *testing.T) {
 	for servers := 1; servers <= 3; servers++ {
 		w, n := tableWorld(t, sim.Config{Servers: servers}, 5)
@@ -125,7 +126,8 @@ func TestTableHalf(t *testing.T) {
 	}
 }
 
-// TestTableHost: a host that vanishes is voted out by probes, and fenced by time.
+// TestTableHost: a member whose host vanishes is declared dead after unanswered probes, and fenced
+// after a time.
 func TestTableHost(t *testing.T) {
 	w, n := tableWorld(t, sim.Config{Servers: 3}, 5)
 	w.KillHost(n[0])
@@ -134,8 +136,8 @@ func TestTableHost(t *testing.T) {
 	always(t, w, time.Second, "n2", "n3", "n4", "n5")
 }
 
-// TestTablePartition: of two sides, the one with the table goes on, however small it is; the other
-// stops before that.
+// TestTablePartition: of two sides, the one that reaches the table goes on, however small it is.
+// The other side stops before that.
 func TestTablePartition(t *testing.T) {
 	w, n := tableWorld(t, sim.Config{Servers: 2}, 5) // n2 and n4 are at the second server
 	s := w.Servers()
@@ -154,8 +156,8 @@ func TestTablePartition(t *testing.T) {
 	require.Len(t, w.Running(), 2, "who is dead in the table stops")
 }
 
-// TestTableOutageAndKill: a process is killed while the table is down. The others go on, and
-// nobody is declared dead before the table is back.
+// TestTableOutageAndKill: a process is killed while the table is down. The others go on. No member
+// is declared dead before the table is back.
 func TestTableOutageAndKill(t *testing.T) {
 	w, n := tableWorld(t, sim.Config{Servers: 1}, 5)
 	w.TableDown(true)
@@ -167,9 +169,9 @@ func TestTableOutageAndKill(t *testing.T) {
 	until(t, w, 10*time.Second, func() bool { return fenced(w, n[0]) })
 }
 
-// TestTableLateLease: of two sides that both reach the table, the one on which a member has just
-// been declared dead loses it at that moment. The dead member serves for as long as its last proof
-// lets it, and is fenced only then.
+// TestTableLateLease: both sides of a partition reach the table. When a member is declared dead,
+// its side loses the table at that moment. The dead member runs turns for as long as its last
+// proof allows, and is fenced only then.
 func TestTableLateLease(t *testing.T) {
 	longest := time.Duration(0)
 	for seed := range uint64(12) {
@@ -197,14 +199,15 @@ func TestTableLateLease(t *testing.T) {
 	require.Greater(t, longest, 3*time.Second)
 }
 
-// TestTableNamesServer: a member that has moved to another server serves again only when its row
-// names that server: the broker's word at the old one would fence it.
+// TestTableNamesServer: a member that has moved to another server gets a lease only when its row
+// names that server. Otherwise a report of the old server's broker could fence it while it runs
+// turns.
 func TestTableNamesServer(t *testing.T) {
 	w, n := tableWorld(t, sim.Config{Servers: 2}, 4) // n2 and n4 are at the second server
 	w.CutTable(n[1], true)
 	w.Move(n[1], w.Servers()[0])
 	w.Run(500 * time.Millisecond)
-	w.Give(n[0], membership.Leave{}) // a write, which is a proof for all that ask n1
+	w.Give(n[0], membership.Leave{}) // this causes a write, which is a proof for all members that ask n1
 	w.Run(2 * time.Second)
 	require.Equal(t, []string{"n1", "n3", "n4"}, serving(w))
 	w.CutTable(n[1], false)

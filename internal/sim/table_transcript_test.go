@@ -32,10 +32,10 @@ func TestTableTranscripts(t *testing.T) {
 	})
 }
 
-// zeros are those before an incarnation.
+// zeros matches the zeros at the beginning of an incarnation.
 var zeros = regexp.MustCompile(`#0*([0-9a-f]+)`)
 
-// A script is a transcript that is run.
+// A script is a running transcript.
 type script struct {
 	t       *testing.T
 	world   *sim.World

@@ -14,7 +14,7 @@ import (
 // message in the driver's envelope, without the broker's protocol and subjects.
 type Traffic struct {
 	Sent, Received Flow
-	Echo           Flow // own echoes, there and back; they are in none of the others
+	Echo           Flow // the node's own echoes, sent and returned; the other counts leave them out
 	// Kinds splits Sent and Received by the kind of message.
 	Kinds map[string]Flow
 }
@@ -51,8 +51,8 @@ func kindOf(v any) string {
 	return name[strings.LastIndexByte(name, '.')+1:]
 }
 
-// sizes measures messages by encoding them. A large state is measured once for each version and
-// approximate number of members that have seen it; the error is below 1%.
+// sizes measures messages by encoding them. A large state is measured once for each version and for
+// each approximate number of members that have seen it. The error is below 1%.
 type sizes struct {
 	cluster string
 	states  map[stateKey]int32
@@ -76,7 +76,7 @@ func newSizes(cluster string) sizes {
 
 func (s *sizes) of(n *Node, m membership.Message) int32 {
 	body := s.body(m)
-	// wire.Control: format, cluster, from, incarnation, topic, body.
+	// The fields of wire.Control: format, cluster, from, incarnation, topic, body.
 	return 2 + 2 + int32(len(s.cluster)) + 2 + int32(len(n.Address.Name)) + 9 + 2 + 1 + varint(body) + body
 }
 
@@ -95,7 +95,7 @@ func (s *sizes) body(m membership.Message) int32 {
 func encoded(m membership.Message) int32 {
 	b, err := membership.Encode(m)
 	if err != nil {
-		return 0 // the driver sends nothing either
+		return 0 // the driver does not send such a message either
 	}
 	return int32(len(b))
 }

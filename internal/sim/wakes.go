@@ -2,8 +2,8 @@ package sim
 
 import "time"
 
-// wakes is a heap of the nodes that wait for a tick, by time, then by number. Each node knows its
-// index, so that its time can change.
+// wakes is a heap of the nodes that wait for a tick, ordered by time, then by number. Each node has
+// its index in the heap, so that its time can change.
 type wakes struct{ nodes []*Node }
 
 func wakesBefore(a, b *Node) bool { return a.wake < b.wake || a.wake == b.wake && a.ID < b.ID }

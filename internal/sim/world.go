@@ -13,60 +13,60 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Config are a world's settings. Zero values mean the defaults.
+// Config has a world's settings. Zero values mean the defaults.
 type Config struct {
-	// Seed decides everything that is left to chance.
+	// Seed determines all random choices.
 	Seed uint64
 	// Cluster is the name of the cluster. Default "sim".
 	Cluster string
-	// Servers is how many servers the broker's cluster has. Default 1.
+	// Servers is the number of servers in the broker's cluster. Default 1.
 	Servers int
 	// Latency is the time a message takes from a node to its server, or back.
 	// Default 500µs.
 	Latency time.Duration
-	// Jitter is the most that is added, at random, on the way to the server. A
-	// connection keeps its order all the same. Default 0.
+	// Jitter is the longest random time that is added on the way to the server. Messages of a
+	// connection still keep their order. Default 0.
 	Jitter time.Duration
 	// Between is the additional time from one server to another.
 	// Default 500µs.
 	Between time.Duration
-	// Spread is how long it takes until a server knows that a node listens, or
-	// does no longer, at another one. Default 2ms.
+	// Spread is the time until a server knows that a node at another server listens, or has stopped
+	// listening. Default 2ms.
 	Spread time.Duration
 	// Redial is the time between two attempts to connect. Default 100ms.
 	Redial time.Duration
-	// RouteTimeout is after how long a broken way between two servers ends their
-	// connection, and with it the knowledge of the other's nodes. Default 5s.
+	// RouteTimeout is the time after which a cut between two servers ends their connection. Each
+	// server then forgets the other's nodes. Default 5s.
 	RouteTimeout time.Duration
-	// HostTimeout is after how long a server notices that a host has vanished or a
-	// process stands still. Default 4 minutes.
+	// HostTimeout is the time after which a server notices that a host has vanished or a process
+	// stands still. Default 4 minutes.
 	HostTimeout time.Duration
-	// PingTimeout is after how long a node notices that its connection is dead in
-	// either direction and dials another server. Default 0: never.
+	// PingTimeout is the time after which a node notices that one direction of its connection is
+	// dead. It then dials another server. Default 0: never.
 	PingTimeout time.Duration
 	// Failover lets nodes dial the other servers when their own does not answer.
 	Failover bool
-	// Repeat is the chance that a connection, when it is made anew, repeats the last messages sent
-	// through the old one. Default 0.
+	// Repeat is the probability that a new connection repeats the last messages of the old one.
+	// Default 0.
 	Repeat float64
-	// StoreTrouble is the chance that the store does not answer a request for the lease deciding
-	// splits. Default 0.
+	// StoreTrouble is the probability that the store does not answer a request for the lease that
+	// decides splits. Default 0.
 	StoreTrouble float64
-	// TableTrouble is the chance that the table does not answer a request, or that its answer is
-	// lost. A request that is not answered may be carried out within TableLate. Default 0.
+	// TableTrouble is the probability that the table does not answer a request, or that its answer
+	// is lost. Such a request may still be carried out within TableLate. Default 0.
 	TableTrouble float64
 	TableLate    time.Duration
-	// TableTime is the most that the table takes for a request. Default 5ms.
+	// TableTime is the longest time that the table takes for a request. Default 5ms.
 	TableTime time.Duration
-	// TableGaps leaves out versions of the table, and has some reads return an earlier one.
+	// TableGaps skips versions of the table, and makes some reads return an earlier version.
 	TableGaps bool
-	// Recode sends every message through its bytes.
+	// Recode encodes and decodes every message.
 	Recode bool
 	// Account measures payloads: see [Node.Traffic].
 	Account bool
-	// Unchecked leaves out the invariants that look at whole states, for speed.
+	// Unchecked omits the invariants that examine whole states, for speed.
 	Unchecked bool
-	// Trace is told every line of the trace. Default nil: only its hash is kept.
+	// Trace gets every line of the trace. Default nil: only the hash of the trace is kept.
 	Trace func(line string)
 }
 
@@ -93,8 +93,8 @@ func (c Config) withDefaults() Config {
 }
 
 // A World is a broker and the processes that are connected to it, in virtual time. It has no
-// goroutine and reads no clock: all that happens follows from its Config and from calls to it. It
-// is not safe for concurrent use.
+// goroutine and reads no clock: its Config and the calls to it determine everything. It is not safe
+// for concurrent use.
 type World struct {
 	config  Config
 	random  *rand.Rand
@@ -105,7 +105,7 @@ type World struct {
 	byName  map[transport.Address]*Node
 	servers []*Server
 	ways    [][]way // from, to
-	loss    float64 // of every message on its way to a node
+	loss    float64 // the probability for every message on its way to a node
 	trace   trace
 	judge   judge
 	sizes   sizes
@@ -113,22 +113,23 @@ type World struct {
 	// founding is the store's record of who founded the cluster; there is one if revision is above 0.
 	founding membership.Founding
 	revision uint64
-	// table is the membership table, and olds are the last ones.
+	// table is the membership table. olds are its latest versions.
 	table      *rows.Table
 	olds       []*rows.Table
 	TableStats TableStats
 	steps      uint64
 	err        error
-	known      *rows.Table // in an unchecked run: the latest version that a member knows
+	known      *rows.Table // the latest version that a member knows, in an unchecked run
 	tableDown  bool
-	// recoded is the last state that went through its bytes, before and after.
+	// recoded is the last state that was encoded and decoded, before and after.
 	recoded struct{ from, to *gossip.State }
 
-	// OnChange, if set, is told of a step that changed the node's view or had events, before OnEvents.
+	// OnChange, if set, is called after a step that changed the node's view or had events, before
+	// OnEvents.
 	OnChange func(n *Node, events []membership.Event)
-	// OnEvents, if set, is told the events of a step after it.
+	// OnEvents, if set, is called after a step with the step's events.
 	OnEvents func(n *Node, events []membership.Event)
-	// OnEnd, if set, is told when a machine has ended, with its last event.
+	// OnEnd, if set, is called when a machine has ended, with its last event.
 	OnEnd func(n *Node, last membership.Event)
 }
 
@@ -177,7 +178,7 @@ func (w *World) Steps() uint64 { return w.steps }
 // Hash returns the hash of everything that has happened so far.
 func (w *World) Hash() uint64 { return w.trace.sum }
 
-// Err returns the first broken invariant, or nil. The world does not run on after it.
+// Err returns the first broken invariant, or nil. A world with a broken invariant does not go on.
 func (w *World) Err() error { return w.err }
 
 // At calls do at the given time, or now if that has passed.
@@ -200,8 +201,8 @@ func (w *World) Run(d time.Duration) { w.RunUntil(d, 0, nil) }
 // the past.
 const maxStill = 1_000_000
 
-// RunUntil runs the world for d, or until stop returns true, which it calls at each multiple of
-// every. It reports whether stop returned true. It also ends at a broken invariant.
+// RunUntil runs the world for d, or until stop returns true. It calls stop at each multiple of
+// every, and returns the last result. It also ends at a broken invariant.
 func (w *World) RunUntil(d, every time.Duration, stop func() bool) (stopped bool) {
 	end, ask := w.now+d, w.now
 	defer w.catch()
@@ -310,8 +311,8 @@ func (w *World) Kill(n *Node) {
 	n.end(w)
 }
 
-// KillHost ends a process with its host. The connection is not closed, and the server believes for
-// HostTimeout that the node listens.
+// KillHost ends a process and its host. The connection is not closed, so for HostTimeout the server
+// still takes the node for a listener.
 func (w *World) KillHost(n *Node) {
 	w.trace.line(w.now, "the host of %v vanishes", n.Address)
 	if n.ended {
@@ -405,7 +406,7 @@ func (w *World) Lose(n *Node, in, out float64) {
 	}
 }
 
-// LoseAll makes every message get lost with this probability, independently for each receiver.
+// LoseAll makes each message get lost with this probability, independently for each receiver.
 func (w *World) LoseAll(share float64) {
 	w.trace.line(w.now, "all lose %v", share)
 	w.loss = share
@@ -481,7 +482,7 @@ func (w *World) StopServer(s *Server) {
 			continue
 		}
 		if n.ended || n.frozen {
-			broker{w}.hangUp(n) // nobody there to notice yet
+			broker{w}.hangUp(n) // the node notices later that its server is gone
 			continue
 		}
 		broker{w}.disconnect(n)

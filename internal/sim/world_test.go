@@ -26,17 +26,17 @@ func cluster(t *testing.T, config Config, nodes int) (*World, []*Node) {
 	if !w.RunUntil(10*time.Second, 10*time.Millisecond, func() bool { return Agreed(all) }) {
 		t.Fatalf("not up: %v", w.Err())
 	}
-	w.Run(2 * time.Second) // heartbeats have told everybody's server
+	w.Run(2 * time.Second) // heartbeats have named each node's server to the others
 	return w, all
 }
 
-// TestEvidence: each fault looks to the others as it does over a real broker.
+// TestEvidence: each fault gives other nodes the same evidence as over a real broker.
 func TestEvidence(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		fault func(w *World, n *Node)
-		want  membership.Evidence // the first against n0, NoEvidence if there is none
-		after time.Duration       // not before
+		want  membership.Evidence // the first evidence against n0, or NoEvidence
+		after time.Duration       // the earliest time for it
 		until time.Duration
 	}{
 		{"kill", (*World).Kill, membership.EvidenceGone, time.Second, 3 * time.Second},
@@ -50,7 +50,7 @@ func TestEvidence(t *testing.T) {
 		{"some loss", func(w *World, n *Node) { w.Lose(n, 0.1, 0.1) }, membership.NoEvidence, 0, 10 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			// Two of a server, so that one can find the other gone.
+			// Two nodes are at each server, so that one can find the other gone.
 			w, nodes := cluster(t, Config{Seed: 5, Servers: 2}, 5)
 			begin := w.Now()
 			got, at := membership.NoEvidence, time.Duration(0)
@@ -128,7 +128,7 @@ func TestServerRestart(t *testing.T) {
 	}
 }
 
-// TestHash: two runs of a seed have one hash, and runs of different seeds do not.
+// TestHash: two runs of a seed have the same hash, and runs of different seeds have different ones.
 func TestHash(t *testing.T) {
 	hash := func(seed uint64) uint64 {
 		w, nodes := cluster(t, Config{Seed: seed, Servers: 3, Jitter: 5 * time.Millisecond, Recode: true}, 7)
@@ -152,8 +152,8 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestLastMessages: a process that ends by itself waits until the broker has its last messages, and
-// one that is killed does not.
+// TestLastMessages: a process that ends by itself waits until the broker has its last messages. A
+// killed process does not.
 func TestLastMessages(t *testing.T) {
 	w := New(Config{Seed: 1, Latency: time.Millisecond})
 	var nodes []*Node
@@ -173,7 +173,7 @@ func TestLastMessages(t *testing.T) {
 	}
 	w.Run(2 * time.Second)
 	w.Give(nodes[3], membership.DownNode{Node: nodes[2].Address})
-	w.Kill(nodes[3]) // the message is on its way
+	w.Kill(nodes[3]) // the message of the killed node is on its way
 	w.Run(time.Second)
 	if nodes[2].Ended() {
 		t.Error("the message of a killed process arrived")
@@ -186,8 +186,8 @@ func TestLastMessages(t *testing.T) {
 	}
 }
 
-// TestLease: the lease that decides splits goes to one node and stays with it. Another node gets it
-// when it has ended, or if it knows the token.
+// TestLease: the lease that decides splits goes to one node and stays with it. Another node gets
+// the lease after it has ended, or if that node knows the token.
 func TestLease(t *testing.T) {
 	w, nodes := cluster(t, Config{Seed: 1}, 3)
 	ask := func(n *Node, over uint64) uint64 {

@@ -1,7 +1,7 @@
 // Package chaos makes random runs: small clusters of random settings, with every fault and every
 // ordinary event of [sim.World], which must come back to one view. The seed decides everything. One
-// run in eight is only a split, mostly between racks of nodes with consecutive names; there the
-// side with the majority must not stop.
+// run in eight has no fault but a split, mostly between racks of nodes with consecutive names. In
+// these runs the side with the majority must not stop.
 //
 //	go run ./internal/sim/cmd/simulate -scenario random -seeds 10000
 //	go run ./internal/sim/cmd/simulate -scenario random -seed 42 -events
@@ -28,9 +28,9 @@ import (
 
 type Options struct {
 	Seed uint64
-	// Table has the members agree by a table, with the faults of one.
+	// Table makes the members agree by a table, and adds faults of the table.
 	Table bool
-	// Trace, if set, is told every line of the trace.
+	// Trace, if set, gets every line of the trace.
 	Trace func(line string)
 
 	change func(*plan) // for tests: changes the plan of the seed
@@ -63,7 +63,7 @@ type run struct {
 	counts Counts
 
 	table bool
-	calm  bool // nothing more may happen by chance
+	calm  bool // no more random events may happen
 }
 
 // Run makes the random run of a seed.
@@ -130,7 +130,7 @@ func (r *run) start(name string) {
 		Offset: time.Duration(r.random.Int64N(int64(r.plan.offset))),
 	})
 	if err != nil {
-		panic(err) // the plan's own mistake
+		panic(err) // a mistake of the plan
 	}
 	r.world.Start(n)
 }
@@ -162,8 +162,8 @@ func (r *run) count(_ *sim.Node, events []membership.Event) {
 	}
 }
 
-// ended starts a process again: always if it has to rejoin, never after an orderly removal,
-// otherwise half of the time.
+// ended starts a process again after it has ended: always if it has to rejoin, never after an
+// orderly removal, and otherwise in half of the cases.
 func (r *run) ended(n *sim.Node, last membership.Event) {
 	again := r.random.IntN(2) == 0 && !r.calm
 	switch last := last.(type) {
@@ -217,7 +217,7 @@ func (r *run) settled() bool {
 	}
 	switch {
 	case len(nodes) < want && want > r.plan.most:
-		r.makeRoom(nodes) // for one that has the role
+		r.makeRoom(nodes) // for a node that has the role
 	case !first:
 		r.start(r.plan.config.Seeds[0])
 	case len(nodes) < want:

@@ -10,8 +10,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// TestRandomRuns makes 200 random runs, each twice: those of the first seeds that
-// are cheap.
+// TestRandomRuns makes 200 random runs, each twice. It uses the first seeds whose runs are cheap.
 func TestRandomRuns(t *testing.T) {
 	seeds := 200
 	if invariant.Race {
@@ -32,8 +31,8 @@ func TestRandomRuns(t *testing.T) {
 	}
 }
 
-// TestFoundSeeds runs seeds that once failed, each with the cause. A run changes with the cores, so
-// most of these bugs also have a transcript in runtime/membership.
+// TestFoundSeeds runs seeds that once failed, and has the cause of each. A run changes with the
+// cores, so most of these bugs also have a transcript in runtime/membership.
 func TestFoundSeeds(t *testing.T) {
 	for _, c := range []struct {
 		seed uint64
@@ -59,8 +58,8 @@ func TestFoundSeeds(t *testing.T) {
 	}
 }
 
-// TestMendedWhenJudged runs splits that end just when they are judged. The accusations of both
-// sides then meet, and no member on the side with the majority may be downed for them.
+// TestMendedWhenJudged runs splits that end at about the time when they are judged. The accusations
+// of both sides then meet. No member on the side with the majority may be downed because of them.
 func TestMendedWhenJudged(t *testing.T) {
 	for _, seed := range []uint64{333, 720, 761, 998, 1063, 1084} {
 		if r := Run(Options{Seed: seed, change: func(p *plan) { mendWhenJudged(p, seed) }}); r.Err != nil {

@@ -90,8 +90,8 @@ func (r faults) move() {
 	}
 }
 
-// harmless are the faults that cut no healthy process off. Others would make automatic downing
-// split a cluster.
+// harmless are the faults that cut off no healthy process. With other faults, automatic downing
+// would split the cluster.
 var harmless = []func(faults){faults.join, faults.restart, faults.kill, faults.killSome, faults.killHost, faults.leave}
 
 func (r faults) any() {
@@ -121,7 +121,7 @@ func (r faults) few() []*sim.Node {
 	return nodes[:r.random.IntN(len(nodes)/2+1)]
 }
 
-// forWhile calls undo after a random time, unless all faults are healed by then.
+// forWhile calls undo after a random time, unless heal has ended all faults by then.
 func (r faults) forWhile(undo func()) {
 	d := milliseconds(r.random, 50, pick(r.random, 1500.0, 8000, 30_000))
 	r.world.After(d, func() {
@@ -166,7 +166,7 @@ func (r faults) killHost() {
 	}
 }
 
-// leave makes a node leave. It is ready to exit at once or after up to 3 s.
+// leave makes a node leave. It has nothing left to hand off at once, or after up to 3 s.
 func (r faults) leave() {
 	n := r.one()
 	if n == nil || n.Frozen() {
@@ -246,8 +246,8 @@ func (r faults) loseAll() {
 	r.forWhile(func() { r.world.LoseAll(0) })
 }
 
-// clog drops all messages of some nodes, at random times and healed in another order ("swizzled
-// clogs" in FoundationDB's simulation).
+// clog drops all messages of some nodes. The drops begin at random times, and end in another order
+// ("swizzled clogs" in FoundationDB's simulation).
 func (r faults) clog() {
 	for _, n := range r.few() {
 		r.world.After(milliseconds(r.random, 0, 4000), func() {
@@ -273,8 +273,8 @@ func (r faults) downAlive() {
 	r.world.Give(n, membership.DownNode{Node: victim.Address})
 }
 
-// quarantine tells a healthy node, as its driver would, that an impaired peer cannot get its
-// messages.
+// quarantine reports to a healthy node that an impaired peer cannot get its messages, as the node's
+// driver would.
 func (r faults) quarantine() {
 	nodes := r.world.Nodes()
 	if len(nodes) == 0 {

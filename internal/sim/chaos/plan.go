@@ -13,15 +13,15 @@ import (
 type plan struct {
 	nodes   int
 	faults  int
-	clean   bool          // one split is all that happens
-	lasts   time.Duration // how long that split lasts; 0 means left to chance
-	racks   bool          // names follow servers, as those of racks do
-	pause   time.Duration // the most between two faults, mostly
+	clean   bool          // the only fault is one split
+	lasts   time.Duration // how long that split lasts; 0 means a random time
+	racks   bool          // the nodes of a server have consecutive names, as those of a rack do
+	pause   time.Duration // the longest usual pause between two faults
 	drift   int           // of clocks, in parts of a million
 	cramped bool          // of table: see byTable
-	offset  time.Duration // the most between two clocks
+	offset  time.Duration // the largest difference of two clocks
 	most    int           // how many processes may run at a time
-	settle  time.Duration // in which a healed cluster must have one view
+	settle  time.Duration // the time within which a healed cluster must have one view
 	world   sim.Config
 	config  membership.Config // of every node, without its name and role
 }
@@ -71,7 +71,8 @@ func newPlan(r *rand.Rand, o Options) plan {
 	p.downing(r)
 	p.clean = r.IntN(8) == 0 && p.world.Servers > 1 && p.config.Downing != membership.DowningAuto
 	if p.clean {
-		// A rack may hold the first members in every order that is not by hash.
+		// With names by racks, the first members in every order except the hashed one may be in one
+		// rack.
 		p.racks = r.IntN(4) > 0
 		if r.IntN(4) > 0 {
 			p.config.SmallCluster = 1 + r.IntN(4)
@@ -83,7 +84,7 @@ func newPlan(r *rand.Rand, o Options) plan {
 func (p *plan) byTable(r *rand.Rand) {
 	c := &p.config
 	c.ProbeVacancy, c.Seeds = false, nil
-	p.offset = pick(r, time.Second, time.Minute, time.Hour) // people read the rows' times
+	p.offset = pick(r, time.Second, time.Minute, time.Hour) // rows have wall times, which only people read
 	c.Table = membership.Table{
 		Enabled: true, ProbeInterval: milliseconds(r, 1000, pick(r, 3000.0, 10_000)), Successors: 1 + r.IntN(4),
 		AliveInterval: milliseconds(r, 2000, 10_000), Refresh: milliseconds(r, 5000, 60_000), CleanAfter: milliseconds(r, 70_000, 600_000),
@@ -100,7 +101,8 @@ func (p *plan) byTable(r *rand.Rand) {
 	if p.cramped = r.IntN(3) > 0; !p.cramped {
 		return
 	}
-	// Few members, quick judgements, and few other faults than those that divide members and table.
+	// These runs have few members, quick judgements, and few faults except those that divide the
+	// members and the table.
 	p.nodes = 3 + r.IntN(3)
 	p.most = p.nodes + 1
 	p.faults = 10 + r.IntN(30)
@@ -129,7 +131,7 @@ func (p *plan) downing(r *rand.Rand) {
 	case membership.DowningStaticQuorum:
 		c.QuorumSize = p.nodes/2 + 1
 		p.most = 2*c.QuorumSize - 1
-		role = false // how many have it is left to chance
+		role = false // a random number of nodes has the role
 	case membership.DowningKeepOldest:
 		c.KeepOldestAlone = r.IntN(2) == 0
 	case membership.DowningAll:

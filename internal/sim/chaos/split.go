@@ -30,8 +30,8 @@ func (r split) groups() (one, other []*sim.Server) {
 	return one, other
 }
 
-// cutOff closes the connections between two groups of servers, or makes messages vanish. It
-// passes later a function that ends the cut.
+// cutOff closes the connections between two groups of servers, or drops their messages. It passes
+// later a function that ends the cut.
 func (r split) cutOff(later func(undo func())) (one, other []*sim.Server) {
 	one, other = r.groups()
 	closed := r.random.IntN(2) == 0
@@ -56,16 +56,16 @@ func (r split) cutOff(later func(undo func())) (one, other []*sim.Server) {
 }
 
 // cleanly splits a cluster without other faults, and fails if a node on the majority's side has
-// stopped. It does not judge strategies without majority decisions, nor runs whose smaller side
-// has formed a cluster to which the other gives way.
+// stopped. It does not judge strategies without majority decisions. It also does not judge runs in
+// which the smaller side has formed a cluster, and the larger side gives way to it.
 func (r split) cleanly() error {
 	w := r.world
 	if !w.RunUntil(time.Minute, 100*time.Millisecond, func() bool { return sim.Agreed(w.Running()) }) {
-		return nil // it waits for members that nobody starts yet
+		return nil // the cluster waits for members that are not started yet
 	}
 	w.Run(milliseconds(r.random, 0, 15_000))
 	if !sim.Agreed(w.Running()) {
-		return nil // somebody gave up joining, or came late
+		return nil // a node gave up joining, or came late
 	}
 	var undo func()
 	one, other := r.cutOff(func(u func()) { undo = u })
@@ -119,8 +119,8 @@ func (r split) outranked(founder transport.Address) bool {
 	return other > own || other > 0 && other == own && gossip.FounderBefore(rival, founder)
 }
 
-// majorityAt returns the nodes at these servers if they have a majority of the votes, else nil.
-// With DowningRole only nodes with the role vote.
+// majorityAt returns the nodes at these servers, or nil if they have no majority of the votes. With
+// DowningRole only nodes with the role vote.
 func majorityAt(all []*sim.Node, servers []*sim.Server) []*sim.Node {
 	votes := func(n *sim.Node) bool { return n.Config.DowningRole == "" || len(n.Config.Roles) > 0 }
 	var side []*sim.Node

@@ -15,8 +15,9 @@ import (
 
 var stallSeeds = flag.Int("stallseeds", 300, "how many runs TestKilledBesideBrokerStalls makes")
 
-// A process that is killed while the only server stands still, or is restarted, is downed soon
-// after the server answers again and a paused observer goes on, and no other is.
+// TestKilledBesideBrokerStalls: a process is killed while the only server stands still or restarts.
+// It is downed soon after the server answers again and a paused observer goes on. No other process
+// is downed.
 func TestKilledBesideBrokerStalls(t *testing.T) {
 	for seed := range uint64(*stallSeeds) {
 		if err := stalled(seed); err != nil {
@@ -58,7 +59,7 @@ func stalled(seed uint64) error {
 		bound := 2 * time.Second
 		var back time.Duration
 		if r.IntN(3) > 0 {
-			for range 1 + r.IntN(3) { // it may stall again at once
+			for range 1 + r.IntN(3) { // the server may stall again at once
 				d := milliseconds(r, 200, 6000)
 				w.Stall(server, d)
 				back = max(back, w.Now()+d)

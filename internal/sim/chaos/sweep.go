@@ -12,12 +12,12 @@ type Sweep struct {
 	First uint64
 	Seeds int
 	Table bool // as in Options
-	// Twice is every how many seeds one is run twice, which must come to the same
-	// hash. 0: none.
+	// Twice makes every Twice-th seed run twice, and both runs must have the same hash. 0 means
+	// none.
 	Twice int
-	// Cheap leaves out the seeds that take long: large clusters, many faults.
+	// Cheap leaves out seeds whose runs take long: those with large clusters and with many faults.
 	Cheap bool
-	// Done, if set, is told each result; one call at a time.
+	// Done, if set, gets each result. Calls of Done are never concurrent.
 	Done func(Result)
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/internal/sim/seeds"
 )
 
-// TestTableSeeds: random clusters that agree by a table come back to one view after every fault, and
-// break no invariant on the way: see sim.World.Err.
+// TestTableSeeds: random clusters whose members agree by a table return to one view after the
+// faults. They break no invariant on the way: see sim.World.Err.
 func TestTableSeeds(t *testing.T) {
 	all, one := seeds.Run(t, 40, func(seed uint64, trace func(string)) sim.Result[Counts] {
 		r := Run(Options{Seed: seed, Table: true, Trace: trace})

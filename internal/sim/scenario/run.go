@@ -19,13 +19,13 @@ type Options struct {
 	// Nodes is the size of the cluster. Default 1000.
 	Nodes int
 	Seed  uint64
-	// Detection is that of all nodes.
+	// Detection is the Detection of all nodes.
 	Detection membership.Detection
-	// Table has the nodes agree by a table.
+	// Table makes the nodes agree by a table.
 	Table bool
 	// Config, if set, changes each node's settings.
 	Config func(*membership.Config)
-	// Trace, if set, is told every line of the trace.
+	// Trace, if set, gets every line of the trace.
 	Trace func(line string)
 }
 
@@ -35,18 +35,18 @@ type run struct {
 	world   *sim.World
 	random  *rand.Rand
 	nodes   []*sim.Node
-	state   *gossip.State // from which they begin; nil means they form it
+	state   *gossip.State // the state from which the nodes begin; nil means that they form the cluster
 	ill     map[transport.Address]bool
 
-	fault     time.Duration // when it began; negative: not yet
+	fault     time.Duration // when the fault began; negative means not yet
 	measured  time.Duration // when traffic was last reset
-	before    uint64        // the set before the fault
+	before    uint64        // the hash of the set of members before the fault
 	seen      map[sight]bool
 	detected  []time.Duration
-	removed   map[transport.Address]bool // healthy ones
+	removed   map[transport.Address]bool // the healthy members that were removed
 	views     map[uint64]bool
-	settledAt time.Duration // since when all healthy agree; negative: they do not
-	expected  int           // sights, when all healthy nodes have seen all victims go
+	settledAt time.Duration // since when all healthy members agree; negative means that they do not
+	expected  int           // the number of sights once all healthy nodes have seen all victims removed
 }
 
 type sight struct{ observer, victim transport.Address }
@@ -70,7 +70,8 @@ func newRun(s Scenario, o Options) *run {
 	return r
 }
 
-// drift bounds the error of a node's clock, in parts of a million: what quartz and NTP leave.
+// drift bounds the error of a node's clock, in parts of a million. It is the error that quartz and
+// NTP leave.
 const drift = 100
 
 func (r *run) add(i int) *sim.Node {
@@ -88,14 +89,15 @@ func (r *run) add(i int) *sim.Node {
 		Offset: time.Duration(r.random.Int64N(int64(time.Hour))),
 	})
 	if err != nil {
-		panic(err) // the scenario's own mistake
+		panic(err) // a mistake of the scenario
 	}
 	r.nodes = append(r.nodes, n)
 	return n
 }
 
-// block returns the server of the i-th node. Servers have equally many successive nodes; surplus
-// nodes go to later servers, so that the first two of five never have a majority.
+// block returns the server of the i-th node. Each server has the same number of successive nodes.
+// Surplus nodes go to later servers, so that the nodes of the first two of five servers never have
+// a majority.
 func (r *run) block(i int) int {
 	servers := len(r.world.Servers())
 	return min(((i+1)*servers-1)/r.options.Nodes, servers-1)
@@ -104,7 +106,7 @@ func (r *run) block(i int) int {
 const warm = 15 * time.Second
 
 // formed starts a cluster whose members are Up. They start within 0.8 s, so that none seems
-// missing, but at different times, so that their timers differ.
+// missing. They start at different times, so that their timers differ.
 func (r *run) formed() {
 	if r.options.Table {
 		r.tabled()
@@ -122,7 +124,7 @@ func (r *run) formed() {
 	r.world.Run(warm)
 }
 
-// tabled is formed with a membership table.
+// tabled starts a cluster as formed does, but its members agree by a table.
 func (r *run) tabled() {
 	var list []rows.Row
 	for i := range r.options.Nodes {
@@ -273,7 +275,8 @@ func (r *run) traffic(out *Result) {
 	}
 }
 
-// quantile returns the smallest value not exceeded by the given share; -1 for an empty list.
+// quantile returns the smallest value that is not below the given share of all values; -1 for an
+// empty list.
 func quantile(sorted []time.Duration, share float64) time.Duration {
 	if len(sorted) == 0 {
 		return -1

@@ -1,10 +1,10 @@
 // Package scenario makes one thing happen to a large cluster and measures the effects: the
 // table in internal/sim/README.md.
 //
-// To write a scenario, add it to [All]. Its function starts a cluster (run.formed, or run.add
-// for each node), chooses victims (run.pick), marks the moment of the fault (run.begin),
-// applies it by the methods of the world, and lets time pass (run.follow). Everything else is
-// counted for it.
+// To write a scenario, add it to [All]. Its function starts a cluster (run.formed, or run.add for
+// each node), chooses victims (run.pick), marks the moment of the fault (run.begin), applies it by
+// the methods of the world, and lets time pass (run.follow). All figures are then counted for the
+// scenario.
 package scenario
 
 import (
@@ -19,7 +19,7 @@ import (
 // A Scenario is one fault or event at a large cluster.
 type Scenario struct {
 	Name string
-	// Compared has the table show the scenario with a single observer too.
+	// Compared adds a row to the table in which one observer suffices (DetectionSingleObserver).
 	Compared bool
 	do       func(*run)
 	world    sim.Config // differences to the other scenarios
@@ -120,7 +120,7 @@ func bootstrap(r *run) {
 	r.untilUp(2 * time.Minute)
 }
 
-// join starts one more node, and settles when all nodes see it Up in a converged view.
+// join starts one more node. It settles when all nodes see that node Up in a converged view.
 func join(r *run) {
 	r.formed()
 	r.begin()
@@ -138,7 +138,7 @@ func crash(r *run) {
 	r.follow(40 * time.Second)
 }
 
-// flipflop drops all messages to the victims for 20 s and none for 20 s, three times.
+// flipflop drops all messages to the victims for 20 s, and then none for 20 s, three times.
 func flipflop(r *run) {
 	r.formed()
 	ill := r.pick(r.victims())
@@ -165,7 +165,7 @@ func loss(r *run, in, out float64) {
 	r.follow(100 * time.Second)
 }
 
-// lossEverywhere drops 30% of the messages to every node, with its echoes, for 10 minutes. Real
+// lossEverywhere drops 30% of the messages to every node, echoes included, for 10 minutes. Real
 // packet loss is milder, because the connections of NATS resend. There are no victims.
 func lossEverywhere(r *run) {
 	r.formed()

@@ -49,7 +49,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// TestCrashIsSeen: all healthy nodes see each victim downed, and soon.
+// TestCrashIsSeen: every healthy node soon sees each victim downed.
 func TestCrashIsSeen(t *testing.T) {
 	s, err := Find("crash")
 	if err != nil {
@@ -64,8 +64,8 @@ func TestCrashIsSeen(t *testing.T) {
 	}
 }
 
-// TestLossRemovesNobody: a cluster in which every node loses 30% of what it is sent
-// keeps all its members for 10 minutes, and its view changes once at most.
+// TestLossRemovesNobody: each node of a cluster loses 30% of the messages to it for 10 minutes. The
+// cluster keeps all members, and its view changes at most once.
 func TestLossRemovesNobody(t *testing.T) {
 	s, err := Find("loss")
 	if err != nil {
@@ -99,8 +99,8 @@ func TestPrint(t *testing.T) {
 	}
 }
 
-// TestTableOfManyMembersIsQuiet: after deaths in a large cluster the members ask for proofs before they
-// write: each death takes three or four writes, and the other members write hardly anything.
+// TestTableOfManyMembersIsQuiet: after deaths in a large cluster the members ask for proofs before
+// they write. Each death takes three or four writes, and there are hardly any other writes.
 func TestTableOfManyMembersIsQuiet(t *testing.T) {
 	s, err := Find("crash")
 	if err != nil {

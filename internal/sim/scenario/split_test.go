@@ -9,18 +9,18 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// TestSplits: whatever the way in which a large cluster is split, the side with the
-// majority removes the others and nobody else, the others stop, and without a
-// majority all stop. A split that ends before it is judged removes nobody. Nodes
-// are named in the order of their servers, so the leader is at the first one.
+// TestSplits: however a large cluster is split, the side with the majority removes exactly the
+// other side, and the other side stops. Without a majority all stop. A split that ends before it is
+// judged removes no member. Nodes are named in the order of their servers, so the leader is at the
+// first server.
 func TestSplits(t *testing.T) {
 	const minute, blink = time.Minute, 8 * time.Second
 	for _, test := range []struct {
 		name    string
 		lasting time.Duration
 		groups  [][]int
-		within  time.Duration // the victims are removed by then; 0 means they are not
-		stops   bool          // the last group has no majority either
+		within  time.Duration // the time within which the victims are removed; 0 means never
+		stops   bool          // all stop, because the last group has no majority either
 	}{
 		{"two fifths with the leader", minute, [][]int{{0, 1}, {2, 3, 4}}, 30 * time.Second, false},
 		{"two fifths without the leader", minute, [][]int{{3, 4}, {0, 1, 2}}, 30 * time.Second, false},
@@ -56,7 +56,7 @@ func TestSplits(t *testing.T) {
 	}
 }
 
-// checkSplit looks at the end of a run.
+// checkSplit checks the state at the end of a run.
 func checkSplit(t *testing.T, r *run, got Result, within time.Duration, stops bool) {
 	t.Helper()
 	if got.Err != nil {
@@ -90,9 +90,9 @@ func checkSplit(t *testing.T, r *run, got Result, within time.Duration, stops bo
 	}
 }
 
-// TestSplitsOtherwise: the larger side of a large cluster goes on where other ways of
-// downing than the default say so, without the leader too. The store of the lease is
-// at the first server.
+// TestSplitsOtherwise: under other downing strategies than the default, the side of a large cluster
+// that the strategy chooses goes on, even without the leader. The store of the lease is at the
+// first server.
 func TestSplitsOtherwise(t *testing.T) {
 	for way, groups := range map[membership.Downing][][]int{
 		membership.DowningKeepMajority:  {{0, 1}, {2, 3, 4}},

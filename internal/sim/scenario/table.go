@@ -16,24 +16,25 @@ type Result struct {
 	Scenario string
 	Nodes    int
 	Seed     uint64
-	// Detection is that of all nodes.
+	// Detection is the Detection of all nodes.
 	Detection membership.Detection
 	Table     bool  // the nodes agreed by a table
 	Err       error // a broken invariant
 
-	// Of the pairs of a healthy node and a victim, Detected saw the victim Down or
-	// removed; the times are from the fault on, -1 when there is none.
+	// Expected is the number of pairs of a healthy node and a victim. Detected is the number of
+	// these pairs in which the node saw the victim Down or removed. The times count from the fault;
+	// -1 means that there is none.
 	Detected, Expected int
 	P50, P99           time.Duration
 	Removed            int           // healthy members that were removed or stopped
-	Views              int           // distinct sets of members that anybody healthy published after the fault
-	Settled            time.Duration // from the fault until the healthy agreed for good; -1: they do not
+	Views              int           // distinct sets of members in the views of healthy nodes after the fault
+	Settled            time.Duration // from the fault until the healthy nodes agreed and stayed so; -1 means never
 
 	Bytes, MostBytes float64 // payload per node and second: the mean, and that of the busiest
 	Messages         float64 // per node and second, echoes included
 	Kinds            map[string]float64
 
-	TableStats sim.TableStats // from the beginning, with a membership table
+	TableStats sim.TableStats // counted from the beginning of a run with a membership table
 
 	Hash    uint64
 	Steps   uint64

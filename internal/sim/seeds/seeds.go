@@ -20,7 +20,7 @@ var (
 	only  = flag.Int("seed", -1, "the only seed that is run, with its trace")
 )
 
-// twice is the interval of seeds that run twice, with the same hash.
+// twice is the interval of seeds that are run twice. Both runs must have the same hash.
 const twice = 10
 
 // Range returns the first seed and the number of seeds that a test runs: usual, unless flags say
@@ -32,8 +32,8 @@ func Range(usual int) (from uint64, n int) {
 	return *first, usual
 }
 
-// Run makes the runs of a test, as many as usual says unless flags say otherwise, and returns the
-// sums of their counts. one is true after a single run (-seed), in which counts may be 0.
+// Run makes the runs of a test: usual ones, unless flags say otherwise. It returns the sums of
+// their counts. one is true after a single run (-seed), whose counts may be 0.
 func Run[C any](t *testing.T, usual int, run func(seed uint64, trace func(line string)) sim.Result[C]) (all C, one bool) {
 	t.Helper()
 	if *only >= 0 {

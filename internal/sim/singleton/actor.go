@@ -37,20 +37,20 @@ type actor struct {
 	waiting   []func()      // inputs that arrived while the process stood still
 	wakeAt    time.Duration // of the next tick of the control plane; 0 means none is planned
 	storeless bool          // the store of leases cannot be reached
-	exiting   bool          // no shard is taken any more
-	serves    bool          // processes without a table may come
+	exiting   bool          // the process takes no more shards
+	serves    bool          // the process serves others that have no table
 	found     singleton.Placement
 	links     map[transport.Address]*link
-	gone      map[transport.Address]bool // nothing comes from them any more
-	left      map[transport.Address]bool // they left in order
+	gone      map[transport.Address]bool // processes whose messages are ignored
+	left      map[transport.Address]bool // processes that left in order
 
-	// What follows is for the oracle.
+	// The following fields are for the oracle.
 	killed bool
 	active bool // from the beginning of OnActivate until the end of the stop hooks
-	life   int  // numbers instances, so that late timers of one do not end another
-	failed int  // the instance that has failed, and takes no turn any more
+	life   int  // the number of the instance, so that a late timer ends no later instance
+	failed int  // the number of the instance that has failed, and runs no more turns
 	value  *value
-	tasks  int // that run
+	tasks  int // the number of running tasks
 }
 
 func newActor(r *run, n *sim.Node) *actor {
@@ -75,7 +75,7 @@ func newActor(r *run, n *sim.Node) *actor {
 		Callable:    func(string) singlehost.Callable { return (*caller)(a) },
 	})
 	if err != nil {
-		panic(err) // the plan's own mistake
+		panic(err) // a mistake of the plan
 	}
 	return a
 }
@@ -208,7 +208,7 @@ func (a *actor) String() string {
 type machine struct {
 	actor *actor
 	view  *membership.View
-	news  membership.Output // that the control plane has not taken yet
+	news  membership.Output // changes that the control plane has not taken yet
 }
 
 var _ control.Machine = (*machine)(nil)

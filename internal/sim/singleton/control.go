@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// controlEnv is a process, as the environment of package control.
+// controlEnv is a process in the role of package control's environment.
 type controlEnv actor
 
 var _ control.Env = (*controlEnv)(nil)
@@ -54,7 +54,8 @@ func (v *controlEnv) CountRefused(membership.Refusal) {}
 // Direct is not called, because no process has direct lanes.
 func (v *controlEnv) Direct(transport.Peer, []byte) error { return nil }
 
-// The singleton's shard is the only one, and no coordinator allocates it.
+// The singleton's shard is the only one, so there are no other shards for a coordinator to
+// allocate.
 
 func (v *controlEnv) Shard(placement.ShardID) control.Shard { return nil }
 
@@ -88,7 +89,7 @@ func (v *controlEnv) Homes() []transport.Address {
 	return []transport.Address{a}
 }
 
-func (v *controlEnv) RenewLease(time.Time)                                                 {} // the world has it
+func (v *controlEnv) RenewLease(time.Time)                                                 {} // the world keeps the lease
 func (v *controlEnv) LeaseValid() bool                                                     { return v.run.world.Lease(v.node) }
 func (v *controlEnv) TakeLease(membership.LeaseRequest)                                    {}
 func (v *controlEnv) TakeTerm(atLeast uint32, take func(uint32, uint32))                   { take(atLeast, 0) }
@@ -147,7 +148,7 @@ func (l *controlLink) post(to *actor, payload []byte) {
 	})
 }
 
-// State reports that the connection is up: the simulation loses only single messages.
+// State reports that the connection is up. It never breaks here: only single messages are lost.
 func (l *controlLink) State(transport.Channel) transport.State {
 	return transport.State{Connected: true}
 }

@@ -6,7 +6,8 @@ import (
 
 type faults struct{ *run }
 
-// any makes a random fault or event happen. Half of them strike the active instance's process.
+// any makes a random fault or event happen. Half of the faults strike the active instance's
+// process.
 func (r faults) any() {
 	nodes := r.world.Running()
 	if len(nodes) == 0 {
@@ -76,7 +77,7 @@ func (r faults) leave(n *sim.Node) {
 		a.after(r.milliseconds(0, 2000), func() {
 			r.trace("%s exits with what it has", n.Address.Name)
 			a.loop(a.control.Exit)
-			if r.random.IntN(2) == 0 && !r.calm { // it does not learn that it was removed
+			if r.random.IntN(2) == 0 && !r.calm { // the node does not learn that it was removed
 				r.world.Lose(n, 1, 0)
 				r.world.After(r.milliseconds(1000, 8000), func() { r.world.Lose(n, 0, 0) })
 			}

@@ -93,7 +93,7 @@ func (h *home) Activate(life context.Context, e *region.Entity) error {
 	return nil
 }
 
-// RunTask runs a task. The task ends some time after its context, or at any time by itself.
+// RunTask runs a task. The task ends by itself at any time, or some time after its context.
 func (h *home) RunTask(life context.Context, _ singlehost.Task, ended func(error)) {
 	h.tasks++
 	end := func(err error) {
@@ -108,7 +108,7 @@ func (h *home) RunTask(life context.Context, _ singlehost.Task, ended func(error
 		case life.Err() != nil:
 			d := h.run.milliseconds(0, 200)
 			if h.run.random.IntN(10) == 0 {
-				d = h.run.milliseconds(0, 8000) // it does not heed its context
+				d = h.run.milliseconds(0, 8000) // this task ignores the end of its context
 			}
 			h.After(d, func() { end(nil) })
 		case fails && !h.run.calm && h.run.random.IntN(100) == 0:
@@ -213,7 +213,7 @@ func (h *home) Carried() shardhost.Carried  { return shardhost.Carried{} }
 func (h *home) Arrived(shardhost.Carried)   {}
 func (h *home) BarrierTimedOut(region.Shut) { h.never("a barrier times out") }
 
-// Nobody sends calls to the shard: package sharding's simulation has those.
+// No calls go to the shard. Package sharding's simulation has calls.
 
 func (h *home) Run(*region.Entity, *shardhost.Call)        { h.never("a call runs") }
 func (h *home) Grant(*shardhost.Call, *region.Entity)      { h.never("a call runs") }
@@ -232,7 +232,7 @@ func (h *home) never(what string) { h.run.fail("%s: %s", h.self.Name, what) }
 
 const leaseTTL = 4 * time.Second
 
-// leases is the store's only lease. Holder and store have the same clock here; package store
+// leases is the store's only lease. Holder and store have the same clock here. Package store
 // describes how to allow for drift.
 type leases struct {
 	holder string
@@ -264,7 +264,8 @@ func (s *leases) release(h store.Held) {
 	}
 }
 
-// requests sends a process's requests to the store of leases. They may be late or lost.
+// requests sends a process's requests to the store of leases. Requests and answers may be late or
+// lost.
 type requests actor
 
 var _ singlehost.Leases = (*requests)(nil)
@@ -295,7 +296,7 @@ func (q *requests) Release(h store.Held, within time.Duration, done func(error))
 	}, func(_ store.Held, err error) { done(err) })
 }
 
-// ask makes one request. A granted lease counts from when the request was sent.
+// ask makes one request. The time of a granted lease counts from the sending of the request.
 func (q *requests) ask(within time.Duration, request func(time.Duration) (store.Held, error), answer func(store.Held, error)) (cancel func()) {
 	a, r := (*actor)(q), q.run
 	sent, done := a.now(), false
@@ -321,12 +322,13 @@ func (q *requests) ask(within time.Duration, request func(time.Duration) (store.
 	return func() { finish(0, store.Held{}, errLost) }
 }
 
-// link carries envelopes in order. They wait while the brokers do not connect the processes, and
-// are lost if one has ended or removed the other. Package sharding simulates real sessions.
+// link carries envelopes in order. The envelopes wait while the brokers do not connect the
+// processes. They are lost if one process has ended or has removed the other. Package sharding
+// simulates real sessions.
 type link struct {
 	from, to *actor
 	seq      uint64
-	queue    []*wire.Envelope // that has not arrived
+	queue    []*wire.Envelope // envelopes that have not arrived
 }
 
 var _ shardhost.Session = (*link)(nil)
@@ -352,7 +354,7 @@ func (l *link) Append(e *wire.Envelope) (uint64, error) {
 		return 0, peers.ErrGone
 	}
 	if l.to.killed {
-		l.from.run.mayLose = true // it is not known yet that nobody will take it
+		l.from.run.mayLose = true // the sender does not know yet that the receiver will not take it
 	}
 	c := *e
 	c.Kind, c.Payload, c.Text = slices.Clone(e.Kind), slices.Clone(e.Payload), slices.Clone(e.Text)
@@ -394,7 +396,7 @@ func (l *link) next(d time.Duration) {
 func (l *link) arrive(e *wire.Envelope) {
 	back := l.to.link(l.from.self.Address)
 	if back == nil {
-		return // nothing is taken from it any more
+		return // the receiver ignores messages of this process
 	}
 	if !l.to.shard.Step(back, e, l.to.instance.PredecessorOpened) {
 		l.to.run.fail("%s: got an envelope of type %d, which is not part of a handoff", l.to.self.Name, e.Type)

@@ -10,9 +10,9 @@ import (
 )
 
 // RunLeaves makes the run of a seed in which members only join and leave in order. No turn of the
-// singleton may be lost, even if many leave at once. In some runs members are killed, too: then
-// turns that a killed member knew, or that were sent to it before its death was known, may be lost,
-// but no member may wait for it forever. trace, unless nil, gets every line of the run.
+// singleton may be lost, even if many leave at once. In some runs members are killed, too. Then
+// turns may be lost that a killed member knew, or that were sent to it before its death was known.
+// No member may wait for it forever. trace, unless nil, gets every line of the run.
 func RunLeaves(seed uint64, trace func(line string)) Result {
 	random := rand.New(rand.NewPCG(seed, 0x52))
 	r := newRun(random, newLeaves(random), trace)
@@ -38,11 +38,11 @@ func RunLeaves(seed uint64, trace func(line string)) Result {
 
 type leaves struct {
 	*run
-	left map[*sim.Node]bool // they were told to leave, or were killed
+	left map[*sim.Node]bool // the members that were asked to leave, or were killed
 }
 
 func (l leaves) any() {
-	var nodes []*sim.Node // that may go
+	var nodes []*sim.Node // that may leave or be killed
 	for _, n := range l.stay() {
 		if l.heir(n) {
 			nodes = append(nodes, n)
@@ -57,7 +57,7 @@ func (l leaves) any() {
 		l.trace("%s is killed", n.Address.Name)
 		l.mayLose = l.mayLose || l.transit() || l.actors[n.Address].shard.Core.State() == region.Open
 		l.left[n], l.actors[n.Address].killed = true, true
-		l.mayLose = l.mayLose || len(l.stay()) == 0 // who leaves may find nobody to hand off to
+		l.mayLose = l.mayLose || len(l.stay()) == 0 // a leaving member may find no taker
 		l.world.Kill(n)
 	case kind < 4: // the oldest
 		l.leave(nodes[0])
@@ -103,8 +103,8 @@ func (l leaves) leave(n *sim.Node) {
 	a.onLoop(a.control.Leave)
 }
 
-// all makes all members leave. The state ends with the last one. A node may start meanwhile; its
-// instance must not begin while a leaving member's is active.
+// all makes all members leave. The state ends with the last one. A node may start meanwhile. Its
+// instance must not begin while that of a leaving member is active.
 func (l leaves) all() {
 	for stay := l.stay(); len(stay) > 0; stay = l.stay() {
 		l.ended = l.ended || len(stay) == 1
@@ -119,10 +119,10 @@ func (l leaves) all() {
 	}
 }
 
-// begins checks that a new instance knows all turns before it.
+// begins checks that a new instance knows all turns of the instances before it.
 func (r *run) begins(at *actor, turns uint64) {
 	founder := at.node.View().Founder
-	if r.plan.kill && founder != r.founder { // too many were killed, and a cluster was founded anew
+	if r.plan.kill && founder != r.founder { // too many were killed, and a new cluster was founded
 		r.mayLose = true
 	}
 	r.founder = founder

@@ -31,17 +31,17 @@ type run struct {
 	parted     map[[2]*sim.Server]bool
 	named      int
 	calm       bool
-	healed     time.Duration // when the faults ended, or the operator last did something
+	healed     time.Duration // when the faults ended, or the operator last acted
 	err        error
 	hash       uint64
 	say        func(string)
 	counts     Counts
-	handing    bool              // the home leaves when all is well
-	passivated uint64            // turns of the instance that has stopped last
+	handing    bool              // the home leaves once the run has settled
+	passivated uint64            // turns of the instance that stopped last
 	turns      uint64            // of all instances, in a run of planned leaves
 	founder    transport.Address // of the cluster in which the last instance was
-	mayLose    bool              // the next instance need not know of them
-	ended      bool              // no instance need know of them any more
+	mayLose    bool              // the next instance may lack these turns
+	ended      bool              // all later instances may lack these turns
 }
 
 const settleTime = 2 * time.Minute
@@ -68,8 +68,8 @@ func newRun(random *rand.Rand, p plan, trace func(line string)) *run {
 	r := &run{
 		plan: p, random: random, actors: map[transport.Address]*actor{}, parted: map[[2]*sim.Server]bool{}, say: trace,
 	}
-	// Automatic downing breaks the world's invariants of leases and fences; the other
-	// ones are checked here.
+	// Automatic downing breaks the world's invariants of leases and fences. The other invariants
+	// are checked here.
 	r.world = sim.New(sim.Config{
 		Seed: r.random.Uint64(), Servers: r.plan.servers, Jitter: r.milliseconds(0, 10), Failover: r.random.IntN(2) == 0,
 		PingTimeout: 5 * time.Second, RouteTimeout: r.milliseconds(500, 3000), HostTimeout: r.milliseconds(5000, 20_000),
@@ -113,8 +113,8 @@ func (r *run) settle(well func() bool) bool {
 	return r.err == nil && r.world.RunUntil(settleTime, 100*time.Millisecond, func() bool { return r.err != nil || well() })
 }
 
-// handOff makes the settled singleton's home leave. Its state must survive, unless the instance
-// dies of an earlier failure.
+// handOff makes the singleton's home leave after the run has settled. The singleton's state must
+// survive, unless the instance dies of an earlier failure.
 func (r *run) handOff() bool {
 	if len(r.world.Running()) < 2 {
 		r.start()
@@ -146,8 +146,8 @@ func (r *run) home() (home *actor) {
 	return home
 }
 
-// settled reports whether all members agree, and one instance runs, on the oldest member, as
-// every process knows. It starts a process if none runs.
+// settled reports whether all members agree, and one instance runs, on the oldest member, as every
+// process knows. If no process runs, it starts one.
 func (r *run) settled() bool {
 	nodes := r.world.Running()
 	if len(nodes) == 0 {
@@ -213,7 +213,7 @@ func (r *run) start() {
 	}
 	n, err := r.world.Add(c, sim.Place{Server: r.random.IntN(r.plan.servers)})
 	if err != nil {
-		panic(err) // the plan's own mistake
+		panic(err) // a mistake of the plan
 	}
 	r.world.Start(n)
 	r.attach(n)
@@ -230,7 +230,7 @@ func (r *run) attach(n *sim.Node) {
 func (r *run) delay() time.Duration {
 	if !r.calm && r.random.Float64() < r.plan.slow {
 		if r.plan.planned {
-			return r.milliseconds(20, 300) // a broker that is not broken
+			return r.milliseconds(20, 300) // the broker has no fault here, so messages are never later
 		}
 		return r.milliseconds(20, 3000)
 	}
@@ -337,7 +337,7 @@ type guard uint8
 
 const (
 	byDowning guard = iota // downing with fencing
-	byLease                // a lease; the cluster may fall apart
+	byLease                // a lease; the cluster may split into several
 	byNothing              // automatic downing
 )
 
@@ -345,17 +345,18 @@ type plan struct {
 	guard     guard
 	nodes     int
 	faults    int
-	pause     time.Duration // the most between two faults
+	pause     time.Duration // the longest time between two faults
 	loss      float64       // of the control planes' messages
-	slow      float64       // the share of those that take long
+	slow      float64       // the share of these messages that take long
 	storeLoss float64
 	retry     time.Duration
 	downing   membership.Downing
 	servers   int
-	// planned: members leave in order and join, and instances do not die by themselves.
+	// planned is a run in which members only leave in order and join, and no instance dies by
+	// itself.
 	planned bool
-	kill    bool // planned, and members are killed too
-	ends    bool // planned, and in the end all members leave
+	kill    bool // as planned, but members are killed too
+	ends    bool // as planned, and in the end all members leave
 }
 
 func newPlan(r *rand.Rand) plan {
@@ -368,7 +369,7 @@ func newPlan(r *rand.Rand) plan {
 	}
 	switch {
 	case p.guard == byNothing, p.guard == byLease && r.IntN(2) == 0:
-		p.downing = membership.DowningAuto // halves go on side by side
+		p.downing = membership.DowningAuto // both halves of a split cluster go on
 	default:
 		p.downing = []membership.Downing{membership.DowningBroker, membership.DowningKeepMajority, membership.DowningAll}[r.IntN(3)]
 	}

@@ -20,7 +20,7 @@ import (
 )
 
 // suites maps each mutated folder to the tests that must notice a mutant, in order. A package
-// without tests has those of its driver.
+// without tests has the tests of its driver.
 var suites = map[string][]suite{
 	"internal/core/durable": {{pkg: "."}, {pkg: "./internal/sim/durable"}, {pkg: "./internal/driver/durablehost"}, {pkg: "./runtime", run: "Durable|List"}},
 	"internal/core/membership/table": {

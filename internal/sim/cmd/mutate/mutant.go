@@ -16,9 +16,9 @@ import (
 type mutant struct {
 	dir, file  string
 	line       int
-	start, end int // the bytes that are replaced
+	start, end int // the range of bytes that is replaced
 	with       string
-	was, now   string // the lines, for people
+	was, now   string // the lines before and after, for people
 }
 
 func (m mutant) String() string {

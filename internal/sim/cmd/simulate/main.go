@@ -63,7 +63,7 @@ func main() {
 	}
 }
 
-// unused returns an error that names a flag without a meaning for what is to be run.
+// unused returns an error that names a flag without a meaning for this run.
 func (f *flags) unused() (err error) {
 	means := func(name string) bool {
 		switch name {
@@ -100,7 +100,7 @@ func (f *flags) run() (err error) {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	// Worlds are small and make much garbage.
+	// Worlds have little live memory and make much garbage.
 	debug.SetGCPercent(400)
 	if f.membership != "gossip" && f.membership != "table" {
 		return fmt.Errorf("simulate: membership %q: want gossip or table", f.membership)
