@@ -7,8 +7,8 @@ import (
 )
 
 // TestSingletonOpensAfterFullRestarts: no coordinator gives epochs to a singleton's shard, and its
-// processes count from 1 after each start. A claim therefore takes an epoch above the head; one
-// that does not would never open the shard.
+// processes count from 1 after each start. So a claim takes an epoch above that of the head.
+// Otherwise it would never open the shard.
 func TestSingletonOpensAfterFullRestarts(t *testing.T) {
 	d := newCashier(t, 1)
 	for i, state := range []string{"1", "2", "3"} {
@@ -28,8 +28,8 @@ func TestSingletonOpensAfterFullRestarts(t *testing.T) {
 	}
 }
 
-// TestSingletonEndsItsPredecessor: a home that was taken for dead goes on after another has
-// claimed. Its commit is not acknowledged, and it drops the shard.
+// TestSingletonEndsItsPredecessor: a home that was taken for dead goes on after another home has
+// claimed the shard. Its next commit is not acknowledged, and it drops the shard.
 func TestSingletonEndsItsPredecessor(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.single().open()
@@ -46,8 +46,8 @@ func TestSingletonEndsItsPredecessor(t *testing.T) {
 }
 
 // TestSingletonGoesAboveAHeadThatItMeets: two homes have read the same head and chosen the same
-// epoch. The second one's write meets the head of the first, and the second then takes a higher
-// epoch.
+// epoch. The second home's write meets the first one's head, and the second home then takes a
+// higher epoch.
 func TestSingletonGoesAboveAHeadThatItMeets(t *testing.T) {
 	d := newCashier(t, 1)
 	d.single().open().commit("singleton", "1")
@@ -70,7 +70,7 @@ func TestSingletonGoesAboveAHeadThatItMeets(t *testing.T) {
 }
 
 // TestSingletonDoesNotClimbBehindItsClaim: a home whose claim is in the log does not take a higher
-// epoch. When it finds the log trimmed by its successor, it does not take the shard back.
+// epoch. If its successor has trimmed the log, it does not take the shard back.
 func TestSingletonDoesNotClimbBehindItsClaim(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.single()
@@ -91,8 +91,8 @@ func TestSingletonDoesNotClimbBehindItsClaim(t *testing.T) {
 }
 
 // TestSingletonStartsAboveItsOwn: a process that claims again starts above all epochs that it has
-// used, even if a stale replica shows it an older head, because an append of its former tenure may
-// still arrive.
+// used, even if a stale replica shows it an older head. Otherwise an append of its former tenure
+// could still arrive.
 func TestSingletonStartsAboveItsOwn(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.single()
@@ -108,9 +108,9 @@ func TestSingletonStartsAboveItsOwn(t *testing.T) {
 	}
 }
 
-// TestSingletonGoesAboveTheLog: the head was put back behind a claim that the log has. A home that goes
-// above the head alone stays void for ever. It names the epoch that it met, and the claim above that one
-// ends the former home.
+// TestSingletonGoesAboveTheLog: the head was put back to the time before a claim that the log has.
+// A claim that is only above the head's epoch is void. It reports the epoch that it met, and a
+// claim above that epoch ends the former home.
 func TestSingletonGoesAboveTheLog(t *testing.T) {
 	d := newCashier(t, 1)
 	d.single().open().commit("singleton", "1")

@@ -17,9 +17,9 @@ type account struct {
 	busy    bool
 	balance int64
 	version uint64
-	fresh   bool      // it has no state
+	fresh   bool      // the account has no state
 	expires int64     // as of its last commit; 0 means never
-	newer   bool      // a later program than this one wrote its state
+	newer   bool      // a later program wrote its state
 	began   time.Time // when its last turn began
 	mailbox []*call
 	idled   int
@@ -48,7 +48,7 @@ func (a *account) take(l durable.Loaded) {
 }
 
 // refuse answers all waiting calls with Closed, because this home's program does not know the
-// version of the state. The callers send them again.
+// version of the state. The callers repeat the calls.
 func (a *account) refuse() {
 	all := a.mailbox
 	delete(a.t.accounts, a.id)
@@ -59,7 +59,8 @@ func (a *account) refuse() {
 	}
 }
 
-// expired reports whether the account must be loaded again before its next turn.
+// expired reports whether the account has expired, so that it must be loaded again before its next
+// turn.
 func (a *account) expired() bool {
 	return a.expires != 0 && a.t.home.clock.now().UnixMilli() >= a.expires
 }
@@ -138,7 +139,7 @@ func (a *account) turn(c *call) {
 
 func (a *account) observe(c *call, failed bool) {
 	r := a.t.home.r
-	leased := r.w.now < a.t.leased && !r.plan.singletons // a home that is late may claim above this one
+	leased := r.w.now < a.t.leased && !r.plan.singletons // a late home may claim an epoch above this home's
 	if leased {
 		r.counts.Leased++
 	}
@@ -149,7 +150,8 @@ func (a *account) observe(c *call, failed bool) {
 	a.end()
 }
 
-// commit ends a turn that changed the account. a.balance is still that of its beginning.
+// commit ends a turn that changed the account. a.balance is still the balance at the turn's
+// beginning.
 func (a *account) commit(c *call, change int64, tells []durable.Tell) {
 	t, r := a.t, a.t.home.r
 	r.judge.began(t, c.command, turn{at: a.began, base: a.balance, change: change, fresh: a.fresh})
@@ -189,7 +191,7 @@ func (a *account) commit(c *call, change int64, tells []durable.Tell) {
 			}
 			c.answer(answer{durable.Run, seen})
 		})
-		if r.w.chance(r.plan.panics) { // the activation is dropped
+		if r.w.chance(r.plan.panics) { // the turn panics, so the activation is dropped
 			r.counts.Panics++
 			a.load()
 		}
@@ -207,8 +209,8 @@ func (a *account) end() {
 	a.t.step()
 }
 
-// target returns the account that gets the money. It depends on the balance, so a repeated turn
-// may choose another.
+// target returns the account that gets the money. It depends on the balance, so a repeated turn may
+// choose another account.
 func (a *account) target(c *call) string {
 	if a.balance%3 == 0 {
 		return c.other
@@ -237,7 +239,7 @@ func (a *account) transfer(c *call) {
 			f()
 		}
 	}
-	giveUp := func() { // the caller asks again
+	giveUp := func() { // the caller repeats the call
 		t.core.Discard(&c.command)
 		a.end()
 	}
@@ -286,13 +288,13 @@ func (a *account) events(change int64, padding int) [][]byte {
 type method uint8
 
 const (
-	add      method = iota + 1 // n to the balance
-	get                        // the balance
+	add      method = iota + 1 // add n to the balance
+	get                        // return the balance
 	transfer                   // take n, and ask another account to add it first
 	send                       // take n, and tell another account to add it
-	fail                       // nothing, and say so
-	end                        // the account ends
-	fire                       // a reminder that is due
+	fail                       // change nothing, and return an error
+	end                        // end the account
+	fire                       // run a reminder that is due
 )
 
 type call struct {
@@ -305,7 +307,7 @@ type call struct {
 }
 
 type answer struct {
-	verdict durable.Verdict // Run or Replay: it has run, and the rest is valid
+	verdict durable.Verdict // Run or Replay: the call has run, and the other fields are valid
 	result  result
 }
 
@@ -314,13 +316,13 @@ func ran(v durable.Verdict) bool { return v == durable.Run || v == durable.Repla
 type result struct {
 	balance int64
 	version uint64
-	failed  bool // not encoded, because a turn that failed has no commit
+	failed  bool // not encoded, because a failed turn has no commit
 	ended   bool
 
-	// Not encoded: of a turn that changed nothing.
+	// fresh, at and real are not encoded, because they belong to a turn that changed nothing.
 	fresh bool // it saw nothing of the account
 	// at is the time of a turn whose answer leaves only if the turn saw all earlier commits; zero
-	// for others. A home that has lost its shard may still ask others for something.
+	// for other turns. A home that has lost its shard may still make calls in such a turn.
 	at   time.Time
 	real time.Time // the true time of at
 }
@@ -357,15 +359,15 @@ func readBody(b []byte) (entity string, amount int64) {
 	return string(b[n:]), amount
 }
 
-// balanceOf decodes the number at the beginning: in a state the balance plus shift, in an event
-// the change.
+// balanceOf decodes the number at the beginning. In a state it is the balance plus shift, in an
+// event the change.
 func balanceOf(state []byte) int64 {
 	balance, _ := binary.Varint(state)
 	return balance
 }
 
-// shift is added to the balance in states of version form, so that mistaking the version gives a
-// wrong balance.
+// shift is added to the balance in states of version form. So a program that mistakes the version
+// gets a wrong balance.
 func shift(form uint32) int64 { return int64(form) << 40 }
 
 func added(change int64, padding int) []byte {

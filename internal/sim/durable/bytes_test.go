@@ -12,8 +12,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// TestServerLosesAppends: a server has lost acknowledged appends. The home still has them, and
-// appends them again in their order, before later commits.
+// TestServerLosesAppends: a server has lost acknowledged appends. The home still has their commits.
+// It appends them again in their order, before later commits.
 func TestServerLosesAppends(t *testing.T) {
 	for _, lost := range []int{1, 2, 3} {
 		d := newCashier(t, 1)
@@ -25,7 +25,7 @@ func TestServerLosesAppends(t *testing.T) {
 		k := d.server.shards[0]
 		k.log = k.log[:len(k.log)-lost]
 		truth := d.server.judge.shards[0]
-		for _, id := range []string{"a", "b"} { // what counted counts no more
+		for _, id := range []string{"a", "b"} { // the judge forgets the lost commits
 			truth.entities[id] = slices.DeleteFunc(truth.entities[id], func(c commit) bool {
 				return c.position > k.log[len(k.log)-1].Position
 			})
@@ -45,8 +45,8 @@ func TestServerLosesAppends(t *testing.T) {
 	}
 }
 
-// TestUnreadableBytes: a record, append, head or table that is corrupt, or of a later version, is
-// an error that says so. One such record makes only its own entity unreadable.
+// TestUnreadableBytes: a record, append, head or table that is corrupt, or of a later version,
+// leads to an error that says so. Such a record makes only its own entity unreadable.
 func TestUnreadableBytes(t *testing.T) {
 	spoil := func(b []byte) []byte {
 		b = slices.Clone(b)
@@ -68,8 +68,9 @@ func TestUnreadableBytes(t *testing.T) {
 		recs := d.server.shards[0].records["ea"]
 		recs[0].Value = spoil(recs[0].Value)
 		d.server.shards[0].records["eb2"] = []store.Record{{Key: "eb2", Value: d.server.shards[0].records["eb"][0].Value, Revision: 1}}
-		b.unreadable(t, "b2", durable.ErrCorrupt) // another's bytes
-		// The last append is read again, so b is in the tail; a is not.
+		b.unreadable(t, "b2", durable.ErrCorrupt) // its record has the bytes of another entity
+		// The last append is read again, so it has the state of b. The state of a is only in its
+		// record.
 		b.unreadable(t, "a", durable.ErrCorrupt)
 		b.commit("b", "2")
 	})
@@ -171,8 +172,8 @@ func (s *seat) unreadable(t *testing.T, id string, cause error) {
 	}
 }
 
-// TestAdvance: an idle shard appends something to move its since, which would otherwise keep the
-// store from trimming the stream of other shards.
+// TestAdvance: an idle shard appends something so that its Since can move. Otherwise its old Since
+// would keep the store from trimming the stream, which other shards use too.
 func TestAdvance(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
@@ -190,8 +191,8 @@ func TestAdvance(t *testing.T) {
 	d.seat(0, 2).open().want("a", "1", 1)
 }
 
-// TestDeadLetters: a tell that is never acknowledged is given up by a commit. No home sends it
-// again after that, and its number is finished.
+// TestDeadLetters: a tell that is never acknowledged is given up by a commit. No home sends the
+// tell again after that, and its number counts as finished.
 func TestDeadLetters(t *testing.T) {
 	d := newCashier(t, 2)
 	target := durable.Target{Log: logName, Shard: 1}
@@ -271,7 +272,7 @@ func TestTellsAreAcknowledgedInTheLog(t *testing.T) {
 	}
 }
 
-// TestEndedEntity: an ended entity has no state, in the log and when its record is gone, and may
+// TestEndedEntity: an ended entity has no state, in the log and when its record is deleted. It may
 // begin again.
 func TestEndedEntity(t *testing.T) {
 	d := newCashier(t, 1)
@@ -305,7 +306,7 @@ func TestEndedEntity(t *testing.T) {
 	d.seat(0, 4).open().want("a", "again", 1)
 }
 
-// TestTableOfManyParts: the table of known commands may need more than one record.
+// TestTableOfManyParts: the table of known commands can take more than one record.
 func TestTableOfManyParts(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()

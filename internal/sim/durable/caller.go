@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// caller is a process that calls accounts. It repeats a command until it is answered or its
-// patience is over.
+// caller is a process that calls accounts. It repeats a command until the command is answered, or
+// for at most its patience.
 type caller struct {
 	r           *run
 	incarnation uint64
@@ -22,13 +22,13 @@ type caller struct {
 type Operation struct {
 	Caller   int
 	Account  string
-	Change   int64 // that the call asked for; with Nested it may have come to be another
+	Change   int64 // the requested change; with Nested the actual one may differ
 	Nested   bool
 	Read     bool
 	Call     time.Duration
 	Return   time.Duration
-	Answered bool // otherwise it may have run, or run later
-	Failed   bool // it changed nothing
+	Answered bool // if false, the call may have run, or may run later
+	Failed   bool // the call changed nothing
 	Balance  int64
 	Version  uint64
 }
@@ -48,8 +48,8 @@ func (c *caller) floor() uint64 {
 	return c.number + 1
 }
 
-// finished sets a command's finished numbers. Half of the callers declare all open commands but
-// the latest as stuck.
+// finished sets which numbers of a command's caller are finished. Half of the callers declare all
+// open commands except the latest as stuck.
 func (c *caller) finished(command *durable.Command) {
 	command.Floor, command.Past, command.Stuck = c.floor(), 0, ""
 	open := slices.Sorted(maps.Keys(c.open))
@@ -69,7 +69,7 @@ func (c *caller) act(index int) {
 	in := call{entity: r.anyAccount(), amount: 1 + r.w.random.Int64N(1<<20)}
 	n := r.w.random.IntN(100)
 	if c.incarnation&4 != 0 && r.w.chance(0.9) {
-		n = 50 // it reads mostly
+		n = 50 // this caller mostly reads
 	}
 	if r.plan.closed {
 		n %= 65
@@ -98,7 +98,7 @@ func (c *caller) call(index int, in call, patience time.Duration, done func(Oper
 	c.open[number] = true
 	in.command = durable.Command{Source: durable.Source{Incarnation: c.incarnation}, Number: number}
 	in.command.Hash = in.hash()
-	if r.plan.keys && number%3 == 0 { // entities keep the key in their records too
+	if r.plan.keys && number%3 == 0 { // entities keep the command's key in their records too
 		in.command.Key = fmt.Sprintf("%x-%d", c.incarnation, number)
 	}
 	op := Operation{Caller: index, Account: in.entity, Change: in.amount, Call: r.w.now, Read: in.method == get || in.method == fail, Nested: in.method == transfer}

@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// TestClock: setting a clock changes the wall time, and not the time between two readings.
+// TestClock: setting a clock changes the wall time, but not the time between two readings.
 func TestClock(t *testing.T) {
 	w := &world{}
 	c := &clock{w: w}
@@ -32,10 +32,10 @@ func (s *seat) set(skew time.Duration) {
 	s.d.server.judge.skew = max(s.d.server.judge.skew, skew.Abs())
 }
 
-// saved writes all commits to records.
+// saved makes the core write all commits to records.
 func (s *seat) saved(id string) { s.save(id) }
 
-// swept runs a sweep that finds an entity.
+// swept runs a sweep that finds an entity expired.
 func (s *seat) swept(id string) {
 	s.save(id)
 	s.core.Advance(s.now())
@@ -57,8 +57,8 @@ func (s *seat) swept(id string) {
 	s.run()
 }
 
-// TestClocksDiffer: an entity of which a home has seen nothing, because its clock is ahead, does not
-// come back at a home whose clock is right. (Found by seeds on the day when clocks began to differ.)
+// TestClocksDiffer: a home whose clock is ahead has treated an entity as expired. The entity does
+// not come back at a home whose clock is right. (Found by seeds when clocks first differed.)
 func TestClocksDiffer(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -94,8 +94,9 @@ func TestClocksDiffer(t *testing.T) {
 	}
 }
 
-// TestClockIsSetBackDuringACheckpoint: a checkpoint writes a state that has expired. The clock is set
-// back, and the entity commits events before the checkpoint has ended. They need the state.
+// TestClockIsSetBackDuringACheckpoint: a checkpoint writes a state that has expired. The clock is
+// set back, and the entity commits events before the checkpoint has ended. These events need the
+// state.
 func TestClockIsSetBackDuringACheckpoint(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1)
@@ -123,8 +124,8 @@ func TestClockIsSetBackDuringACheckpoint(t *testing.T) {
 	}
 }
 
-// TestTellOfAClockThatWasAhead: a tell is given up after its time although the clock was years ahead
-// when it was committed, and is then set back.
+// TestTellOfAClockThatWasAhead: the clock was years ahead when a tell was committed, and is then
+// set back. The tell is still given up after its time.
 func TestTellOfAClockThatWasAhead(t *testing.T) {
 	d := newCashier(t, 2)
 	a := d.limited(0, 1, durable.Limits{DeadAfter: time.Minute}).open()

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// coordinator allocates shards to homes, and is wrong at times: its epochs fall when its term
+// coordinator allocates shards to homes, and is wrong at times. Its epochs fall when its term
 // record is lost, it takes living homes for dead, and it cancels moves.
 type coordinator struct {
 	r      *run
 	epoch  uint64
 	places map[int]*place
-	known  []*home // all that were ever heard
+	known  []*home // all homes that were ever heard
 	heard  map[*home]time.Duration
 	leased map[*home]time.Duration // until when a home may answer reads by itself
-	gone   map[*home]bool          // taken for dead
-	mute   time.Duration           // until when it does nothing, because it starts again
+	gone   map[*home]bool          // homes that were taken for dead
+	mute   time.Duration           // until when it is restarting and does nothing
 }
 
 type place struct {
 	home  *home
 	epoch uint64
-	to    *home // it moves there once home has given it up; nil means it stays
+	to    *home // the shard moves there once home has given it up; nil means that it stays
 }
 
 type held struct {
@@ -43,8 +43,8 @@ func newCoordinator(r *run) *coordinator {
 	return c
 }
 
-// hear handles home h's report of the shards it holds, and of the epochs that it met in the store
-// (met) and gave up (handed), by shard.
+// hear handles home h's report of the shards that it holds. By shard, met has the epochs that h met
+// in the store, and handed the epochs that it gave up.
 func (c *coordinator) hear(h *home, report []held, met, handed map[int]uint64) {
 	if c.r.w.now < c.mute {
 		return
@@ -85,7 +85,7 @@ func (c *coordinator) hear(h *home, report []held, met, handed map[int]uint64) {
 		case has[shard] > p.epoch:
 			c.give(shard, h)
 		case has[shard] < p.epoch && handed[shard] >= p.epoch && met[shard] < p.epoch:
-			c.give(shard, h) // it gave it up when it was taken for another's
+			c.give(shard, h) // the home gave the shard up while it counted as another home's
 		case has[shard] < p.epoch:
 			c.assign(shard, p)
 		}
@@ -93,8 +93,8 @@ func (c *coordinator) hear(h *home, report []held, met, handed map[int]uint64) {
 	c.lease(h)
 }
 
-// lease lets a home answer reads by itself for leaseTime. It covers only what the coordinator
-// gave it, because a home taken for dead may still hold other shards.
+// lease lets a home answer reads by itself for leaseTime. The lease covers only shards that the
+// coordinator gave to the home, because a home that was taken for dead may still hold others.
 func (c *coordinator) lease(h *home) {
 	until := c.r.w.now + leaseTime
 	for _, shard := range c.r.shards() {
@@ -190,8 +190,8 @@ func (c *coordinator) cancel(shard int, back *home) {
 	c.give(shard, back)
 }
 
-// forget loses the term record. The coordinator then learns from the homes, and epochs begin
-// lower.
+// forget loses the term record. The coordinator then learns the shards from the homes, and its
+// epochs begin lower.
 func (c *coordinator) forget() {
 	c.epoch -= min(c.epoch, uint64(c.r.w.random.IntN(20)))
 	c.r.w.trace("the coordinator starts again at epoch %d", c.epoch)

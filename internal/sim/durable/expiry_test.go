@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// lasting commits a state that expires after a time, and waits for it.
+// lasting commits a state that expires after ttl, and waits for the acknowledgement.
 func (s *seat) lasting(id, state string, ttl time.Duration, events ...[]byte) {
 	s.d.t.Helper()
 	s.d.seats++
@@ -23,7 +23,7 @@ func (s *seat) lasting(id, state string, ttl time.Duration, events ...[]byte) {
 	s.run()
 }
 
-// absent requires that a read sees nothing of an entity.
+// absent requires that a read finds no state of an entity.
 func (s *seat) absent(id string) {
 	s.d.t.Helper()
 	if l := s.state(id); l.Found || l.State != nil || l.Err != nil {
@@ -31,8 +31,8 @@ func (s *seat) absent(id string) {
 	}
 }
 
-// TestExpired: a turn sees nothing of an entity after it has expired, and sees it until then,
-// whether the entity is active, passivated, or only in the log, here and after a move. A later
+// TestExpired: a turn sees the entity's state until it has expired, and no state after that. This
+// holds if the entity is active, passivated, or only in the log, here and after a move. A later
 // commit begins a new life.
 func TestExpired(t *testing.T) {
 	for _, c := range []struct {
@@ -47,12 +47,12 @@ func TestExpired(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			d := newCashier(t, 1)
 			a := d.seat(0, 1).open()
-			a.commit("a", "0") // never expires
+			a.commit("a", "0") // this state never expires
 			a.lasting("a", "1", time.Hour)
 			c.end(a)
 			a.pass(30 * time.Minute)
 			a.want("a", "1", 2)
-			a.lasting("a", "2", time.Hour) // a commit prolongs
+			a.lasting("a", "2", time.Hour) // a commit prolongs the life
 			c.end(a)
 			a.pass(45 * time.Minute)
 			a.want("a", "2", 3)
@@ -83,7 +83,7 @@ func TestExpired(t *testing.T) {
 }
 
 // TestExpiredKeepsItsKeys: a command that was applied before the entity expired is not applied
-// to the one that begins anew.
+// again in the entity's next life.
 func TestExpiredKeepsItsKeys(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
@@ -110,8 +110,9 @@ func TestExpiredKeepsItsKeys(t *testing.T) {
 	b.verdict("a", k, durable.Replay, "one")
 }
 
-// TestExpiredEvents: an entity that has expired takes up no event of its former life, even if
-// a checkpoint deleted its record and did not end, so that the log still has its events.
+// TestExpiredEvents: the next life of an expired entity includes no event of the former one. This
+// holds even if a checkpoint deleted the record and did not end, so that the log still has these
+// events.
 func TestExpiredEvents(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1)
@@ -119,13 +120,13 @@ func TestExpiredEvents(t *testing.T) {
 	a.claim(2)
 	a.open()
 	a.lasting("a", "\x02", time.Hour, []byte{2})
-	a.lasting("a", "\x04", time.Hour, []byte{2}) // its event alone is in the log
-	a.save()                                     // which is needed from there on
+	a.lasting("a", "\x04", time.Hour, []byte{2}) // only its event is in the log
+	a.save()                                     // the head needs the log from this event on
 	a.pass(2 * time.Hour)
 	a.absent("a")
 	a.hold = only(durable.OpSetHead)
 	a.core.Advance(d.w.clock())
-	a.run() // its record is deleted, and the head stays
+	a.run() // its record is deleted, and the head is not replaced
 	if r := d.server.record(0, "ea"); len(r.Value) > 0 {
 		t.Fatalf("the record of the expired entity is kept: %d bytes", len(r.Value))
 	}
@@ -140,8 +141,8 @@ func TestExpiredEvents(t *testing.T) {
 	}
 }
 
-// TestExpiredBeforeItIsInTheLog: a checkpoint writes nothing of an entity that has expired while
-// its first commit was on the way to the log. (Found by seed 59 on the day when seeds got a ttl.)
+// TestExpiredBeforeItIsInTheLog: an entity expires while its first commit is under way to the log.
+// A checkpoint writes no record of it. (Found by seed 59 when seeds first had a ttl.)
 func TestExpiredBeforeItIsInTheLog(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
@@ -162,12 +163,12 @@ func TestExpiredBeforeItIsInTheLog(t *testing.T) {
 	b := d.seat(0, 2).open()
 	b.absent("a")
 	b.lasting("a", "2", time.Minute)
-	b.want("a", "2", 3) // the end is a version too
+	b.want("a", "2", 3) // the expiry counts as a version too
 }
 
 // TestExpiredIsFollowedInTheLog: the log that a new home reads has the last commit of an entity
-// that expired, and the first one of its next life behind it. (Found by seed 2003 on that day:
-// a checkpoint then lost the next life.)
+// that expired, and after it the first commit of the entity's next life. (Found by seed 2003 when
+// seeds first had a ttl: a checkpoint then lost the next life.)
 func TestExpiredIsFollowedInTheLog(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
@@ -175,20 +176,20 @@ func TestExpiredIsFollowedInTheLog(t *testing.T) {
 	a.lasting("a", "2", time.Hour)
 	a.core.Passivated("a")
 	a.pass(2 * time.Hour)
-	a.save() // the log is needed from its last commit on
+	a.save() // the head needs the log from its last commit on
 	a.absent("a")
 	a.lasting("a", "3", time.Hour)
-	a.want("a", "3", 4) // the end is a version too
+	a.want("a", "3", 4) // the expiry counts as a version too
 	b := d.seat(0, 2).open()
 	b.save("a")
 	b.want("a", "3", 4)
 	d.seat(0, 3).open().want("a", "3", 4)
 }
 
-// TestExpiredIsFollowedOnTheWay: a checkpoint begins when the last acknowledged commit of an
-// entity has expired, and the next one, which has but the events of a turn that began before, is
-// on its way to the log. It needs the state that it follows. (Found by seed 704593: the record
-// was deleted, and the next home lost an acknowledged commit.)
+// TestExpiredIsFollowedOnTheWay: a checkpoint begins when the last acknowledged commit of an entity
+// has expired. The entity's next commit is under way to the log. It has only the events of a turn
+// that began before, so it needs the expired state. (Found by seed 704593: the record was deleted,
+// and the next home lost an acknowledged commit.)
 func TestExpiredIsFollowedOnTheWay(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1)
@@ -196,7 +197,7 @@ func TestExpiredIsFollowedOnTheWay(t *testing.T) {
 	a.claim(2)
 	a.open()
 	a.lasting("a", "\x02", time.Hour, []byte{2})
-	a.commit("b", "1") // the log is needed from here on
+	a.commit("b", "1") // the head needs the log from here on
 	a.hold = only(durable.OpAppend)
 	a.lasting("a", "\x04", 10*time.Hour, []byte{2})
 	a.pass(2 * time.Hour)
@@ -215,8 +216,8 @@ func TestExpiredIsFollowedOnTheWay(t *testing.T) {
 	}
 }
 
-// TestSweepIsLate: what a sweep has read of a record may be out of date: the entity is active
-// again, and its new record is written before the sweep's answer arrives. That record stays.
+// TestSweepIsLate: a sweep reads a record, and before its answer arrives the entity is active again
+// and has a new record. The sweep must not delete the new record.
 func TestSweepIsLate(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()

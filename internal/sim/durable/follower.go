@@ -14,8 +14,8 @@ type follower struct {
 	r     *run
 	shard int
 	place durable.Place
-	begun bool   // the place says from which event on the follower reads
-	first uint64 // 1 once the first chunk was found deleted, else 0
+	begun bool   // the follower's position is known
+	first uint64 // 1 if the first chunk was found deleted, otherwise 0
 }
 
 func newFollower(r *run, shard int) *follower {
@@ -24,7 +24,7 @@ func newFollower(r *run, shard int) *follower {
 	return f
 }
 
-// reader is the process of the followers, not one of the homes.
+// reader is the process of the followers. It is none of the homes.
 var reader = &home{name: "follower"}
 
 func (f *follower) poll() {
@@ -39,7 +39,7 @@ func (f *follower) poll() {
 
 func (f *follower) read() {
 	w := f.r.w
-	if f.r.judge.shards[f.shard].crashed { // the journal may begin again
+	if f.r.judge.shards[f.shard].crashed { // the journal may begin again from an earlier event
 		return
 	}
 	if f.begun && w.chance(0.1) { // an image of the shard would have the events in other chunks
@@ -55,7 +55,7 @@ func (f *follower) read() {
 	case errors.As(err, &gone):
 		f.pass(gone.Next)
 		return
-	case errors.Is(err, errNoAnswer), errors.As(err, &lost) && lost.Cause != durable.ErrOther: // a stale answer looks so
+	case errors.Is(err, errNoAnswer), errors.As(err, &lost) && lost.Cause != durable.ErrOther: // a stale answer looks like a loss
 		return
 	case err != nil:
 		w.fail("follower: %v", err)

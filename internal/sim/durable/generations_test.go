@@ -10,11 +10,10 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// few are limits with which a generation has four commits.
+// few are limits under which a generation ends after four commits.
 var few = durable.Limits{TailCommits: 8}
 
-// lose has the server lose all appends of the shard behind a position, with what the judge knows of
-// them.
+// lose makes the server lose all appends of the shard after a position. The judge forgets them too.
 func (d *desk) lose(shard int, behind store.Position) {
 	k, truth := d.server.shards[shard], d.server.judge.shards[shard]
 	k.log = slices.DeleteFunc(k.log, func(a store.Append) bool { return a.Position > behind })
@@ -27,14 +26,15 @@ func (d *desk) lose(shard int, behind store.Position) {
 	clear(d.server.judge.applied)
 }
 
-// last is the position of the shard's last append.
+// last returns the position of the shard's last append.
 func (d *desk) last(shard int) store.Position {
 	log := d.server.shards[shard].log
 	return log[len(log)-1].Position
 }
 
-// TestCheckpointsLeaveOutWhatTheLogHas: an entity that changes all the time gets no record although
-// the log is trimmed, and one that has rested gets one. The next home has both.
+// TestCheckpointsLeaveOutWhatTheLogHas: an entity that changes all the time gets no record,
+// although the log is trimmed. An entity that has not changed for a while gets one. The next home
+// has both.
 func TestCheckpointsLeaveOutWhatTheLogHas(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.limited(0, 1, few).open()
@@ -61,9 +61,9 @@ func TestCheckpointsLeaveOutWhatTheLogHas(t *testing.T) {
 	d.limited(0, 3, few).open().want("hot", "39", 40)
 }
 
-// TestAppendsLostDuringACheckpoint: a server that has lost the commits which replace older ones loses
-// no more than these, also if a checkpoint that relied on them was under way, and the home dies before
-// it has appended them again.
+// TestAppendsLostDuringACheckpoint: a server loses the commits that replace older ones. No more
+// than these are lost, even if a checkpoint that relied on them was under way, and the home dies
+// before it has appended them again.
 func TestAppendsLostDuringACheckpoint(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.limited(0, 1, few).open()
@@ -71,7 +71,7 @@ func TestAppendsLostDuringACheckpoint(t *testing.T) {
 		a.commit("hot", fmt.Sprint(i))
 	}
 	kept := d.last(0)
-	a.commit("hot", "3") // a generation ends
+	a.commit("hot", "3") // this ends a generation
 	a.hold = only(durable.OpPut)
 	for i := 4; len(a.held) == 0; i++ {
 		if i > 20 {
@@ -84,7 +84,7 @@ func TestAppendsLostDuringACheckpoint(t *testing.T) {
 	a.hold = func(r durable.Request) bool { return r.Op == durable.OpAppend && r.Expect != store.Any }
 	a.apply("other", durable.Command{Source: durable.Source{Incarnation: 1}, Number: 99, Hash: 1}, "1")
 	a.run()
-	for i, r := range a.held { // the append that finds out
+	for i, r := range a.held { // the append that meets the loss
 		if r.Op == durable.OpAppend && r.Expect != store.Any {
 			a.held = slices.Delete(a.held, i, i+1)
 			a.bring(r)
@@ -100,7 +100,7 @@ func TestAppendsLostDuringACheckpoint(t *testing.T) {
 	d.limited(0, 2, few).open().want("hot", "2", 3)
 }
 
-// TestAppendsLostAfterAGeneration: as TestAppendsLostDuringACheckpoint, but the next checkpoint
+// TestAppendsLostAfterAGeneration is TestAppendsLostDuringACheckpoint, but the next checkpoint
 // begins when the first of the lost appends is in the log again.
 func TestAppendsLostAfterAGeneration(t *testing.T) {
 	d := newCashier(t, 1)
@@ -130,14 +130,14 @@ func TestAppendsLostAfterAGeneration(t *testing.T) {
 	}
 }
 
-// TestKeysOfAGeneration: where a commit of a generation has a key, a checkpoint begins only when the
-// tail is full, and writes all.
+// TestKeysOfAGeneration: if a commit of a generation has a key, a checkpoint begins only when the
+// tail of the log is full, and writes records of all entities.
 func TestKeysOfAGeneration(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.limited(0, 1, few).open()
 	a.key("a", "one", "1")
 	a.key("a", "two", "2")
-	for i := range few.TailCommits - 4 { // the claim is an entry too
+	for i := range few.TailCommits - 4 { // the claim is an entry of the tail too
 		a.commit("hot", fmt.Sprint(i))
 	}
 	if n := len(d.server.shards[0].records); n > 0 {
@@ -161,8 +161,8 @@ func TestKeysOfAGeneration(t *testing.T) {
 	b.verdict("a", keyed("two"), durable.Replay, "answer to 2")
 }
 
-// TestEventsAreWrittenOnce: where most commits have events alone, which need the state before them, a
-// checkpoint begins only when the tail is full, and writes all.
+// TestEventsAreWrittenOnce: most commits have only events, which need the state before them. Then a
+// checkpoint begins only when the tail of the log is full, and writes records of all entities.
 func TestEventsAreWrittenOnce(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.limited(0, 1, few)
@@ -177,7 +177,7 @@ func TestEventsAreWrittenOnce(t *testing.T) {
 	}
 }
 
-// TestManyGenerations: more generations begin than their number can distinguish.
+// TestManyGenerations: more generations begin than their number can tell apart.
 func TestManyGenerations(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.limited(0, 1, durable.Limits{TailCommits: 2}).open()

@@ -14,22 +14,22 @@ type home struct {
 	incarnation uint64
 	clock       clock
 	storeSkew   time.Duration // of the store's clock, as the home knows it
-	form        uint32        // of the states that its program writes; 0 means the first
+	form        uint32        // the version of states that its program writes; 0 means the first
 	index       int           // which indexes its program has; 0 means none
 	dead        bool
 	frozen      bool
-	backlog     []func() // inputs that came while it was frozen
-	cutStore    bool     // from the store
-	cutCluster  bool     // from the coordinator, callers and other homes
-	cutControl  bool     // from the coordinator only
+	backlog     []func() // inputs that came while the home was frozen
+	cutStore    bool     // cut off from the store
+	cutCluster  bool     // cut off from the coordinator, callers and other homes
+	cutControl  bool     // cut off from the coordinator only
 	tenures     map[int]*tenure
-	used        map[[2]uint64]bool // shard and epoch
+	used        map[[2]uint64]bool // by shard and epoch
 	met         map[int]uint64     // epochs that were met in the store
 	handed      map[int]uint64     // epochs that were given up here
 	known       map[int]durable.Mark
-	told        map[int]uint64 // above all numbers of tells that were given out here
-	putBacks    int            // of the server that the home has noticed
-	floor       map[int]uint64 // of singletons: above all epochs of the store that were used or met here
+	told        map[int]uint64 // above all numbers of tells that this home has used
+	putBacks    int            // how many put-backs of the server the home has noticed
+	floor       map[int]uint64 // for singletons: above all epochs that this home has used, or met in the store
 }
 
 func newHome(r *run) *home {
@@ -120,7 +120,7 @@ func (h *home) assign(shard int, epoch uint64) {
 	}
 	c := durable.Config{Known: h.known[shard], FirstTell: max(h.told[shard], uint64(h.clock.now().UnixMicro())), Epoch: epoch, Node: h.name, Incarnation: h.incarnation, Limits: h.r.plan.limits, Journal: h.r.plan.journaling, Index: h.indexing()}
 	if c.Above = h.r.plan.singletons; c.Above {
-		c.Epoch = max(h.floor[shard], 1) // in the store; that of the placement is another
+		c.Epoch = max(h.floor[shard], 1) // the epoch in the store, which differs from that of the placement
 	} else if key := [2]uint64{uint64(shard), epoch}; h.used[key] {
 		h.met[shard] = max(h.met[shard], epoch)
 		return
@@ -148,7 +148,7 @@ func (h *home) leave(shard int, epoch uint64) {
 		t.core.Verify(h.clock.now())
 		t.core.Checkpoint(h.clock.now())
 		t.step()
-		h.later(time.Second, func() { // it does not wait for ever
+		h.later(time.Second, func() { // the home does not wait for ever
 			if h.tenures[shard] == t {
 				t.drop()
 			}

@@ -12,13 +12,13 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// keyOf is the key of a state for a program, whose name it begins with.
+// keyOf returns the key of a state for a program. The key begins with the program's name.
 func keyOf(program string, state []byte) []byte {
 	return ordered.AppendString(ordered.AppendField(nil, 1), program+string(state))
 }
 
-// of makes the seat that of a program with an index, or without any if its name is empty. States that
-// begin with bad are unreadable to all.
+// of makes the seat run a program with an index, or without one if the name is empty. A state that
+// begins with "bad" is unreadable for all programs.
 func (s *seat) of(program string, epoch uint64) *seat {
 	s.d.t.Helper()
 	if s.index = nil; program != "" {
@@ -33,7 +33,7 @@ func (s *seat) of(program string, epoch uint64) *seat {
 	return s.open()
 }
 
-// write commits a state with its key.
+// write commits a state, for which the program's index has a key.
 func (s *seat) write(id, state string, expires time.Duration) {
 	s.d.t.Helper()
 	t := durable.Turn{Entity: id, State: []byte(state)}
@@ -69,8 +69,8 @@ func (s *seat) finds(want ...string) {
 	}
 }
 
-// TestIndexIsGained: a program with an index, or another one, finds what programs without it have
-// written, from records alone and from the log. It meanwhile lists them.
+// TestIndexIsGained: a program with a new index finds entities that programs without that index
+// have written, in records only or in the log. While the index is built, the program can list them.
 func TestIndexIsGained(t *testing.T) {
 	for name, save := range map[string]func(s *seat){"records": func(s *seat) { s.save("x", "y") }, "log": func(*seat) {}} {
 		t.Run(name, func(t *testing.T) {
@@ -104,8 +104,8 @@ func TestIndexIsGained(t *testing.T) {
 	}
 }
 
-// TestFindWaitsForTheWalk: pages of an index fail while a walk reads the records, and those of lists do
-// not.
+// TestFindWaitsForTheWalk: while a walk reads the records, pages of an index fail, and pages of
+// lists do not.
 func TestFindWaitsForTheWalk(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1).of("", 2)
@@ -127,7 +127,8 @@ func TestFindWaitsForTheWalk(t *testing.T) {
 	b.finds("x 1")
 }
 
-// TestUnreadableHasNoKeys: an entity whose state the program cannot read is listed, and not found.
+// TestUnreadableHasNoKeys: an entity whose state the program cannot read is listed. A find does not
+// return it.
 func TestUnreadableHasNoKeys(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1).of("", 2)
@@ -142,8 +143,8 @@ func TestUnreadableHasNoKeys(t *testing.T) {
 	b.finds("x 1", "y 2")
 }
 
-// TestExpiredLosesItsKeys: the end of an expired entity takes its keys along, whether a home has its
-// state from a record or from the log.
+// TestExpiredLosesItsKeys: when an expired entity is removed, its keys are removed too, whether the
+// home has its state from a record or from the log.
 func TestExpiredLosesItsKeys(t *testing.T) {
 	for name, save := range map[string]func(s *seat){"record": func(s *seat) { s.save("x") }, "log": func(s *seat) { s.core.Passivated("x") }} {
 		t.Run(name, func(t *testing.T) {
@@ -165,7 +166,8 @@ func TestExpiredLosesItsKeys(t *testing.T) {
 	}
 }
 
-// TestUnchangedKeysAreNotCommitted: a commit carries keys only if they change.
+// TestUnchangedKeysAreNotCommitted: a commit carries the keys of its state only if they have
+// changed.
 func TestUnchangedKeysAreNotCommitted(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1).of("p", 2)

@@ -15,8 +15,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// index gives the accounts of some seeds indexes, and of a part of them programs with different ones.
-// It draws no number from the run's random source, so the plans of other seeds stay what they were.
+// index gives the accounts of some seeds indexes. Some of these seeds have programs with different
+// indexes. It uses no number of the run's random source, so the plans of other seeds do not change.
 func (p *plan) index(seed uint64) {
 	if of := seed % 8; of == 1 || of == 2 || of == 4 {
 		p.indexes = true
@@ -65,11 +65,11 @@ func (h *home) indexing() *durable.Index {
 	}
 }
 
-// indexed checks the keys in a record.
+// indexed checks the index keys in a record.
 func (j *judge) indexed(r *wire.DurableRecord) error {
 	form, indexes := uint32(0), 0
 	if _, err := fmt.Sscanf(r.GetIndexes(), "%d:%d", &form, &indexes); err != nil || form < r.GetForm() {
-		return nil // it has none, or it is not its program's
+		return nil // the record has no keys, or another program's
 	}
 	if want := keysOf(indexes, fold(r.GetState(), r.GetSince())-shift(r.GetForm())); !bytes.Equal(r.GetIndex(), want) {
 		return fmt.Errorf("the record of %s v%d has the keys %x, want %x", r.GetEntity(), r.GetVersion(), r.GetIndex(), want)
@@ -77,7 +77,7 @@ func (j *judge) indexed(r *wire.DurableRecord) error {
 	return nil
 }
 
-// find is a find under way.
+// find is a running find of accounts by an index.
 type find struct {
 	list
 	prefix, to string
@@ -130,7 +130,7 @@ func eachKey(keys []byte) func(yield func(string) bool) {
 	}
 }
 
-// foundPage compares a page with the log, once that has all of it.
+// foundPage compares a page with the log, once the log has all commits that the page may show.
 func (t *tenure) foundPage(p durable.Page) {
 	f, r := t.finds[p.List], t.home.r
 	delete(t.finds, p.List)
@@ -165,14 +165,14 @@ func (t *tenure) checkFound(f find, p durable.Page) error {
 	if truth.crashed || truth.tainted || r.judge.blind {
 		return nil
 	}
-	known := map[string]bool{} // keys that are there at some moment
+	known := map[string]bool{} // keys that existed at some moment of the find
 	for _, id := range slices.Sorted(maps.Keys(truth.entities)) {
 		all, had := truth.entities[id], f.before[id]
 		now := all[max(had-1, 0):]
 		steady := map[string]int{}
 		for _, c := range now {
 			if c.form > t.home.form {
-				return nil // it is unreadable here
+				return nil // the account's state is unreadable here
 			}
 			for key := range eachKey(t.home.keys(c.balance())) {
 				if key += id; !c.ended {
@@ -211,7 +211,7 @@ func (r *run) foundAll() bool {
 	})
 }
 
-// snap reads a shard as an operator does.
+// snap reads a shard as an operator's command does.
 func (r *run) snap(shard int) durable.Snapshot {
 	k := r.server.shards[shard]
 	head := r.server.head(shard)
@@ -230,7 +230,8 @@ func (r *run) snap(shard int) durable.Snapshot {
 	return durable.Snap(head, log, records, nil)
 }
 
-// verified returns an error if an operator's check finds other keys in the catalog than in records.
+// verified returns an error if an operator's check finds other keys in the catalog than in the
+// records.
 func (r *run) verified(shard int) error {
 	for _, p := range r.snap(shard).Problems {
 		if strings.HasPrefix(p.Place, "catalog, keys of entity") {

@@ -17,20 +17,21 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// judge reads the logs by code of its own, and compares all heads, records and answers with them.
+// judge reads the logs with its own code, and compares all heads, records and answers with them.
 type judge struct {
 	server *server
-	// blind: it judges nothing, because a server has lost what the judge knows of; and positions
-	// are used again, as by a server that goes on behind its last remaining append.
+	// blind makes the judge check nothing, because a server has lost what the judge knows. The
+	// server then also uses positions again, as one does that goes on after its last remaining
+	// append.
 	blind  bool
 	shards map[int]*truth
-	// applied are the commands of all shards that were committed, by commandKey, or by tellKey if
-	// they are tells.
+	// applied are the committed commands of all shards: by tellKey if they are tells, otherwise by
+	// commandKey.
 	applied    map[string]commit
-	told       map[string]string // by tellKey, of all tells that were ever committed: the tenure and command that told it
+	told       map[string]string // by tellKey, of all tells ever committed: the tenure and the command that committed it
 	folded     int               // commits with events alone
 	turns      map[string]turn
-	skew       time.Duration                    // by which clocks differ from the true time at most
+	skew       time.Duration                    // the largest error of a clock
 	journaling durable.Journal                  // how long events are kept
 	fires      map[string]*wire.DurableReminder // by fireKey
 	firings    int
@@ -38,9 +39,9 @@ type judge struct {
 }
 
 type turn struct {
-	at           time.Time // when it began
+	at           time.Time // when the turn began
 	base, change int64
-	fresh        bool // it saw nothing of the account
+	fresh        bool // the turn saw no state of the account
 }
 
 func (j *judge) began(t *tenure, c durable.Command, now turn) {
@@ -55,43 +56,45 @@ type truth struct {
 	claim    *wire.DurableAppend
 	head     *wire.DurableHead
 	entities map[string][]commit
-	tells    map[string]bool   // by tellKey; true: given up
+	tells    map[string]bool   // by tellKey; true means given up
 	told     map[string]uint64 // the last tell of a log that was applied, by log and entity
 	stream   map[string]uint64 // the last message that the stream has, by entity
 	since    store.Position
-	first    store.Position // of the log's appends that were ever there
+	first    store.Position // of all appends that the log ever had
 	events   []recorded     // of all commits, in order
 
-	// promise is all that the shard had when a server was put back to an older state; nil if the promise was
-	// kept, or is void. Its home was promiser.
+	// promise is all commits that the shard had when a server was put back to an older state. The
+	// shard's home then, promiser, still has them in memory. promise is nil once the commits are
+	// written again, or if the home has died or lost the shard.
 	promise  map[string][]commit
 	promiser *home
-	named    bool // the promiser has said that it cannot keep it
-	called   bool // an operator comes
-	crashed  bool // a server was put back: what the judge compares after each write may differ
-	listed   bool // the shard was listed after the last fault
-	found    bool // its indexes were asked after the last fault
+	named    bool // the promiser has reported that it cannot write the commits again
+	called   bool // an operator will drop the shard
+	crashed  bool // a server was put back, so the comparisons after each write may fail
+	listed   bool // the shard has answered a list since the last fault
+	found    bool // its indexes have answered a find since the last fault
 	tainted  bool // the shard has lost commits that nobody had promised to keep
 }
 
-// commit is a commit that counts, because no higher claim precedes it.
+// commit is a valid commit: no higher claim precedes it.
 type commit struct {
 	position  store.Position
 	version   uint64
 	state     []byte
 	ended     bool
-	ordinal   uint64 // twice how many commits the entity has had, over all its lives
+	ordinal   uint64 // twice the number of the entity's commits so far, over all its lives
 	expires   int64
 	form      uint32
-	at        time.Time // when the store had it
+	at        time.Time // when the store applied it
 	key       string    // of its command in judge.applied; "" means none
 	reminders *wire.DurableReminders
 }
 
-// gone reports whether, after c, the entity has ended, or expired by any home's clock.
+// gone reports whether, after c, the entity has ended, or has expired by the clock of any home.
 func (j *judge) gone(c commit) bool { return c.gone(j.server.w.clock().Add(j.skew)) }
 
-// surelyGone is gone by the clocks of all homes.
+// surelyGone reports whether, after c, the entity has ended, or has expired by the clocks of all
+// homes.
 func (j *judge) surelyGone(c commit) bool { return c.gone(j.server.w.clock().Add(-j.skew)) }
 
 func (c commit) gone(at time.Time) bool {
@@ -133,7 +136,7 @@ func newJudge(s *server) *judge {
 	return j
 }
 
-// decode does not use the core's code.
+// decode decodes a message. It does not use the core's code.
 func decode(b []byte, m proto.Message) error {
 	if len(b) < 5 {
 		return fmt.Errorf("decode a message: got %d bytes, want at least 5", len(b))
@@ -230,7 +233,7 @@ func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit, turn 
 	if key := j.keyOf(shard, c); t.crashed {
 		if i := slices.IndexFunc(t.entities[id], func(was commit) bool {
 			return was.version == c.GetVersion() && was.key == key && key != ""
-		}); i >= 0 { // a record had it before the log had it again
+		}); i >= 0 { // a record has this commit already, and the log gets it again
 			t.entities[id] = slices.Clone(t.entities[id])
 			t.entities[id][i].position = p
 			return nil
@@ -265,7 +268,7 @@ func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit, turn 
 	if c.GetCommand() == nil && !c.GetEnded() {
 		return j.fired(t, before, c, turn)
 	}
-	if c.GetCommand() == nil { // it notes that the entity has expired
+	if c.GetCommand() == nil { // a commit that records that the entity has expired
 		if !c.GetEnded() || !j.gone(before) {
 			return fmt.Errorf("invariant 8: %s v%d has no command, but ends an entity that has not expired", id, c.GetVersion())
 		}
@@ -275,7 +278,7 @@ func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit, turn 
 	if c.GetCommand().GetSource().GetIncarnation() == 0 {
 		from, number := c.GetCommand().GetSource().GetShard(), c.GetCommand().GetNumber()
 		row := fmt.Sprintf("%d>%s", from, id)
-		dead := j.shards[int(from)].tells[key] // given up: a copy on its way may still run
+		dead := j.shards[int(from)].tells[key] // a tell that was given up: a copy under way may still run
 		if last := t.told[row]; number < last && !dead && !t.tainted && !j.shards[int(from)].tainted {
 			return fmt.Errorf("order of tells: %s: tell %d of shard %d is applied after tell %d", id, number, from, last)
 		}
@@ -286,7 +289,7 @@ func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit, turn 
 	}
 	j.applied[key] = now
 	for _, tell := range c.GetTells() {
-		if key := tellKey(shard, targetOf(tell.GetLog(), tell.GetShard()), tell.GetNumber()); !t.tells[key] { // else this commit was lost
+		if key := tellKey(shard, targetOf(tell.GetLog(), tell.GetShard()), tell.GetNumber()); !t.tells[key] { // else the commit with this tell was lost
 			t.tells[key] = false
 		}
 	}
@@ -299,7 +302,7 @@ func (j *judge) follows(before, now commit, t turn) error {
 	switch {
 	case gone && !t.fresh:
 		return fmt.Errorf("invariant 8: the turn at %v saw balance %d, but the entity had expired or ended", t.at, t.base)
-	case t.fresh && j.gone(before): // another home's clock may be ahead
+	case t.fresh && j.gone(before): // the clock of the home may be ahead
 		gone = true
 	case !gone && (t.fresh || t.base != before.balance()):
 		return fmt.Errorf("invariant 8: the turn at %v saw balance %d (fresh: %v), but the log had balance %d", t.at, t.base, t.fresh, before.balance())
@@ -334,7 +337,7 @@ func (j *judge) head(shard int, h store.Head) error {
 		switch rec := j.server.record(shard, "e"+id); {
 		case rec.Revision != store.None && decode(rec.Value, r) == nil:
 			t.restore(j, id, r.GetVersion())
-		case rec.Revision == store.None && len(all) > 0 && all[len(all)-1].ended: // an end leaves no record
+		case rec.Revision == store.None && len(all) > 0 && all[len(all)-1].ended: // an ended entity has no record
 			t.restore(j, id, all[len(all)-1].version)
 		}
 	}
@@ -388,11 +391,11 @@ func (j *judge) put(incarnation uint64, shard int, changes []store.Change) error
 	return nil
 }
 
-// deleted checks that the settings keep no event of a deleted chunk.
+// deleted checks that the journal's settings allow the deletion of every event in a deleted chunk.
 func (j *judge) deleted(shard int, value []byte) error {
 	chunk, keep := &wire.DurableChunk{}, j.journaling
 	if len(value) == 0 || j.shards[shard].crashed {
-		return nil // it was deleted before
+		return nil // the chunk was deleted before
 	}
 	if err := decode(value, chunk); err != nil {
 		return err
@@ -403,8 +406,8 @@ func (j *judge) deleted(shard int, value []byte) error {
 		switch {
 		case keep.Age == 0 && keep.Events == 0 && !keep.Followers:
 			return fmt.Errorf("invariant 7: event %d is deleted, but the journal keeps all events", e.GetNumber())
-		// A chunk goes by the stamp of its last event, which another home may have written: each of
-		// the two stamps and the clock read now differ from the true time by skew at most.
+		// A chunk's age is that of its last event, which another home may have stamped. Each of the
+		// two stamps, and the clock read now, differs from the true time by skew at most.
 		case keep.Age > 0 && age < keep.Age-3*j.skew-time.Millisecond:
 			return fmt.Errorf("invariant 7: event %d is deleted %v after its commit, but the journal keeps events for %v", e.GetNumber(), age, keep.Age)
 		case keep.Events > 0 && all-e.GetNumber() < keep.Events:
@@ -422,7 +425,7 @@ func (j *judge) recoverable(shard int) error {
 	return j.has(shard)
 }
 
-// has checks invariant 2, even after the server was put back.
+// has checks invariant 2, even if the server was put back.
 func (j *judge) has(shard int) error {
 	t := j.shards[shard]
 	since := j.server.head(shard).Since
@@ -453,15 +456,16 @@ func (j *judge) has(shard int) error {
 	return nil
 }
 
-// ordinal checks invariants 4 and 8 for an answer that leaves a home. It returns twice the
-// entity's commits in the state seen, over all its lives, plus one if it had expired.
+// ordinal checks invariants 4 and 8 for an answer that leaves a home. It returns the ordinal of the
+// state that the answer saw: twice the number of the entity's commits up to that state, over all
+// its lives, and one more if the entity had expired.
 func (j *judge) ordinal(shard int, id string, r result) (uint64, error) {
 	t := j.shards[shard]
 	if t.tainted {
 		return 0, nil
 	}
 	all := t.entities[id]
-	if p := t.promise[id]; len(p) > len(all) { // its home has these in memory
+	if p := t.promise[id]; len(p) > len(all) { // the home has these commits in memory
 		all = append(slices.Clone(all), p...)
 	} else {
 		all = append(slices.Clone(p), all...)
@@ -485,14 +489,14 @@ func (j *judge) ordinal(shard int, id string, r result) (uint64, error) {
 	return 0, nil
 }
 
-// nothing is ordinal for a turn that saw no state.
+// nothing is ordinal for a turn that saw no state of the entity.
 func (j *judge) nothing(all []commit, id string, r result) (uint64, error) {
 	if r.version == 0 && len(all) > 0 && !r.real.IsZero() && all[0].at.After(r.real) {
 		return 0, nil
 	}
 	for _, c := range slices.Backward(all) {
 		switch {
-		case r.version > 0 && c.version > r.version: // it came after the turn
+		case r.version > 0 && c.version > r.version: // this commit came after the turn
 		case c.ended:
 			return c.ordinal, nil
 		case c.gone(r.at), c.at.Before(r.real) && c.gone(r.real.Add(j.skew)):
@@ -505,9 +509,9 @@ func (j *judge) nothing(all []commit, id string, r result) (uint64, error) {
 	return 0, nil
 }
 
-// checkHistory returns an error if an account's operations could not have run one after another.
-// A call that began after an answer must see its version or a later one, and no two writes have
-// one version.
+// checkHistory returns an error if an account's operations could not have run one after another. A
+// call that began after an answer must see the version of that answer or a later one. No two writes
+// may have the same version.
 func checkHistory(all []Operation) error {
 	of := map[string][]Operation{}
 	for _, op := range all {
@@ -533,7 +537,7 @@ func checkHistory(all []Operation) error {
 		}
 		byCall := slices.SortedFunc(slices.Values(ops), func(a, b Operation) int { return cmp.Compare(a.Call, b.Call) })
 		byReturn := slices.SortedFunc(slices.Values(ops), func(a, b Operation) int { return cmp.Compare(a.Return, b.Return) })
-		seen, next := uint64(0), 0 // the version that answered calls have seen
+		seen, next := uint64(0), 0 // the highest version that answered calls have seen
 		for _, op := range byCall {
 			for ; next < len(byReturn) && byReturn[next].Return < op.Call; next++ {
 				seen = max(seen, byReturn[next].Version)

@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// keyed is a command with a user's key, as package durablehost makes it.
+// keyed returns a command with a user's key, in the form that package durablehost makes.
 func keyed(key string) durable.Command {
 	return durable.Command{Source: durable.Source{Incarnation: 1, Log: key}, Number: 1, Floor: 1, Hash: 7, Key: key}
 }
@@ -24,7 +24,7 @@ func (s *seat) key(id, key, state string) {
 	}
 }
 
-// verdict checks the verdict on a command that the table has forgotten.
+// verdict checks the verdict on a command that the shard's table has forgotten.
 func (s *seat) verdict(id string, c durable.Command, want durable.Verdict, answer string) {
 	s.d.t.Helper()
 	s.state(id)
@@ -38,13 +38,13 @@ func (s *seat) verdict(id string, c durable.Command, want durable.Verdict, answe
 	}
 }
 
-// pass lets time go by, in which every caller is forgotten.
+// pass lets time pass, so that every caller is forgotten.
 func (s *seat) pass(d time.Duration) {
 	s.d.w.now += d
 	s.run()
 }
 
-// save has all that is committed written to records.
+// save makes the core write all commits to records.
 func (s *seat) save(ids ...string) {
 	for _, id := range ids {
 		s.core.Passivated(id)
@@ -53,8 +53,8 @@ func (s *seat) save(ids ...string) {
 	s.run()
 }
 
-// TestKeysOutliveTheTable: a key is known for a day at its entity, passivated and active, after
-// a move and a death, from the record, the log, or both; then it is new.
+// TestKeysOutliveTheTable: for a day a key is known to its entity, passivated or active, after a
+// move or a death. It is then in the record, the log, or both. After a day the key counts as new.
 func TestKeysOutliveTheTable(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -79,7 +79,7 @@ func TestKeysOutliveTheTable(t *testing.T) {
 				s.verdict("a", keyed("k1"), durable.Replay, "answer to 1")
 				s.verdict("a", keyed("k2"), durable.Replay, "answer to 2")
 				s.verdict("a", keyed("k3"), durable.Run, "")
-				s.verdict("b", keyed("k1 of b"), durable.Run, "") // a key's name has its entity
+				s.verdict("b", keyed("k1 of b"), durable.Run, "") // the same key of another entity is another key
 				other := keyed("k1")
 				other.Hash++
 				s.verdict("a", other, durable.Mismatch, "")
@@ -96,7 +96,7 @@ func TestKeysOutliveTheTable(t *testing.T) {
 			e.pass(3 * time.Hour)
 			e.verdict("a", keyed("k1"), durable.Run, "")
 			again := keyed("k1")
-			again.Number = 2 // for the judge: it knows nothing of keys
+			again.Number = 2 // another number, because the judge does not know keys
 			e.apply("a", again, "4")
 			e.pass(time.Hour)
 			e.verdict("a", keyed("k1"), durable.Replay, "answer to 4")
@@ -104,8 +104,8 @@ func TestKeysOutliveTheTable(t *testing.T) {
 	}
 }
 
-// TestKeysOutliveTheirEntity: an entity that a command has ended says so when the command
-// comes again. Its record goes when its keys are a day old.
+// TestKeysOutliveTheirEntity: a command has ended its entity and is sent again. It is answered,
+// because the entity's record is kept until its keys are a day old.
 func TestKeysOutliveTheirEntity(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
@@ -136,8 +136,8 @@ func TestKeysOutliveTheirEntity(t *testing.T) {
 	}
 }
 
-// TestKeysDoNotFillTheTable: keys leave room for calls without one, and the keys that its
-// table had no room for are known to their entities, at this home and the next.
+// TestKeysDoNotFillTheTable: keys leave room in the table for calls without a key. Keys for which
+// the table has no room are known to their entities, at this home and the next.
 func TestKeysDoNotFillTheTable(t *testing.T) {
 	const entities, keys = 10, 1000
 	d := newCashier(t, 1)
@@ -177,8 +177,8 @@ func TestKeysDoNotFillTheTable(t *testing.T) {
 	look(d.limited(0, 4, durable.Limits{Commands: 50}).open())
 }
 
-// TestKeysThatRunAreKept: a key whose command runs is not forgotten to make room, so that the
-// command does not run twice at a time.
+// TestKeysThatRunAreKept: a key whose command is running is not forgotten to make room, so the
+// command does not run twice at the same time.
 func TestKeysThatRunAreKept(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.limited(0, 1, durable.Limits{Commands: 20}).open()
@@ -195,8 +195,8 @@ func TestKeysThatRunAreKept(t *testing.T) {
 	a.run()
 }
 
-// TestKeysAreBounded: an entity keeps its last 128 keys, as many as fit in 64 KiB, and its
-// record does not grow beyond what the store takes.
+// TestKeysAreBounded: an entity keeps its last 128 keys, or fewer if they exceed 64 KiB. Its record
+// does not exceed the store's limit.
 func TestKeysAreBounded(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -239,9 +239,9 @@ func TestKeysAreBounded(t *testing.T) {
 	}
 }
 
-// TestBusyKeysAreKnown: one entity gets more keys than it and the table have room for. Each is known for ten
-// minutes, with its answer or without, at every home. A key that would not be is refused, and a call without
-// one is not.
+// TestBusyKeysAreKnown: one entity gets more keys than it and the table have room for. Each key is
+// known for ten minutes, with or without its answer, at every home. A key that could not be kept is
+// refused. A call without a key is not refused.
 func TestBusyKeysAreKnown(t *testing.T) {
 	const keys = 600
 	limits := durable.Limits{Commands: 50, Keys: keys, CommandBytes: 1 << 20}
@@ -249,7 +249,7 @@ func TestBusyKeysAreKnown(t *testing.T) {
 	a := d.limited(0, 1, limits).open()
 	try := func(s *seat, i int) durable.Verdict {
 		t.Helper()
-		s.hasty = true // the clock stands still
+		s.hasty = true // run does not let time pass
 		s.state("a")
 		c := keyed(fmt.Sprint("k", i))
 		v := s.core.Admit(s.now(), &c)
@@ -311,7 +311,7 @@ func TestBusyKeysAreKnown(t *testing.T) {
 	b := d.limited(0, 2, limits).open()
 	look(b)
 	b.pass(9 * time.Minute)
-	look(b) // each is sent again
+	look(b) // each command is sent again
 	b.pass(9 * time.Minute)
 	b.save()
 	c := d.limited(0, 3, limits).open()

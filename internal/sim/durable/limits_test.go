@@ -12,12 +12,12 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// number makes a command of one caller.
+// number returns a command of the only caller, with a number and a floor.
 func number(n, floor uint64) durable.Command {
 	return durable.Command{Source: durable.Source{Incarnation: 9}, Number: n, Floor: floor, Hash: n}
 }
 
-// appends counts a shard's appends that are no claims, and the entries in them.
+// appends returns how many entries each of a shard's appends has. It leaves out claims.
 func (d *desk) appends(shard int) (counts []int) {
 	for _, p := range d.server.shards[shard].log {
 		a := &wire.DurableAppend{}
@@ -32,7 +32,7 @@ func (d *desk) appends(shard int) (counts []int) {
 }
 
 // TestCommitsShareAnAppend: commits that come before an append begins, or while one is under way,
-// share one append as far as they fit.
+// share one append. Those that do not fit go into the next one.
 func TestCommitsShareAnAppend(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.limited(0, 1, durable.Limits{AppendBytes: 1000}).open()
@@ -105,14 +105,15 @@ func TestStoreTakesLess(t *testing.T) {
 	}
 }
 
-// TestOverloaded: the commands that a shard remembers are bounded, and further calls are refused.
+// TestOverloaded: the number of commands that a shard remembers is bounded. Further calls are
+// refused.
 func TestOverloaded(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		limits durable.Limits
 		answer int
 		tell   int
-		floor  bool // the caller finishes its commands
+		floor  bool // the caller reports its finished commands
 		stuck  bool // the store takes no records
 	}{
 		{"ids", durable.Limits{Commands: 50}, 1, 0, false, false},
@@ -167,7 +168,7 @@ func TestOverloaded(t *testing.T) {
 	}
 }
 
-// TestFloor: a command that its caller has finished is forgotten, and never runs again.
+// TestFloor: a command that its caller has reported as finished is forgotten, and never runs again.
 func TestFloor(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
@@ -198,14 +199,14 @@ func TestFloor(t *testing.T) {
 	}
 }
 
-// TestStuckCommandHoldsItsOwnIDAlone: beside commands that are stuck, any number of others of
-// the same source run and are finished. None that is finished runs again, at this home or
-// later ones, and those that were stuck end as others do.
+// TestStuckCommandHoldsItsOwnIDAlone: while some commands of a source are stuck, any number of its
+// other commands run and are finished. No finished command runs again, at this home or later ones.
+// The stuck commands end like any others.
 func TestStuckCommandHoldsItsOwnIDAlone(t *testing.T) {
 	d := newCashier(t, 1)
 	limits := durable.Limits{Commands: 20}
 	a := d.limited(0, 1, limits).open()
-	a.apply("a", number(1, 1), "1") // its caller does not hear the answer
+	a.apply("a", number(1, 1), "1") // the caller does not get the answer
 	if v := a.core.Admit(d.w.clock(), new(number(2, 1))).Verdict; v != durable.Run {
 		t.Fatalf("verdict %d", v)
 	}
@@ -232,7 +233,7 @@ func TestStuckCommandHoldsItsOwnIDAlone(t *testing.T) {
 		for n, want := range map[uint64]durable.Verdict{
 			1: first, 2: second, 3: durable.BelowFloor, last / 2: durable.BelowFloor, last - 1: durable.BelowFloor, last: durable.Replay,
 		} {
-			// An old message names fewer finished commands.
+			// A delayed message names fewer finished commands.
 			if got := s.core.Admit(d.w.clock(), new(number(n, 1))).Verdict; got != want {
 				t.Errorf("%s: command %d: verdict %d, want %d", s.home.name, n, got, want)
 			}
@@ -251,7 +252,8 @@ func TestStuckCommandHoldsItsOwnIDAlone(t *testing.T) {
 	look(b, durable.BelowFloor, durable.BelowFloor)
 }
 
-// TestFloorInTheLog: a home that reads the log learns the floor of each command.
+// TestFloorInTheLog: a home that reads the log learns from each command which earlier ones are
+// finished.
 func TestFloorInTheLog(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
@@ -264,7 +266,8 @@ func TestFloorInTheLog(t *testing.T) {
 	}
 }
 
-// TestSilentCallersAreForgotten, unless a command of theirs runs.
+// TestSilentCallersAreForgotten: a caller that is silent for some time is forgotten, unless one of
+// its commands runs.
 func TestSilentCallersAreForgotten(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.limited(0, 1, durable.Limits{Commands: 4}).open()
@@ -288,8 +291,8 @@ func TestSilentCallersAreForgotten(t *testing.T) {
 	}
 }
 
-// TestReplayWaitsForItsCommit: a command that comes again while its append is under way is
-// answered when that is acknowledged.
+// TestReplayWaitsForItsCommit: a command is repeated while its append is under way. It is answered
+// when the append is acknowledged.
 func TestReplayWaitsForItsCommit(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
@@ -308,7 +311,8 @@ func TestReplayWaitsForItsCommit(t *testing.T) {
 	}
 }
 
-// TestReadWithoutALease proves by an append that the shard is still here.
+// TestReadWithoutALease: a home without a lease proves by an append that it still has the shard,
+// before it answers a read.
 func TestReadWithoutALease(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
@@ -327,7 +331,7 @@ func TestReadWithoutALease(t *testing.T) {
 	if a.ready >= got {
 		t.Error("the former home answers a read")
 	}
-	// One that comes behind others that were not sent yet goes with them.
+	// A second read shares the append of an earlier one that was not sent yet.
 	b := d.seat(0, 3).open()
 	b.hold = only(durable.OpAppend)
 	b.state("b")
@@ -338,8 +342,8 @@ func TestReadWithoutALease(t *testing.T) {
 	}
 }
 
-// TestFirstUnfinishedCommandIsTaken: ids above a source's floor fill the table, and go only
-// when the command at the floor is done.
+// TestFirstUnfinishedCommandIsTaken: ids above a source's floor fill the table. They are dropped
+// only when the command at the floor is done, so that command is admitted.
 func TestFirstUnfinishedCommandIsTaken(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.limited(0, 1, durable.Limits{Commands: 10}).open()

@@ -20,8 +20,8 @@ func (s *seat) lists(want ...string) {
 	}
 }
 
-// TestListOfNextLife: an entity that begins a new life while a checkpoint writes that it has expired
-// is listed.
+// TestListOfNextLife: an entity is listed if it begins a new life while a checkpoint records that
+// it has expired.
 func TestListOfNextLife(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
@@ -41,7 +41,8 @@ func TestListOfNextLife(t *testing.T) {
 	a.lists("a")
 }
 
-// TestListsOfUnavailableStore: lists repeat their reads more and more rarely.
+// TestListsOfUnavailableStore: while the store is unavailable, lists repeat their reads more and
+// more rarely.
 func TestListsOfUnavailableStore(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
@@ -66,8 +67,9 @@ func TestListsOfUnavailableStore(t *testing.T) {
 	}
 }
 
-// TestWalkLosesItsRecord: a walk whose own record is lost ends at a later one. (Found by seed 40022:
-// each checkpoint wrote another record behind it, and lists waited forever.)
+// TestWalkLosesItsRecord: a walk over the records ends even if the record that should end it is
+// lost, because a later record ends it too. (Found by seed 40022: each checkpoint wrote another
+// record after it, and lists waited forever.)
 func TestWalkLosesItsRecord(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()

@@ -11,14 +11,14 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// list is a list under way.
+// list is a running list of a shard's accounts.
 type list struct {
 	after  string
 	limit  int
-	before map[string]int // how many commits each account had
+	before map[string]int // how many commits each account had when the list began
 }
 
-// list asks for a page of the shard's accounts, or loses a leaf.
+// list asks for a page of the shard's accounts, or makes the store lose a leaf of the catalog.
 func (t *tenure) list() {
 	h, r := t.home, t.home.r
 	if t.core.State() == durable.Dropped {
@@ -43,7 +43,7 @@ func (t *tenure) list() {
 	h.later(r.w.between(0, r.plan.lists), t.list)
 }
 
-// page compares a page with the log, once that has all of it.
+// page compares a page with the log, once the log has all commits that the page may show.
 func (t *tenure) page(p durable.Page) {
 	l, r := t.lists[p.List], t.home.r
 	delete(t.lists, p.List)
@@ -54,7 +54,7 @@ func (t *tenure) page(p durable.Page) {
 	case p.Err != nil:
 		return
 	}
-	ticket := max(p.Ticket, t.core.Observe(t.home.clock.now(), "", false)) // which shows that the shard is still here
+	ticket := max(p.Ticket, t.core.Observe(t.home.clock.now(), "", false)) // the ticket shows that the shard is still here
 	t.wait(ticket, func() {
 		r.counts.Listed++
 		if err := t.check(l, p); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// TestLosses runs random runs of one shard whose server loses acknowledged appends. As long as
-// the home lives that made or read them, and appends anything, none is lost. The flags are those of
+// TestLosses runs random runs of one shard whose server loses acknowledged appends. No commit is
+// lost as long as a home that made or read it lives, and appends something. The flags are those of
 // TestSeeds.
 func TestLosses(t *testing.T) {
 	first, n := seeds.Range(usual())
@@ -25,7 +25,7 @@ func TestLosses(t *testing.T) {
 	}
 }
 
-// losingEntities is how many entities a losing run has.
+// losingEntities is the number of entities in a run with losses.
 const losingEntities = 4
 
 // A losing is a run of one shard whose server loses acknowledged appends.
@@ -35,11 +35,11 @@ type losing struct {
 	random *rand.Rand
 	home   *seat
 	epoch  uint64
-	states map[string][]applied // of each entity, by its version less one
-	events bool                 // entities have events, and their states are folded
+	states map[string][]applied // the commits of each entity; index 0 is version 1
+	events bool                 // entities have events, from which their states follow
 	count  int
 	lost   bool // the server has lost something, and the home has not noticed
-	closed bool // no home opens the shard any more
+	closed bool // no home can open the shard any more
 	steps  []string
 }
 
@@ -132,7 +132,7 @@ func (l *losing) commit(id string) {
 	l.appended()
 }
 
-// verify has the home look whether the store has lost anything.
+// verify makes the home check whether the store has lost anything.
 func (l *losing) verify() {
 	l.note("verify")
 	l.home.core.Verify(l.home.now())
@@ -140,7 +140,7 @@ func (l *losing) verify() {
 	l.appended()
 }
 
-// appended notes that the home has appended something, and so has found what was lost.
+// appended records that the home has appended something, and so has found any loss.
 func (l *losing) appended() {
 	if !l.lost && (l.home.has(durable.Resent) || l.home.has(durable.Orphaned)) {
 		l.t.Errorf("events %+v: nothing was lost", l.home.events)
@@ -149,7 +149,8 @@ func (l *losing) appended() {
 	l.lost = false
 }
 
-// lose has the server lose appends behind one that the head needs, if there are any.
+// lose makes the server lose appends after one that the head needs. It returns false if there are
+// none.
 func (l *losing) lose() bool {
 	log, since := l.d.server.shards[0].log, l.d.server.head(0).Since
 	kept := log[l.random.IntN(len(log))].Position
@@ -159,13 +160,14 @@ func (l *losing) lose() bool {
 	l.note("lose behind %d of %d, since %d", kept, l.d.last(0), since)
 	next := log[slices.IndexFunc(log, func(a store.Append) bool { return a.Position == kept })+1].Position
 	l.d.lose(0, kept)
-	l.d.server.position = kept + store.Position(l.random.IntN(int(next-kept))) // other logs may have kept more
+	l.d.server.position = kept + store.Position(l.random.IntN(int(next-kept))) // other logs may have kept later appends
 	l.lost = true
 	return true
 }
 
-// take has another home open the shard, and compares what it finds. What a server had lost before, and
-// no home had noticed, is lost. The shard stays closed if its head needs a part of that.
+// take makes another home open the shard, and compares what that home finds. Appends that were lost
+// before, and whose loss no home had noticed, stay lost. If the head needs a part of them, the
+// shard stays closed.
 func (l *losing) take() {
 	l.epoch++
 	l.note("take over, lost %v", l.lost)
@@ -185,7 +187,8 @@ func (l *losing) take() {
 		if n := uint64(len(all)); l.lost && got.Version < n {
 			all = all[:got.Version]
 		} else if l.lost && got.Version > n {
-			// A commit that was lost before had come to a record, and the log that hid it is lost too.
+			// An earlier lost commit had been written to a record. The log's later state hid that
+			// record, and is lost now too.
 			all = append(slices.Clone(all), make([]applied, got.Version-n)...)
 			all[got.Version-1].state = string(got.State)
 		}
@@ -206,11 +209,11 @@ func (l *losing) take() {
 	l.lost = false
 }
 
-// again sends a command with a key again.
+// again repeats a command with a key, and requires the first answer.
 func (l *losing) again(id string, c applied) {
 	command := keyed(c.key)
 	a := l.home.core.Admit(l.home.now(), &command)
-	if a.Verdict == durable.Run { // the table has forgotten it
+	if a.Verdict == durable.Run { // the table has forgotten the command
 		l.home.core.Discard(&command)
 		a = l.home.core.Keyed(l.home.now(), id, &command)
 	}

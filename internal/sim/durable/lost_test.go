@@ -10,10 +10,11 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// own reports whether a request is an append that is no claim.
+// own reports whether a request is an append with commits, not a claim.
 func own(r durable.Request) bool { return r.Op == durable.OpAppend && r.Expect != store.Any }
 
-// loses has the server lose all behind a position. The home finds out, and its appends are held.
+// loses makes the server lose all appends after a position. The home notices the loss, and its next
+// appends are held.
 func (s *seat) loses(kept store.Position) {
 	s.d.t.Helper()
 	s.d.lose(s.shard, kept)
@@ -21,7 +22,7 @@ func (s *seat) loses(kept store.Position) {
 	s.held, s.hold = nil, own
 	s.apply("finder", durable.Command{Source: durable.Source{Incarnation: 1}, Number: 999, Hash: 1}, "1")
 	s.run()
-	first := s.held[0] // meets the conflict
+	first := s.held[0] // this append meets the conflict
 	s.held = slices.Delete(s.held, 0, 1)
 	s.bring(first)
 	s.run()
@@ -30,7 +31,7 @@ func (s *seat) loses(kept store.Position) {
 	}
 }
 
-// release brings the requests that were held, and all others.
+// release brings the held requests to the store, and then all others.
 func (s *seat) release() {
 	s.d.t.Helper()
 	held := s.held
@@ -41,8 +42,8 @@ func (s *seat) release() {
 	s.run()
 }
 
-// TestCheckpointBeforeTheRepetition: a checkpoint that is wanted while lost commits wait to be appended
-// again forgets nothing of their entities, which are passivated: neither states nor keys.
+// TestCheckpointBeforeTheRepetition: a checkpoint is wanted while lost commits wait to be appended
+// again. It forgets neither states nor keys of these commits' entities, which are passivated.
 func TestCheckpointBeforeTheRepetition(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
@@ -68,8 +69,8 @@ func TestCheckpointBeforeTheRepetition(t *testing.T) {
 	b.verdict("k", keyed("two"), durable.Replay, "answer to 2")
 }
 
-// TestHalfOfTheRepetition: as TestCheckpointBeforeTheRepetition, but so many commits are lost that
-// a part of them, appended again, is enough for a checkpoint.
+// TestHalfOfTheRepetition is TestCheckpointBeforeTheRepetition with so many lost commits that a
+// checkpoint begins when a part of them is appended again.
 func TestHalfOfTheRepetition(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.limited(0, 1, few).open()
@@ -99,8 +100,9 @@ func TestHalfOfTheRepetition(t *testing.T) {
 	}
 }
 
-// lossDuringACheckpoint returns a home whose checkpoint of all was under way when the server lost the
-// commits of "a", all behind the position kept, and has ended since. The appends that repeat them are held.
+// lossDuringACheckpoint returns a home and the position kept. While the home's checkpoint of all
+// entities was under way, the server lost all appends after kept, which are the commits of "a". The
+// checkpoint has ended since. The appends that repeat the commits are held.
 func lossDuringACheckpoint(t *testing.T) (a *seat, kept store.Position) {
 	t.Helper()
 	d := newCashier(t, 1)
@@ -120,8 +122,8 @@ func lossDuringACheckpoint(t *testing.T) (a *seat, kept store.Position) {
 	return a, kept
 }
 
-// TestCheckpointOfAllDuringALoss: a checkpoint of all that is under way when commits are lost does not
-// move since beyond the log's end, and forgets nothing.
+// TestCheckpointOfAllDuringALoss: a checkpoint of all entities is under way when commits are lost.
+// It does not move Since beyond the log's end, and forgets nothing.
 func TestCheckpointOfAllDuringALoss(t *testing.T) {
 	a, _ := lossDuringACheckpoint(t)
 	d := a.d
@@ -131,8 +133,8 @@ func TestCheckpointOfAllDuringALoss(t *testing.T) {
 	d.seat(0, 3).open().want("a", "2", 2)
 }
 
-// TestCheckpointAfterTheRepetition: such a checkpoint is made again when the log has all again, and its
-// home has all too.
+// TestCheckpointAfterTheRepetition: the checkpoint of lossDuringACheckpoint is made again when the
+// log has all commits again. The home has all of them too.
 func TestCheckpointAfterTheRepetition(t *testing.T) {
 	a, kept := lossDuringACheckpoint(t)
 	d := a.d
@@ -147,8 +149,8 @@ func TestCheckpointAfterTheRepetition(t *testing.T) {
 	d.seat(0, 2).open().want("a", "2", 2)
 }
 
-// TestPositionsUsedAgain: the log goes on behind the last append that a server has kept, so older
-// commits come to positions that a generation had begun behind.
+// TestPositionsUsedAgain: the log goes on after the last append that a server has kept. So commits
+// that are appended again may get positions after the one at which a later generation began.
 func TestPositionsUsedAgain(t *testing.T) {
 	for after := 1; after < 6; after++ {
 		d := newCashier(t, 1)
@@ -170,8 +172,9 @@ func TestPositionsUsedAgain(t *testing.T) {
 	}
 }
 
-// TestEndedKeysOfADay: an entity with a key has events in the log whose state is in its record, and ends.
-// When its key is a day old nothing is left of it. The next home opens the shard.
+// TestEndedKeysOfADay: an entity with a key ends. The log has events of it whose state is only in
+// its record. When the key is a day old, nothing is left of the entity, and the next home opens the
+// shard.
 func TestEndedKeysOfADay(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.limited(0, 1, durable.Limits{TailCommits: 64})
@@ -197,14 +200,14 @@ func TestEndedKeysOfADay(t *testing.T) {
 		a.run()
 	}
 	turn("k", "\x02", false)
-	a.save() // it has a record
+	a.save() // now the entity has a record
 	a.pass(23 * time.Hour)
-	turn("", "\x04", false) // all of it, for the state is in the record alone
+	turn("", "\x04", false) // a whole state
 	a.journal = false
-	for i := range 32 { // a generation may end
+	for i := range 32 { // this may end a generation
 		a.commit(fmt.Sprint("n", i), "\x02")
 	}
-	turn("", "\x06", false) // its event alone
+	turn("", "\x06", false) // only its event
 	turn("", "", true)
 	a.core.Passivated("a")
 	a.pass(2 * time.Hour)
@@ -217,8 +220,8 @@ func TestEndedKeysOfADay(t *testing.T) {
 	b.open()
 }
 
-// TestRepetitionOfRecords: lost commits are appended again, which are in the records of entities that
-// were forgotten, or of which only the record has the state. The next checkpoint leaves them in the
+// TestRepetitionOfRecords: lost commits are appended again, whose states are in records. Their
+// entities were forgotten, or only the records have their states. The next checkpoint keeps these
 // records.
 func TestRepetitionOfRecords(t *testing.T) {
 	for name, is := range map[string]struct{ active, reading, again bool }{
@@ -229,7 +232,7 @@ func TestRepetitionOfRecords(t *testing.T) {
 			d := newCashier(t, 1)
 			a := d.limited(0, 1, few).of("p", 2)
 			var ids []string
-			left := 0 // appends of which records have all commits, because of keys
+			left := 0 // the number of appends whose commits are all in records, because of keys
 			for i := 0; left == 0 && i < 50; i++ {
 				ids = append(ids, fmt.Sprint(i))
 				if a.write(ids[i], "of "+ids[i], 0); !is.active {

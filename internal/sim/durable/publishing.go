@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// RunPublishing does the same as Run with accounts that publish in many of their turns. At times there
-// is no stream.
+// RunPublishing does the same as Run with accounts that publish in many of their turns. At times
+// the stream does not exist.
 func RunPublishing(seed uint64, trace func(line string)) Result {
 	random := newRandom(seed)
 	p := newPlan(random)
@@ -18,9 +18,9 @@ func RunPublishing(seed uint64, trace func(line string)) Result {
 	return newRun(p, random, trace).all()
 }
 
-// duplicates is the time for which the stream drops messages with an id that it has. A message is
-// looked for before it is published, from half of that time on after it may have been published
-// first. The other half is longer than clocks differ and requests take.
+// duplicates is the time for which the stream drops messages with an id that it already has. If a
+// message may have been published first half of that time ago or more, the publisher looks for it
+// before it publishes again. The other half is longer than clock errors and requests together.
 func (r *run) duplicates() time.Duration { return 24*time.Second + 8*r.plan.skew }
 
 // dropStream takes the stream away for a while, perhaps beyond the last fault. Shortly before, its
@@ -33,10 +33,10 @@ func (r *run) dropStream() {
 	r.w.trace("there is no stream from %v to %v", s.away, s.back)
 }
 
-// toStream stands for the shard of a tell that is a message.
+// toStream is the shard number in a tell that is a message for the stream.
 const toStream = math.MaxUint32
 
-// targetOf returns the shard of a tell, or toStream.
+// targetOf returns the shard that a tell goes to, or toStream.
 func targetOf(log string, shard uint32) uint32 {
 	if log == durable.Published {
 		return toStream
@@ -83,8 +83,8 @@ func (t *tenure) publish(tell durable.Tell) {
 	})
 }
 
-// reach calls do when a request of a home to the stream arrives, and then done when its answer does. Each may be
-// late or lost.
+// reach simulates a home's request to the stream. It calls do when the request arrives, and then
+// done when the answer arrives. Each may be late or lost.
 func (s *server) reach(from *home, do, done func()) {
 	if from.cutStore || s.w.chance(s.trouble.loses) {
 		return
@@ -128,7 +128,7 @@ func (j *judge) published(shard int, entity, key string, number uint64, twice bo
 		return fmt.Errorf("invariant 11: the stream gets message %s of %s, which is not committed", key, entity)
 	case twice:
 		return fmt.Errorf("invariant 11: the stream gets message %s of %s twice", key, entity)
-	case number < last && !dead: // one that was given up may still arrive
+	case number < last && !dead: // a message that was given up may still arrive
 		return fmt.Errorf("invariant 11: the stream gets message %d of %s after message %d", number, entity, last)
 	}
 	t.stream[entity] = max(number, last)

@@ -8,9 +8,10 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// TestHeadNeedsTheEndOfTheLog: a checkpoint has left out an entity whose later commits the log has, and the
-// store then loses the end of the log, though not the head. The record is older than the head's since. If the
-// log has a later commit, a home opens the shard. Otherwise no home does, and a snapshot says why.
+// TestHeadNeedsTheEndOfTheLog: a checkpoint leaves out an entity, because the log has later commits
+// of it. Then the store loses the end of the log, but keeps the head. The entity's record is older
+// than the head's Since. If the log still has a later commit, a home opens the shard. Otherwise no
+// home does, and a snapshot gives the reason.
 func TestHeadNeedsTheEndOfTheLog(t *testing.T) {
 	opened, refused := 0, 0
 	for lost := 0; ; lost++ {
@@ -23,7 +24,7 @@ func TestHeadNeedsTheEndOfTheLog(t *testing.T) {
 		for i, first := 1, d.server.head(0).Since; d.server.head(0).Since < first+14; i++ {
 			a.commit("hot", fmt.Sprint(i))
 			versions[d.last(0)] = i
-			a.commit(fmt.Sprint("new", i), "1") // has no record, so the head does not need it
+			a.commit(fmt.Sprint("new", i), "1") // it has no record, so the head does not need the log for it
 			versions[d.last(0)] = i
 		}
 		head, log := d.server.head(0), d.server.shards[0].log
@@ -45,7 +46,7 @@ func TestHeadNeedsTheEndOfTheLog(t *testing.T) {
 		}
 		refused++
 		b.refused("where the head needs it")
-		value, err := durable.Unanchored(head.Value) // as a repair does that accepts the loss
+		value, err := durable.Unanchored(head.Value) // a repair that accepts the loss does the same
 		if err != nil || durable.CheckEnd(store.Head{Revision: head.Revision, Since: head.Since, Value: value}, log) != nil {
 			t.Errorf("a repaired head still needs the end of the log, %v", err)
 		}

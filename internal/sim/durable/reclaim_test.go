@@ -9,14 +9,16 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// blindCashier is a desk whose server loses appends, and uses their positions again.
+// blindCashier returns a desk whose server loses appends and uses their positions again. Its judge
+// checks nothing.
 func blindCashier(t *testing.T) *desk {
 	d := newCashier(t, 1)
 	d.server.judge.blind = true
 	return d
 }
 
-// late returns the claim of a home that did not get the shard, which is still on its way.
+// late returns a function that brings a late claim to the store. The claim is of a home that did
+// not get the shard.
 func (d *desk) late(epoch uint64) (bring func()) {
 	z := d.seat(0, epoch)
 	z.hold = only(durable.OpAppend)
@@ -24,7 +26,7 @@ func (d *desk) late(epoch uint64) (bring func()) {
 	return func() { z.bring(z.held[0]) }
 }
 
-// wait runs a seat for a time in which a request may be outstanding.
+// wait runs a seat for the time d, even while a request is unanswered.
 func (s *seat) wait(d time.Duration) {
 	for end := s.d.w.now + d; s.d.w.now < end; {
 		out := s.core.Take()
@@ -40,14 +42,14 @@ func (s *seat) wait(d time.Duration) {
 	}
 }
 
-// begun applies a command of which the append is not waited for.
+// begun applies a command, and does not wait for its append.
 func (s *seat) begun(id, state string) durable.Ticket {
 	s.d.seats++
 	return s.apply(id, durable.Command{Source: durable.Source{Incarnation: 1}, Number: s.d.seats, Hash: 1}, state)
 }
 
-// TestClaimsInDoubtHideNothing: claims whose answers are lost come to the positions of commits that the log
-// has lost. The home writes the commits to records all the same.
+// TestClaimsInDoubtHideNothing: claims whose answers are lost get the positions of commits that the
+// log has lost. Nevertheless the home writes these commits to records.
 func TestClaimsInDoubtHideNothing(t *testing.T) {
 	d := blindCashier(t)
 	a := d.seat(0, 1).open()
@@ -72,14 +74,15 @@ func TestClaimsInDoubtHideNothing(t *testing.T) {
 	d.seat(0, 3).open().want("x", "1", 1)
 }
 
-// checkpointUntrimmed makes a checkpoint of all. The log is not trimmed, then or later.
+// checkpointUntrimmed makes a checkpoint of all entities, and prevents that the log is trimmed.
 func (s *seat) checkpointUntrimmed() {
 	s.hold = only(durable.OpTrim)
 	s.core.Checkpoint(s.now())
 	s.run()
 }
 
-// TestClaimAtSince: all of the log from since on is lost, and the home's claim comes to that position.
+// TestClaimAtSince: the log is lost from the head's Since on, and the home's claim gets that
+// position.
 func TestClaimAtSince(t *testing.T) {
 	d := blindCashier(t)
 	a := d.seat(0, 1).open()
@@ -101,8 +104,8 @@ func TestClaimAtSince(t *testing.T) {
 	c.want("x", "1", 1)
 }
 
-// TestClaimAtSinceOfAnother: as TestClaimAtSince, but records have all states, and since was the
-// claim of a former home. The next home opens the shard.
+// TestClaimAtSinceOfAnother is TestClaimAtSince, but all states are in records, and the append at
+// Since was the claim of a former home. The next home opens the shard.
 func TestClaimAtSinceOfAnother(t *testing.T) {
 	d := blindCashier(t)
 	a := d.seat(0, 1).open()
@@ -134,8 +137,9 @@ func TestClaimsOfOlderHomesAreNoCommits(t *testing.T) {
 	}
 }
 
-// TestClaimsComeToSince: tenures that cannot open the shard lengthen the log to the position from which
-// the head needs it. No later one takes their claims for what is lost.
+// TestClaimsComeToSince: homes that cannot open the shard append claims, until the log reaches the
+// position Since from which the head needs it. No later home takes these claims for the lost
+// appends.
 func TestClaimsComeToSince(t *testing.T) {
 	d := blindCashier(t)
 	a := d.seat(0, 1).open()
@@ -155,9 +159,9 @@ func TestClaimsComeToSince(t *testing.T) {
 	}
 }
 
-// TestHeadOnItsWayDuringALoss: the log is lost that the head needs which a checkpoint has sent. The home
-// acknowledges nothing that no later home would find: it goes on once that head can come no more, and gives the
-// shard up if it has come.
+// TestHeadOnItsWayDuringALoss: a checkpoint has sent a head, and the store loses the log that this
+// head needs. The home acknowledges nothing that a later home could not find. It goes on once that
+// head can no longer arrive, and gives the shard up if the head has arrived.
 func TestHeadOnItsWayDuringALoss(t *testing.T) {
 	for _, sparse := range []bool{false, true} {
 		for _, comes := range []bool{false, true} {
@@ -212,7 +216,8 @@ func headDuringALoss(t *testing.T, sparse, comes bool) {
 	}
 }
 
-// TestClaimIsLostAlone: a claim after a conflict is lost, behind which the checkpoint under way moves since.
+// TestClaimIsLostAlone: a home claims again after a conflict, and a checkpoint under way moves
+// Since beyond that claim. Then the claim is lost.
 func TestClaimIsLostAlone(t *testing.T) {
 	d := newCashier(t, 1)
 	stray := d.late(1)
@@ -241,7 +246,8 @@ func TestClaimIsLostAlone(t *testing.T) {
 	d.seat(0, 3).open().want("y", "2", 4)
 }
 
-// TestTwoLosses: the claim is lost behind which a generation has begun, before what was lost is there again.
+// TestTwoLosses: a home claims again after a loss, and a generation begins after that claim. The
+// claim is lost before the lost commits are appended again.
 func TestTwoLosses(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.limited(0, 1, few).open()
@@ -249,11 +255,11 @@ func TestTwoLosses(t *testing.T) {
 	kept := d.last(0)
 	a.commit("x", "1")
 	d.lose(0, kept)
-	d.server.position = 100 // the stream has kept others' appends
+	d.server.position = 100 // the stream has kept later appends of other shards
 	a.hold = own
 	a.begun("y", "1")
 	a.run()
-	first := a.held[0] // meets the conflict
+	first := a.held[0] // this append meets the conflict
 	a.held = nil
 	a.bring(first)
 	a.run()
@@ -272,8 +278,9 @@ func TestTwoLosses(t *testing.T) {
 	c.want("v", "5", 6)
 }
 
-// TestConflictWhileTheHeadIsOutstanding: the head that is written needs the log from a claim on, which the
-// home has made after a conflict. After the next conflict it does not take its older appends for lost.
+// TestConflictWhileTheHeadIsOutstanding: a home has claimed again after a conflict, and has sent a
+// head that needs the log only from that claim on. After the next conflict it does not take its
+// older appends for lost.
 func TestConflictWhileTheHeadIsOutstanding(t *testing.T) {
 	d := newCashier(t, 1)
 	first, second := d.late(1), d.late(2)
@@ -305,7 +312,7 @@ func TestConflictWhileTheHeadIsOutstanding(t *testing.T) {
 	}
 }
 
-// unanswered has the store do a request, and returns the answer for later.
+// unanswered makes the store carry out a request, and returns the answer for later.
 func (s *seat) unanswered(r durable.Request) durable.Response {
 	s.d.t.Helper()
 	a, err := s.d.server.serve(s.home, s.shard, r)
@@ -316,11 +323,11 @@ func (s *seat) unanswered(r durable.Request) durable.Response {
 	return a
 }
 
-// TestTrimmedWhileTheHeadIsOutstanding: a checkpoint's head is written, its answer is not there yet, and the
-// trim of another shard of the stream removes the log below it. After a conflict the home reads the log from
-// the new since, and takes nothing for lost.
+// TestTrimmedWhileTheHeadIsOutstanding: a checkpoint's head is written, and its answer is still
+// missing. Another shard's trim of the common stream then removes the log before that head's Since.
+// After a conflict the home reads the log from the new Since, and takes nothing for lost.
 func TestTrimmedWhileTheHeadIsOutstanding(t *testing.T) {
-	for _, earlier := range []bool{false, true} { // it has had a checkpoint before
+	for _, earlier := range []bool{false, true} { // whether the shard has had a checkpoint before
 		d := newCashier(t, 1)
 		stray := d.late(1)
 		a := d.seat(0, 2).open()

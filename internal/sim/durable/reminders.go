@@ -10,9 +10,9 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// RunReminders does the same as Run with accounts that set, replace and cancel reminders. In half of
-// the runs the server loses what was not on its disk. The clock of the store is set by hours, and
-// each home learns of it later.
+// RunReminders does the same as Run with accounts that set, replace and cancel reminders. In half
+// of the runs the server loses what was not on its disk. The store's clock jumps by hours, and each
+// home notices the jump later.
 func RunReminders(seed uint64, trace func(line string)) Result {
 	random := newRandom(seed)
 	p := newPlan(random)
@@ -49,10 +49,10 @@ func (r *run) setStoreClock() {
 	}
 }
 
-// storeNow is the store's time as the home knows it.
+// storeNow returns the store's time as the home knows it.
 func (h *home) storeNow() int64 { return h.r.w.clock().Add(h.storeSkew).UnixMilli() }
 
-// remind changes the reminders of a turn that changes the account.
+// remind changes the reminders in a turn that changes the account.
 func (a *account) remind(turn *durable.Turn) {
 	r := a.t.home.r
 	if !r.plan.reminders || turn.Ended {
@@ -84,7 +84,7 @@ func (a *account) remind(turn *durable.Turn) {
 	r.counts.Reminders++
 }
 
-// fire looks at the account because a reminder may be due, and runs it.
+// fire activates the account because a reminder may be due, and runs that reminder.
 func (a *account) fire() {
 	t, r, now := a.t, a.t.home.r, a.t.home.storeNow()
 	all := reminders.List(t.core.Reminders(a.id).GetAll())
@@ -113,7 +113,7 @@ func fireKey(turn, id string, version uint64) string {
 	return fmt.Sprintf("%s %s %d", turn, id, version)
 }
 
-// remindersOf returns the reminders of an entity after a commit that follows before.
+// remindersOf returns the reminders of an entity after the commit c, which follows before.
 func (j *judge) remindersOf(before commit, c *wire.DurableCommit) *wire.DurableReminders {
 	if c.GetFolded() && c.GetReminders() == nil {
 		return before.reminders
@@ -121,13 +121,13 @@ func (j *judge) remindersOf(before commit, c *wire.DurableCommit) *wire.DurableR
 	return c.GetReminders()
 }
 
-// fired checks that the turn of a commit without a command ran a reminder that its entity had.
+// fired checks a commit without a command: its turn must have run a reminder of its entity.
 func (j *judge) fired(t *truth, before commit, c *wire.DurableCommit, turn string) error {
 	f := j.fires[fireKey(turn, string(c.GetEntity()), c.GetVersion())]
 	if f == nil {
 		return fmt.Errorf("%s v%d has no command, and was not fired by its home", c.GetEntity(), c.GetVersion())
 	}
-	if t.crashed { // the home has commits that the log has lost
+	if t.crashed { // the home may have commits that the log has lost
 		return nil
 	}
 	for _, m := range before.reminders.GetAll() {

@@ -36,8 +36,8 @@ func (s *server) sync() image {
 	return i
 }
 
-// putBackTo puts the logs, the heads and records, or both, back to an image. The server then
-// reuses the positions and revisions after it.
+// putBackTo puts the logs, the heads and records, or all of them, back to an image. The server then
+// uses the later positions and revisions again.
 func (s *server) putBackTo(i image, logs, records bool) {
 	for shard, k := range s.shards { //arch:order-free each by itself
 		was := i.shards[shard].clone()
@@ -68,8 +68,8 @@ func (j *judge) keyOf(shard int, c *wire.DurableCommit) string {
 	return commandKey(c.GetCommand())
 }
 
-// restore adds to an entity the promised commits, up to version, that the log has lost. The
-// living home writes them to a record.
+// restore adds promised commits that the log has lost to an entity, up to the given version. The
+// living home has written them to a record.
 func (t *truth) restore(j *judge, id string, version uint64) {
 	all, promised := t.entities[id], t.promise[id]
 	for n := len(promised); n > len(all); n-- {
@@ -119,14 +119,14 @@ func (t *truth) clone() truth {
 }
 
 // putBack records that the server was put back to the moment of k. A shard's living home promises
-// the commits that the shard had.
+// the commits that the shard had: see truth.promise.
 func (j *judge) putBack(k known, logs, records bool, homeOf func(shard int) *home) {
 	for _, shard := range sortedShards(j.shards) {
 		t, was := j.shards[shard], k.shards[shard]
 		now := was.clone()
 		if t.promise == nil {
 			t.promise = maps.Clone(t.entities)
-		} else { // the former one was not kept yet
+		} else { // the former promise was not kept yet
 			for id, all := range t.entities { //arch:order-free each by itself
 				if len(all) > len(t.promise[id]) {
 					t.promise[id] = all
@@ -141,9 +141,9 @@ func (j *judge) putBack(k known, logs, records bool, homeOf func(shard int) *hom
 		}
 		h := homeOf(shard)
 		if t.promiser != nil {
-			h = t.promiser // whatever the head says that it has lost, and has been put back to
+			h = t.promiser // whatever head the server has lost, and whatever head it was put back to
 		}
-		if h == nil || t.named { // what was named may be lost with its mark
+		if h == nil || t.named { // the mark of a named loss may be lost too
 			t.crashed = true
 			j.void(shard)
 			continue
@@ -157,19 +157,19 @@ func (j *judge) putBack(k known, logs, records bool, homeOf func(shard int) *hom
 
 func sortedShards(all map[int]*truth) []int { return slices.Sorted(maps.Keys(all)) }
 
-// void ends a shard's promise, because its home has died or lost the shard. The next home has
-// only the store's commits.
+// void ends a shard's promise, because its home has died or lost the shard. The next home has only
+// the commits in the store.
 func (j *judge) void(shard int) {
 	t := j.shards[shard]
 	t.promise, t.promiser, t.named, t.tainted = nil, nil, false, true
 	j.resync(shard)
 }
 
-// resync replaces the judge's knowledge of a shard by what the store has.
+// resync replaces the judge's knowledge of a shard by the content of the store.
 func (j *judge) resync(shard int) {
 	t, k := j.shards[shard], j.server.shards[shard]
 	h := j.server.head(shard)
-	inLog := map[store.Position]bool{} // which replaces a record, also one of a later version
+	inLog := map[store.Position]bool{} // positions whose commits replace a record, even one of a later version
 	for _, a := range k.log {
 		inLog[a.Position] = a.Position > h.Since
 	}
@@ -220,14 +220,14 @@ func (j *judge) kept(shard int) error {
 	return j.has(shard)
 }
 
-// syncs writes everything to disk now, and then every 0.1 to 3 s.
+// syncs writes everything to the server's disk now, and again every 0.1 to 3 s.
 func (r *run) syncs() {
 	r.server.disk, r.server.synced = r.server.sync(), r.judge.sync()
 	r.w.after(r.between(100*time.Millisecond, 3*time.Second), r.syncs)
 }
 
-// unsynced crashes the server's machine, which loses what is not on disk: the logs, the heads and
-// records, or both.
+// unsynced crashes the server's machine. The server loses writes that are not on disk: those of the
+// logs, of the heads and records, or of all.
 func (r *run) unsynced() {
 	logs, records := true, true
 	switch r.w.random.IntN(4) {
@@ -280,13 +280,13 @@ func (r *run) busy(shard int) bool {
 	return h == nil || h.tenures[shard].core.Busy()
 }
 
-// opened records that a home has opened the shard. Another home's promise becomes void: it lost
-// the shard without leaving it in order.
+// opened records that a home has opened the shard. The promise of another home becomes void: that
+// home lost the shard without leaving it in order.
 func (j *judge) opened(shard int, h *home) {
 	t := j.shards[shard]
 	head := &wire.DurableHead{}
 	if err := decode(j.server.head(shard).Value, head); err == nil && head.GetEpoch() > h.tenures[shard].core.Epoch() {
-		return // its claim was late, and the head is another's
+		return // the claim was late, and the head is another home's
 	}
 	if t.promise != nil && t.named && j.kept(shard) != nil {
 		j.server.w.fail("%s opens shard %d, although its living home %s has reported it lost: %v", h.name, shard, t.promiser.name, j.kept(shard))
@@ -319,15 +319,15 @@ func (r *run) leftInOrder(t *tenure) {
 	truth.promise, truth.promiser = nil, nil
 }
 
-// closed records why a home cannot open a shard. If only an operator can help, one drops it after
-// 1 to 3 s.
+// closed records why a home cannot open a shard. If only an operator can help, the operator drops
+// the shard after 1 to 3 s.
 func (r *run) closed(t *tenure, why error) {
 	if truth := r.judge.shards[t.shard]; truth.promiser == t.home {
 		truth.named = true
 	}
 	r.counts.Closed++
 	if strings.Contains(why.Error(), "written again from the log") {
-		return // the next tenure serves
+		return // the next tenure opens the shard
 	}
 	if truth := r.judge.shards[t.shard]; !truth.called {
 		truth.called = true

@@ -10,7 +10,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// closed requires that the seat has given the shard up because of a lost head, and that nobody opens it.
+// closed requires that the seat has given the shard up because of a lost head, and that no home
+// opens it.
 func (s *seat) closed() {
 	s.d.t.Helper()
 	s.run()
@@ -33,8 +34,8 @@ func (s *seat) closed() {
 	}
 }
 
-// TestOlderHead: the server comes back with the state before a checkpoint. The living home neither goes on nor
-// opens the shard again, whatever shows it the older head, and no other home opens it.
+// TestOlderHead: the server comes back with the state before a checkpoint. Once the living home
+// sees the older head, it neither goes on nor opens the shard again. No other home opens it.
 func TestOlderHead(t *testing.T) {
 	for name, find := range map[string]func(*seat){
 		"by an append":    func(a *seat) { a.apply("b", number(90, 1), "2") },
@@ -56,7 +57,7 @@ func TestOlderHead(t *testing.T) {
 			a.commit("b", "1")
 			high := d.server.revision
 			d.server.putBackTo(disk, name != "by a record", true)
-			if name == "by a record" { // others have written more since
+			if name == "by a record" { // other shards have written more since
 				d.server.revision = high + 5
 			}
 			find(a)
@@ -65,8 +66,8 @@ func TestOlderHead(t *testing.T) {
 	}
 }
 
-// TestOlderHeadWithoutRecords: as TestOlderHead, but no entity has a record. The home has all
-// commits, and goes on.
+// TestOlderHeadWithoutRecords is TestOlderHead without records of entities. The home has all
+// commits in memory, and goes on.
 func TestOlderHeadWithoutRecords(t *testing.T) {
 	for name, lose := range map[string]func(a *seat) image{
 		"the claim": func(a *seat) (disk image) {
@@ -108,14 +109,14 @@ func TestOlderHeadWithoutRecords(t *testing.T) {
 	}
 }
 
-// TestRecordsOfACheckpointUnderWay: the server loses records that a checkpoint has written, and whose head comes
-// later. They are written again.
+// TestRecordsOfACheckpointUnderWay: the server loses records that a checkpoint has written before
+// its head. They are written again.
 func TestRecordsOfACheckpointUnderWay(t *testing.T) {
 	for _, late := range []durable.Op{durable.OpPut, durable.OpSetHead} {
 		d := blindCashier(t)
 		a := d.seat(0, 1).open()
 		large := strings.Repeat("1", 200<<10)
-		for i := range 8 { // two Puts at least
+		for i := range 8 { // enough for two Puts
 			a.begun(fmt.Sprint("e", i), large)
 		}
 		a.run()
@@ -143,8 +144,9 @@ func TestRecordsOfACheckpointUnderWay(t *testing.T) {
 	}
 }
 
-// TestJournalPutBack: the server loses events that were written to the journal without a head. The home
-// writes them again, even if it has written the index in the meantime, which then lacks nothing.
+// TestJournalPutBack: the server loses events that were written to the journal, while the head
+// stays. The home writes them again, even if it has meanwhile written the journal's index, which
+// then names all events.
 func TestJournalPutBack(t *testing.T) {
 	large := strings.Repeat("x", 20<<10) // a chunk for each event
 	for name, c := range map[string]struct {
@@ -212,7 +214,8 @@ func TestJournalPutBack(t *testing.T) {
 	}
 }
 
-// TestJournalSettled: what was written to the journal before the shard's head is not written again.
+// TestJournalSettled: events that were written to the journal before the shard's head are not
+// written again.
 func TestJournalSettled(t *testing.T) {
 	d := blindCashier(t)
 	a := d.seat(0, 1)
@@ -236,8 +239,8 @@ func TestJournalSettled(t *testing.T) {
 	}
 }
 
-// TestVerifyWhileClaiming: a shard that is asked to verify the store while it is being claimed does so
-// once it is open, because the claim may have read what the store has lost since.
+// TestVerifyWhileClaiming: a shard is asked to verify the store while it is being claimed. It does
+// so once it is open, because the claim may have read data that the store has lost since.
 func TestVerifyWhileClaiming(t *testing.T) {
 	appends := func(verify bool) int {
 		d := blindCashier(t)

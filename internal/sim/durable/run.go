@@ -22,10 +22,10 @@ type run struct {
 	homes       []*home
 	callers     []*caller
 	history     []Operation
-	routes      map[route]*home // the home that answered last; not for all callers
+	routes      map[route]*home // the home that answered last; only for some callers
 	named       int
-	followers   []*follower // one a shard; none without journals
-	form        uint32      // of the latest program
+	followers   []*follower // one for each shard; none without journals
+	form        uint32      // the version of states of the latest program
 	calm        bool
 	storeSkew   time.Duration // of the store's clock
 	missing     string        // a tell that has not arrived
@@ -37,8 +37,8 @@ type route struct {
 	shard  int
 }
 
-// settleTime bounds the time until every entity answers and every tell has arrived. A tell
-// refused six times waits for 32 s, and small tables fill again and again.
+// settleTime bounds the time until every entity answers and every tell has arrived. A tell that was
+// refused six times waits for 32 s. Small tables fill again and again.
 const settleTime = 3 * time.Minute
 
 // Run simulates the run that the seed determines. trace, unless nil, gets every line of its trace.
@@ -109,22 +109,22 @@ func newRun(p plan, random *rand.Rand, trace func(string)) *run {
 	return r
 }
 
-// program returns the version of states that a starting process writes: a new one, the latest, or
-// an earlier one.
+// program returns the version of states that a starting process writes: a new version, the latest,
+// or an earlier one.
 func (r *run) program() uint32 {
 	if !r.plan.versions || r.calm {
 		return r.form
 	}
 	switch r.w.random.IntN(4) {
 	case 0:
-		r.form += 2 // above 1, which is the first as 0 is
+		r.form += 2 // above 1, because 0 and 1 are both the first version
 	case 1:
 		return uint32(r.w.random.Uint64N(uint64(r.form) + 1))
 	}
 	return r.form
 }
 
-// skew returns a random clock error, up to plan.skew in both directions.
+// skew returns a random clock error of at most plan.skew, in either direction.
 func (r *run) skew() time.Duration { return r.between(-r.plan.skew, r.plan.skew) }
 
 func (r *run) between(from, to time.Duration) time.Duration { return r.w.between(from, to) }
@@ -137,7 +137,7 @@ func (r *run) shards() []int {
 	return slices.Clip(all)
 }
 
-// message calls f when a message arrives, perhaps never, late, twice, or out of order.
+// message calls f when a message arrives. The message may be lost, late, repeated or out of order.
 func (r *run) message(f func()) {
 	if r.calm {
 		r.w.after(r.between(200*time.Microsecond, 2*time.Millisecond), f)
@@ -164,7 +164,7 @@ func (r *run) send(from *home, c *call, got func(answer)) {
 	to := r.coordinator.homeOf(shard)
 	route := route{c.command.Source.Incarnation, shard}
 	if last := r.routes[route]; last != nil && !last.dead && !r.calm {
-		to = last // it learns of moves late
+		to = last // this caller learns of moves late
 	}
 	if to == nil || !r.calm && r.w.chance(0.05) {
 		to = r.homes[r.w.random.IntN(len(r.homes))]
@@ -409,33 +409,33 @@ func (r *run) finalCheck() {
 type plan struct {
 	homes, shards, accounts, callers int
 	faults                           int
-	pause                            time.Duration // the most between two faults
-	think                            time.Duration // the most between two calls
-	idle                             time.Duration // the most until an idle account is passivated
-	checkpoints                      float64       // the share of passivations that ask for one
+	pause                            time.Duration // the longest time between two faults
+	think                            time.Duration // the longest time between two calls
+	idle                             time.Duration // the longest time until an idle account is passivated
+	checkpoints                      float64       // the share of passivations that ask for a checkpoint
 	panics                           float64
-	padding                          int // the most bytes of a state beside the balance
+	padding                          int // the largest number of bytes in a state beside the balance
 	lost, late                       float64
 	trouble                          trouble
 	limits                           durable.Limits
-	closed                           bool // accounts change by calls of callers alone
+	closed                           bool // accounts change only by calls of callers
 	without                          without
 	journaling                       durable.Journal
 	journal                          bool          // accounts record events
 	ttl                              time.Duration // of accounts; 0 means they do not expire
-	lists                            time.Duration // the most between two lists of a shard
-	sweeps                           time.Duration // the most between two sweeps of a shard; 0 means there are none
+	lists                            time.Duration // the longest time between two lists of a shard
+	sweeps                           time.Duration // the longest time between two sweeps of a shard; 0 means no sweeps
 	keys                             bool          // some commands have a key
-	singletons                       bool          // shards of singletons, whose epochs nobody gives out
+	singletons                       bool          // shards of singletons, whose epochs come from no coordinator
 	skew                             time.Duration // by which clocks differ from the true time at most
 	versions                         bool          // later programs come, with states of a later version
 	reminders                        bool          // accounts set reminders
 	indexes, reindex                 bool          // accounts have indexes; programs have different ones
 	publishes                        bool          // accounts publish messages
-	unsynced                         bool          // the server's machine crashes, and has not all on its disk
+	unsynced                         bool          // the server's machine crashes, and loses writes that are not on its disk
 }
 
-// without switches off rules of the driver, for tests that show why each is needed.
+// without disables rules of the driver, for tests that show why each rule is needed.
 type without struct{ lostTerm bool }
 
 func newPlan(r *rand.Rand) plan {

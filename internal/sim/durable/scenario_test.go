@@ -9,13 +9,13 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// TestTrimDuringTakeOver: the old home's checkpoint has written its records, and its head is
-// on the way, when the new home takes over. The log is trimmed only by a head that stands,
-// and who claims keeps the since of the head that it replaces.
+// TestTrimDuringTakeOver: the new home takes over when the old home's checkpoint has written its
+// records, and its head is under way. Only the head that is written trims the log. A home that
+// claims keeps the Since of the head that it replaces.
 func TestTrimDuringTakeOver(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		first bool // the old home's head comes before the new home's
+		first bool // the old home's head arrives before the new home's
 	}{{"the claim's head first", false}, {"the checkpoint's head first", true}} {
 		t.Run(c.name, func(t *testing.T) {
 			d := newCashier(t, 1)
@@ -26,11 +26,11 @@ func TestTrimDuringTakeOver(t *testing.T) {
 			a.hold = only(durable.OpSetHead)
 			a.core.Checkpoint(d.w.clock())
 			a.run()
-			a.commit("a", "3") // it goes on meanwhile
+			a.commit("a", "3") // the old home goes on meanwhile
 
 			b := d.seat(0, 2)
 			b.hold = only(durable.OpSetHead)
-			b.run() // has read the head
+			b.run() // the new home has read the head
 			a.hold, b.hold = nil, nil
 			held := [2]*seat{b, a}
 			if c.first {
@@ -56,9 +56,9 @@ func TestTrimDuringTakeOver(t *testing.T) {
 	}
 }
 
-// TestCancelledMoveWithALateClaim: the new home has the head, its claim is on the way, and
-// the move is cancelled. The old home claims again, under the epoch that it goes on with;
-// the late claim is void, and whoever finds it on top claims again.
+// TestCancelledMoveWithALateClaim: the new home has written the head, its claim is under way, and
+// the move is cancelled. The old home claims again, under the epoch with which it goes on. The late
+// claim is void. A home that finds it at the end of the log claims again.
 func TestCancelledMoveWithALateClaim(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
@@ -86,7 +86,7 @@ func TestCancelledMoveWithALateClaim(t *testing.T) {
 	d.seat(0, 4).open().want("a", "3", 3)
 }
 
-// TestLateClaimOnTopOfAnother: as TestCancelledMoveWithALateClaim, with no append between the two
+// TestLateClaimOnTopOfAnother is TestCancelledMoveWithALateClaim with no append between the two
 // claims.
 func TestLateClaimOnTopOfAnother(t *testing.T) {
 	d := newCashier(t, 1)
@@ -95,15 +95,15 @@ func TestLateClaimOnTopOfAnother(t *testing.T) {
 	b.run()
 	a := d.seat(0, 3).open()
 	b.bring(b.held[0])
-	c := d.seat(0, 4).open() // reads past the void claim
+	c := d.seat(0, 4).open() // the third home ignores the void claim
 	a.run()
 	c.commit("a", "1")
 	d.seat(0, 5).open().want("a", "1", 1)
 }
 
-// TestLostTermRecord: a coordinator that has lost its term gives a shard away under epochs
-// that the store has outgrown, or under one that another home has. The home says which epoch
-// it met; above it the shard opens.
+// TestLostTermRecord: a coordinator that has lost its term record places a shard under an epoch
+// that is below the head's, or that another home has. The home reports the epoch that it met. Under
+// a higher epoch the shard opens.
 func TestLostTermRecord(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 7).open()
@@ -119,8 +119,8 @@ func TestLostTermRecord(t *testing.T) {
 	d.seat(0, 8).open().want("a", "2", 2)
 }
 
-// TestLostTermRecordWithAStaleHead: the head that is read is stale, and the claim's compare-and-set
-// meets the newer one.
+// TestLostTermRecordWithAStaleHead: the home reads a stale head, and the compare-and-set of its
+// claim meets the newer head.
 func TestLostTermRecordWithAStaleHead(t *testing.T) {
 	d := newCashier(t, 1)
 	b := d.seat(0, 3)
@@ -137,8 +137,8 @@ func TestLostTermRecordWithAStaleHead(t *testing.T) {
 	a.commit("a", "2")
 }
 
-// TestShardOpensAfterALostTerm runs TestLostTermRecord with a coordinator: all processes die when
-// it has lost its term, so that only the store knows the epochs.
+// TestShardOpensAfterALostTerm runs TestLostTermRecord with a coordinator. All processes die after
+// it has lost its term record, so that only the store knows the epochs.
 func TestShardOpensAfterALostTerm(t *testing.T) {
 	r := lostTerm(without{})
 	if r.Err != nil {
@@ -149,9 +149,9 @@ func TestShardOpensAfterALostTerm(t *testing.T) {
 	}
 }
 
-// TestTellAgainAfterAWeek: the receiver has committed a tell, its acknowledgement is lost,
-// and the sender's home is gone for a week. The tell comes again, and is not applied again,
-// whether the receiver's home has stayed or another one has recovered the shard.
+// TestTellAgainAfterAWeek: the receiver has committed a tell, its acknowledgement is lost, and the
+// sender's home is gone for a week. Then the tell is sent again. It is not applied again, whether
+// the receiver's home is still the same or another home has recovered the shard.
 func TestTellAgainAfterAWeek(t *testing.T) {
 	for _, moved := range []bool{false, true} {
 		d := newCashier(t, 2)
@@ -183,14 +183,14 @@ func TestTellAgainAfterAWeek(t *testing.T) {
 	}
 }
 
-// told returns the command by which a tell of shard 0 reaches its receiver.
+// told returns the command of a tell from shard 0, as its receiver gets it.
 func told(tell durable.Tell) durable.Command {
 	return durable.Command{Source: durable.Source{Log: logName}, Number: tell.Number, Floor: tell.Floor, Hash: 7}
 }
 
-// TestNestedCallOfATurnThatBranches: a turn calls another entity and dies before its commit;
-// it runs again, and may call elsewhere. A call that is the same is replayed, one to another
-// entity runs, and one with other arguments is an error, never the first one's answer.
+// TestNestedCallOfATurnThatBranches: a turn calls another entity and dies before its commit. It
+// runs again, and may make other calls. The same call is replayed, and a call to another entity
+// runs. A call with other arguments is an error, and never gets the first call's answer.
 func TestNestedCallOfATurnThatBranches(t *testing.T) {
 	d := newCashier(t, 2)
 	a, b := d.seat(0, 1).open(), d.seat(1, 1).open()
@@ -209,7 +209,7 @@ func TestNestedCallOfATurnThatBranches(t *testing.T) {
 		t.Fatal("the nested call is not committed")
 	}
 
-	a = d.seat(0, 2).open() // the home died; another command comes first
+	a = d.seat(0, 2).open() // the home has died, and another command comes first
 	a.commit("a", "other")
 	if v := a.core.Admit(d.w.clock(), &root).Verdict; v != durable.Run {
 		t.Fatalf("the command comes again: verdict %d, want that it runs", v)
@@ -239,7 +239,7 @@ func lostTerm(w without) Result {
 		newCaller(r).act(i)
 	}
 	r.w.run(3*time.Second, nil)
-	for range 30 { // moves make epochs high
+	for range 30 { // each move raises an epoch
 		r.coordinator.move(0)
 		r.coordinator.move(1)
 		r.w.run(300*time.Millisecond, nil)
@@ -252,9 +252,9 @@ func lostTerm(w without) Result {
 	return r.end()
 }
 
-// TestDoubtThatAClaimSettledIsOver: an append is in the log, and its answer is lost; a claim
-// finds it. After a checkpoint the log is read from that claim on, so the append is not found
-// again, and must not be taken for one that the store has lost.
+// TestDoubtThatAClaimSettledIsOver: an append is in the log, its answer is lost, and a later claim
+// finds the append. After a checkpoint the log is read from that claim on, so the append is not
+// found again. It must not be taken for an append that the store has lost.
 func TestDoubtThatAClaimSettledIsOver(t *testing.T) {
 	d := newCashier(t, 1)
 	b := d.seat(0, 1)
@@ -291,8 +291,9 @@ func TestDoubtThatAClaimSettledIsOver(t *testing.T) {
 	d.seat(0, 3).open().want("a", "2", 2)
 }
 
-// TestCheckpointInDoubtIsNotSettledByAStaleHead: the head of a checkpoint is written, its
-// answer is lost, and the head that is read then is this home's former one.
+// TestCheckpointInDoubtIsNotSettledByAStaleHead: the head of a checkpoint is written, and its
+// answer is lost. The home then reads its former head. It must not conclude that the head was not
+// written.
 func TestCheckpointInDoubtIsNotSettledByAStaleHead(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
@@ -330,8 +331,8 @@ func TestCheckpointInDoubtIsNotSettledByAStaleHead(t *testing.T) {
 	d.seat(0, 2).open().want("a", "2", 2)
 }
 
-// TestStaleHeadOfATrimmedLog: a home claims again, and reads its own head every time although another home
-// has the shard and has trimmed the log. It does not take the log for lost.
+// TestStaleHeadOfATrimmedLog: another home has the shard and has trimmed the log. A home that
+// claims again, and always reads its own stale head, does not take the log for lost.
 func TestStaleHeadOfATrimmedLog(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
@@ -357,8 +358,8 @@ func TestStaleHeadOfATrimmedLog(t *testing.T) {
 	b.want("x", "2", 2)
 }
 
-// TestForgedAppendsDoNotCount: what stands in a log under another claim than the highest is
-// not recovered, however it came there.
+// TestForgedAppendsDoNotCount: appends under another claim than the highest are not recovered,
+// whoever wrote them.
 func TestForgedAppendsDoNotCount(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
@@ -372,8 +373,8 @@ func TestForgedAppendsDoNotCount(t *testing.T) {
 	d.seat(0, 3).open().want("a", "2", 2)
 }
 
-// TestLoadMeetsAnotherHome: an entity that is not at hand is read with the head. When that is
-// another's, the shard is dropped, and nothing is loaded.
+// TestLoadMeetsAnotherHome: an entity that is not in memory is read together with the head. If the
+// head is another home's, the shard is dropped, and nothing is loaded.
 func TestLoadMeetsAnotherHome(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
@@ -389,7 +390,8 @@ func TestLoadMeetsAnotherHome(t *testing.T) {
 }
 
 // TestNewEntityOfNewShard: a shard that had no head reads nothing for an entity that it has not
-// written. Once the shard has had another home, and after its own checkpoint, it reads.
+// written. It reads an entity that it has written, and any entity once the shard has had another
+// home.
 func TestNewEntityOfNewShard(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
@@ -416,8 +418,8 @@ func TestNewEntityOfNewShard(t *testing.T) {
 	}
 }
 
-// TestShardIsNotNewAfterAStaleRead: the answer to a head is lost, and a replica that lags then has no head
-// of the shard. The shard counts as new no more than before.
+// TestShardIsNotNewAfterAStaleRead: the answer to the write of a head is lost, and a lagging
+// replica then shows no head of the shard. The shard does not count as new again.
 func TestShardIsNotNewAfterAStaleRead(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
@@ -445,8 +447,8 @@ func TestShardIsNotNewAfterAStaleRead(t *testing.T) {
 	b.want("a", "1", 1)
 }
 
-// TestLatePutOfTheJournal: a Put of the journal is in doubt, is repeated, and the first one
-// comes late. It must not undo later Puts: the head changes before that.
+// TestLatePutOfTheJournal: a Put of the journal has an unknown outcome, so it is repeated, and the
+// first one arrives late. It must not undo later Puts. Therefore the head changes before these.
 func TestLatePutOfTheJournal(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1)
@@ -488,9 +490,9 @@ func TestLatePutOfTheJournal(t *testing.T) {
 	}
 }
 
-// TestEventsFollowARecord: when a checkpoint begins, commits of events alone are on their
-// way. Behind it the log has them without the state that they follow, which the next home
-// takes from the record.
+// TestEventsFollowARecord: when a checkpoint begins, commits with only events are under way. The
+// log then has them after the head's Since, without the state that they follow. The next home takes
+// the state from the record.
 func TestEventsFollowARecord(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1)
@@ -516,7 +518,8 @@ func TestEventsFollowARecord(t *testing.T) {
 	}
 }
 
-// refused requires that the seat does not open the shard, because the store has lost a part of the log.
+// refused requires that the seat does not open the shard, because the store has lost a part of the
+// log. why is a part of the error's text.
 func (s *seat) refused(why string) {
 	s.d.t.Helper()
 	s.run()
@@ -528,8 +531,9 @@ func (s *seat) refused(why string) {
 	s.d.t.Errorf("%s: state %d, events %+v: want that it refuses the shard, since %q", s.home.name, s.core.State(), s.events, why)
 }
 
-// TestHeadIsLost: the store has lost the head of a shard with a log. No home opens the shard, though the first
-// one writes a new head, because nobody knows what records the shard had.
+// TestHeadIsLost: the store has lost the head of a shard with a log. No home opens the shard,
+// because the records that the shard had are unknown. This holds even after a first home has
+// written a new head.
 func TestHeadIsLost(t *testing.T) {
 	d := blindCashier(t)
 	a := d.seat(0, 1).open()
@@ -556,8 +560,8 @@ func TestLogLacksItsBeginning(t *testing.T) {
 	}
 }
 
-// TestHeadWithoutClaim: a home that dies between its head and its claim, and a claim that comes late, leave a
-// shard that others open.
+// TestHeadWithoutClaim: a home dies between its head and its claim, and another claim arrives late.
+// Other homes can open the shard afterwards.
 func TestHeadWithoutClaim(t *testing.T) {
 	d := blindCashier(t)
 	late := d.late(2)

@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// A desk is a store and its judge. The test moves each request between home and store.
+// A desk is a store and its judge. The test itself moves each request between a home and the store.
 type desk struct {
 	t      *testing.T
 	w      *world
@@ -25,7 +25,7 @@ func newCashier(t *testing.T, shards int) *desk {
 	return d
 }
 
-// A seat is a home with one shard.
+// A seat is a home that holds one shard.
 type seat struct {
 	d       *desk
 	home    *home
@@ -34,9 +34,9 @@ type seat struct {
 	limits  durable.Limits
 	journal bool
 	index   *durable.Index
-	above   bool              // it goes above the head: see durable.Config.Above
-	hasty   bool              // run ends when nothing is to be done
-	held    []durable.Request // not brought to the store yet
+	above   bool              // the home takes an epoch above the head's: see durable.Config.Above
+	hasty   bool              // run returns when there is nothing to do, without letting time pass
+	held    []durable.Request // requests not brought to the store yet
 	hold    func(durable.Request) bool
 
 	tells  []durable.Tell
@@ -58,7 +58,7 @@ func (d *desk) limited(shard int, epoch uint64, limits durable.Limits) *seat {
 	return s
 }
 
-// single returns a seat whose shard gets its epochs from no coordinator, as a singleton's.
+// single returns a seat of a singleton's shard, whose epochs come from no coordinator.
 func (d *desk) single() *seat {
 	s := d.seat(0, 1)
 	s.above = true
@@ -66,17 +66,17 @@ func (d *desk) single() *seat {
 	return s
 }
 
-// now is the time by the clock of the seat's process.
+// now returns the time of the seat's process.
 func (s *seat) now() time.Time { return s.home.clock.now() }
 
-// claim gives the seat's process the shard under an epoch.
+// claim makes the seat's process claim the shard under an epoch.
 func (s *seat) claim(epoch uint64) {
 	s.core = durable.New(s.now(), durable.Config{Epoch: epoch, Above: s.above, Node: s.home.name, Incarnation: s.home.incarnation, Limits: s.limits, Journal: durable.Journal{On: s.journal}, Index: s.index})
 	s.ready = 0
 }
 
-// run brings all requests to the store, except those that are held. If there is none, it lets four
-// seconds pass.
+// run brings all requests to the store, except those that are held. When there are none left, it
+// lets up to four seconds pass.
 func (s *seat) run() {
 	s.d.t.Helper()
 	for range 200 {
@@ -108,7 +108,7 @@ func (s *seat) run() {
 	}
 }
 
-// bring makes the store carry out a request, and gives the home the answer.
+// bring makes the store carry out a request, and passes the answer to the home.
 func (s *seat) bring(r durable.Request) durable.Response {
 	s.d.t.Helper()
 	a, err := s.d.server.serve(s.home, s.shard, r)
@@ -125,7 +125,7 @@ func only(op durable.Op) func(durable.Request) bool {
 	return func(r durable.Request) bool { return r.Op == op }
 }
 
-// state loads an entity.
+// state loads an entity and returns it.
 func (s *seat) state(id string) durable.Loaded {
 	s.d.t.Helper()
 	l, ok := s.core.Load(s.now(), id)
@@ -138,7 +138,7 @@ func (s *seat) state(id string) durable.Loaded {
 	return l
 }
 
-// apply runs a command whose turn changes an entity, and requires that it runs.
+// apply runs a command that changes an entity. It requires that the command is admitted.
 func (s *seat) apply(id string, c durable.Command, state string, tells ...durable.Tell) durable.Ticket {
 	s.d.t.Helper()
 	s.state(id)
@@ -207,8 +207,9 @@ func (s *seat) bodies() (all []string) {
 	return all
 }
 
-// TestTellsToOneEntityComeOneAfterTheOther: a tell leaves when its receiver has committed the one
-// before, by this home or by the next. Tells to other entities do not wait.
+// TestTellsToOneEntityComeOneAfterTheOther: a home sends a tell when the tell's receiver has
+// committed the previous one. This holds at the next home, too. Tells to other entities do not
+// wait.
 func TestTellsToOneEntityComeOneAfterTheOther(t *testing.T) {
 	d := newCashier(t, 2)
 	a := d.seat(0, 1).open()
@@ -228,7 +229,7 @@ func TestTellsToOneEntityComeOneAfterTheOther(t *testing.T) {
 	a.run()
 	want(a, "x 2")
 	d.w.now += 2 * time.Second
-	a.core.Tick(d.w.clock()) // the acknowledgement of the first is appended
+	a.core.Tick(d.w.clock()) // this appends the acknowledgement of the first tell
 	a.run()
 	want(a, "x 2", "y 3")
 
@@ -240,7 +241,7 @@ func TestTellsToOneEntityComeOneAfterTheOther(t *testing.T) {
 }
 
 // TestOldTellsAreSentBeforeTheyAreGivenUp: all processes were away for longer than a tell may wait.
-// Because nobody knows whether a tell has arrived, it is sent once more first.
+// It is unknown whether a tell has arrived, so each is sent once more before it is given up.
 func TestOldTellsAreSentBeforeTheyAreGivenUp(t *testing.T) {
 	d := newCashier(t, 2)
 	a := d.seat(0, 1).open()
@@ -273,8 +274,8 @@ func TestOldTellsAreSentBeforeTheyAreGivenUp(t *testing.T) {
 	}
 }
 
-// TestAcknowledgementNeedsNoOtherAppend: a shard that becomes idle notes in its log what has
-// arrived, so that the next home does not send it again.
+// TestAcknowledgementNeedsNoOtherAppend: a shard that becomes idle records in its log which tells
+// have arrived, so that the next home does not send them again.
 func TestAcknowledgementNeedsNoOtherAppend(t *testing.T) {
 	d := newCashier(t, 2)
 	a := d.seat(0, 1).open()
@@ -289,8 +290,8 @@ func TestAcknowledgementNeedsNoOtherAppend(t *testing.T) {
 	}
 }
 
-// TestNestedCallsOfTellsHaveFloorsOfTheirOwn: numbers of one log are counted by receiver, so the
-// numbers finished at one receiver say nothing about another.
+// TestNestedCallsOfTellsHaveFloorsOfTheirOwn: tells from one log have separate numbers for each
+// receiver. So the numbers that are finished at one receiver say nothing about another.
 func TestNestedCallsOfTellsHaveFloorsOfTheirOwn(t *testing.T) {
 	d := newCashier(t, 2)
 	b := d.seat(1, 1).open()

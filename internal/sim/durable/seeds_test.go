@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/internal/util/invariant"
 )
 
-// plenty is how many seeds must reach every fault.
+// plenty is the number of seeds from which every fault must occur.
 const plenty = 300
 
 func usual() int {
@@ -35,7 +35,8 @@ func TestUnsynced(t *testing.T) {
 	}
 }
 
-// TestSeedsThatFailed runs seeds that found bugs, as long as the plans of these seeds stay what they were.
+// TestSeedsThatFailed runs seeds that found bugs. A seed is useful only as long as its plan does
+// not change.
 func TestSeedsThatFailed(t *testing.T) {
 	for seed, found := range map[uint64]string{
 		40022:   "the store lost the record at which a walk was to end, and the walk never ended",

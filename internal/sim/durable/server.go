@@ -21,25 +21,25 @@ type server struct {
 	shards     map[int]*kept
 	trouble    trouble
 	downTill   time.Duration
-	sparse     bool                     // a blind judge's server does not use the positions next to each other
+	sparse     bool                     // with a blind judge: there are gaps between positions
 	putBacks   int                      // how often it was put back to an earlier state
-	disk       image                    // what it has on its disk
-	synced     known                    // what the judge knew then
-	stream     map[string]time.Duration // when it got each message
-	away, back time.Duration            // the stream is away from then, until then
-	run        uint64                   // counts its restarts, at which requests under way are lost
+	disk       image                    // the content of its disk
+	synced     known                    // what the judge knew at that moment
+	stream     map[string]time.Duration // when the stream got each message
+	away, back time.Duration            // the stream is unavailable from away until back
+	run        uint64                   // counts restarts; requests under way are lost then
 }
 
 type trouble struct {
 	late  float64 // the share of requests that take up to five seconds
-	loses float64 // the share of requests and of answers that are lost, and of puts that are half done
-	busy  float64 // the share that is refused
+	loses float64 // the share of requests and answers that are lost, and of Puts that are carried out in part
+	busy  float64 // the share of requests that are refused
 	stale float64 // the share of reads that see the past
 }
 
 type kept struct {
 	log     []store.Append
-	head    []store.Head // all that it ever was
+	head    []store.Head // all heads so far
 	records map[string][]store.Record
 }
 
@@ -127,7 +127,7 @@ func (s *server) serve(from *home, shard int, r durable.Request) (a durable.Resp
 		if r.Expect != store.Any && r.Expect != last {
 			return durable.Response{Outcome: durable.Conflict}, nil
 		}
-		s.position += 1 + store.Position(s.w.random.IntN(3)) // other logs have some too
+		s.position += 1 + store.Position(s.w.random.IntN(3)) // other logs use positions too
 		if s.judge.blind && !s.sparse {
 			s.position = last + 1
 			if last == store.Start {
@@ -139,7 +139,7 @@ func (s *server) serve(from *home, shard int, r durable.Request) (a durable.Resp
 	case durable.OpRead:
 		return k.read(r.From, r.To, s.w.chance(s.trouble.stale)), nil
 	case durable.OpGet:
-		if s.revision < r.AtLeast { // it was put back
+		if s.revision < r.AtLeast { // the server was put back
 			return durable.Response{Outcome: durable.NotApplied}, nil
 		}
 		moment := s.moment(r.AtLeast)
@@ -266,7 +266,8 @@ func (k *kept) read(from, to store.Position, lags bool) durable.Response {
 	return a
 }
 
-// restart makes the store unavailable. Requests under way are lost, written data is kept.
+// restart makes the store unavailable for a while. Requests under way are lost. Written data is
+// kept.
 func (s *server) restart(down time.Duration) {
 	s.run++
 	s.downTill = s.w.now + down

@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// TestStaleKeyComesBack: a key that is to be removed stays if a checkpoint under way has given it to its
-// entity meanwhile.
+// TestStaleKeyComesBack: a key of the catalog is to be removed. It stays if a checkpoint under way
+// has meanwhile given it to its entity again.
 func TestStaleKeyComesBack(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
@@ -19,7 +19,7 @@ func TestStaleKeyComesBack(t *testing.T) {
 	a.save("a")
 	b := d.seat(0, 2).open()
 	b.hasty = true
-	b.due(clock+1500, "a") // from a leaf
+	b.due(clock+1500, "a") // read from a leaf of the catalog
 	b.remind("a", later)
 	b.save()
 	b.remind("a", soon)
@@ -39,7 +39,7 @@ func TestStaleKeyComesBack(t *testing.T) {
 	d.seat(0, 3).open().due(clock+1500, "a")
 }
 
-// due requires that an entity is looked at.
+// due requires that the core looks at an entity.
 func (s *seat) due(clock int64, id string) {
 	s.d.t.Helper()
 	for range 10 {

@@ -20,11 +20,11 @@ type tenure struct {
 	waits    []wait // for tickets, in no order
 	durable  durable.Ticket
 	leased   time.Duration
-	leaving  bool // when all is in records, the shard is given up
+	leaving  bool // the shard is given up once all commits are in records
 	lists    map[uint64]list
-	cursor   string // behind the last page
+	cursor   string // the end of the last page
 	finds    map[uint64]find
-	found    string // behind the last page of a find
+	found    string // the end of the last page of a find
 	woken    time.Duration
 	retries  reminders.Retries
 }
@@ -61,7 +61,7 @@ func (t *tenure) drop() {
 	t.step()
 }
 
-// take returns the core's effects, at random without the appends for up to 5 ms.
+// take returns the core's effects. At random it keeps the appends back for up to 5 ms.
 func (t *tenure) take() durable.Effects {
 	if w := t.home.r.w; t.core.Waiting() && w.chance(0.3) {
 		t.home.later(w.between(0, 5*time.Millisecond), t.step)
@@ -124,7 +124,7 @@ func (t *tenure) step() {
 	t.wake()
 }
 
-// fire looks at the accounts that are due.
+// fire runs the due reminders of the accounts.
 func (t *tenure) fire() {
 	h := t.home
 	if !h.r.plan.reminders || t.leaving || t.core.State() != durable.Open {
@@ -132,7 +132,7 @@ func (t *tenure) fire() {
 	}
 	for _, id := range t.core.Due(h.clock.now(), h.storeNow()) {
 		t.account(id).enqueue(&call{entity: id, method: fire, answer: func(answer) {
-			t.core.Looked(h.clock.now(), id, h.storeNow()+500) // the state is of a later program
+			t.core.Looked(h.clock.now(), id, h.storeNow()+500) // a later program wrote the state, so this one looks again later
 		}})
 	}
 }
@@ -169,10 +169,10 @@ func (t *tenure) event(e durable.Event) {
 			r.w.fail("%s: shard %d ended: %v", t.home.name, t.shard, e.Err)
 		}
 		switch {
-		case e.Epoch == t.core.Epoch() && r.judge.shards[t.shard].promiser == t.home: // it has given up by itself
-			r.judge.shards[t.shard].named = r.judge.headOf(t.shard) == t.home.incarnation // else it is another's
+		case e.Epoch == t.core.Epoch() && r.judge.shards[t.shard].promiser == t.home: // the home has given the shard up by itself
+			r.judge.shards[t.shard].named = r.judge.headOf(t.shard) == t.home.incarnation // else the head is another home's
 			t.home.met[t.shard] = max(t.home.met[t.shard], e.Epoch)
-		case e.Epoch > 0 && r.plan.singletons: // another home has it now; this one may claim again
+		case e.Epoch > 0 && r.plan.singletons: // another home has the shard now; this one may claim it again
 			t.home.handed[t.shard] = max(t.home.handed[t.shard], t.epoch)
 			t.home.floor[t.shard] = max(t.home.floor[t.shard], e.Epoch+1)
 		case e.Epoch > 0:
@@ -212,7 +212,7 @@ func (t *tenure) release() {
 	}
 }
 
-// sweep checks some accounts for expiry; all after the faults have ended.
+// sweep checks whether some accounts have expired. After the faults have ended, it checks all.
 func (t *tenure) sweep() {
 	h, r := t.home, t.home.r
 	if t.core.State() == durable.Dropped {
@@ -227,8 +227,8 @@ func (t *tenure) sweep() {
 	if t.core.Sweep(h.clock.now(), ids) {
 		r.counts.Swept++
 	}
-	if r.calm && !t.core.Busy() && r.w.chance(0.5) { // often enough that settleTime has one for certain
-		t.core.Advance(h.clock.now()) // as the driver does with a shard that is idle
+	if r.calm && !t.core.Busy() && r.w.chance(0.5) { // often enough for at least one within settleTime
+		t.core.Advance(h.clock.now()) // the driver does the same with an idle shard
 	}
 	t.step()
 	h.later(r.w.between(0, r.plan.sweeps), t.sweep)
@@ -253,7 +253,7 @@ func (t *tenure) tell(tell durable.Tell) {
 		if a.verdict == durable.Mismatch {
 			r.w.fail("tell %d of shard %d to %s: its receiver knows another command by this id", tell.Number, t.shard, entity)
 		}
-		if ran(a.verdict) && a.result.failed { // it came, and its turn could not be committed
+		if ran(a.verdict) && a.result.failed { // the tell arrived, and its turn could not be committed
 			r.judge.shards[t.shard].tells[tellKey(t.shard, tell.Target.Shard, tell.Number)] = true
 		}
 		if ran(a.verdict) || a.verdict == durable.BelowFloor {
@@ -263,8 +263,8 @@ func (t *tenure) tell(tell durable.Tell) {
 	})
 }
 
-// leavesCommit is leaves for an applied command. The version comes from its commit, because two
-// lives of an entity may have equal states.
+// leavesCommit is like leaves, for an applied command. The returned version comes from the
+// command's commit, because two lives of an entity may have equal states.
 func (t *tenure) leavesCommit(entity string, c durable.Command, r result) result {
 	seen := t.leaves(entity, r)
 	if now, there := t.home.r.judge.applied[commandKeyOf(c)]; there && c.Source.Incarnation != 0 {
@@ -273,8 +273,8 @@ func (t *tenure) leavesCommit(entity string, c durable.Command, r result) result
 	return seen
 }
 
-// leaves makes the judge check the state that an answer saw. The returned version is the judge's
-// ordinal.
+// leaves makes the judge check the state that an answer saw. In the returned result, the version is
+// the judge's ordinal.
 func (t *tenure) leaves(entity string, r result) result {
 	n, err := t.home.r.judge.ordinal(t.shard, entity, r)
 	if err != nil {

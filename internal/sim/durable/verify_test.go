@@ -10,7 +10,8 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// TestVerifyKeys: verifying finds a key that a leaf has lost. That it finds nothing else is checked after each run.
+// TestVerifyKeys: Verify finds a key that a leaf has lost. After each run a check ensures that it
+// finds nothing else.
 func TestVerifyKeys(t *testing.T) {
 	checked := 0
 	for seed := uint64(1); seed < 60; seed++ {
@@ -32,7 +33,8 @@ func TestVerifyKeys(t *testing.T) {
 	}
 }
 
-// loseKey removes the last key from leaves, and returns how many problems that gives.
+// loseKey removes the last key from leaves of the catalog. It returns how many problems Verify then
+// finds.
 func (r *run) loseKey(shard int) (found int) {
 	k := r.server.shards[shard]
 	for key, all := range k.records { //arch:order-free each by itself

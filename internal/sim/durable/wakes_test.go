@@ -18,7 +18,7 @@ func reminderAt(due int64, args ...byte) *wire.DurableReminders {
 	return &wire.DurableReminders{All: []*wire.DurableReminder{{Name: "r", Method: "m", Kind: uint32(schedule.KindOnce), Due: due, Args: args}}}
 }
 
-// turn commits a turn as that of a new command.
+// turn commits a turn of a new command.
 func (s *seat) turn(turn durable.Turn) {
 	s.d.t.Helper()
 	s.state(turn.Entity)
@@ -34,14 +34,14 @@ func (s *seat) turn(turn durable.Turn) {
 	s.run()
 }
 
-// remind commits an entity with reminders.
+// remind commits an entity with the given reminders.
 func (s *seat) remind(id string, all *wire.DurableReminders) {
 	s.d.t.Helper()
 	s.turn(durable.Turn{Entity: id, State: []byte("1"), Reminders: all})
 }
 
-// TestDelayedLooksHoldUpNoOthers: many entities whose looks are delayed, because their reminders fail,
-// do not keep others from being read from the catalog.
+// TestDelayedLooksHoldUpNoOthers: many entities are looked at with a delay, because their reminders
+// fail. They do not keep other entities from being read from the catalog.
 func TestDelayedLooksHoldUpNoOthers(t *testing.T) {
 	const many = 300
 	d := newCashier(t, 1)
@@ -67,13 +67,13 @@ func TestDelayedLooksHoldUpNoOthers(t *testing.T) {
 		if slices.Contains(b.core.Due(b.now(), clock+70_000), "late") {
 			return
 		}
-		b.run() // reads the catalog
+		b.run() // the home reads the catalog
 	}
 	t.Fatal("the entity that is due is not looked at")
 }
 
-// TestRemindersChangeDuringLook: a look that ends with a delay does not delay reminders that were set
-// meanwhile.
+// TestRemindersChangeDuringLook: the core looks at an entity, and the look ends with a delay. The
+// delay does not apply to reminders that were set meanwhile.
 func TestRemindersChangeDuringLook(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()
@@ -89,8 +89,8 @@ func TestRemindersChangeDuringLook(t *testing.T) {
 	}
 }
 
-// TestRecordWithReminders: a record takes no more than a store does, with the keys and reminders of its
-// entity.
+// TestRecordWithReminders: a record with the keys and reminders of its entity does not exceed the
+// store's limit.
 func TestRecordWithReminders(t *testing.T) {
 	d := newCashier(t, 1)
 	limits := durable.Limits{AppendBytes: 8000}
@@ -114,8 +114,8 @@ func TestRecordWithReminders(t *testing.T) {
 	}
 }
 
-// TestFoldedRecordWithReminders: events stay out of the state only as long as the record with both and
-// the reminders fits.
+// TestFoldedRecordWithReminders: events are kept beside the state only as long as they fit in a
+// record with the state and the reminders.
 func TestFoldedRecordWithReminders(t *testing.T) {
 	d := newCashier(t, 1)
 	limits := durable.Limits{AppendBytes: 8000}
@@ -146,7 +146,7 @@ func TestFoldedRecordWithReminders(t *testing.T) {
 	}
 }
 
-// dues requires that the shard lists these entities with reminders, each with its due time.
+// dues requires that the shard lists exactly these entities with reminders, each with its due time.
 func (s *seat) dues(want ...string) {
 	s.d.t.Helper()
 	var got []string
@@ -170,8 +170,8 @@ func (s *seat) dues(want ...string) {
 	}
 }
 
-// TestListOfReminders: entities are listed by their due times, in records and in the log, and at the next
-// home.
+// TestListOfReminders: entities are listed in the order of their due times. This holds in records,
+// in the log, and at the next home.
 func TestListOfReminders(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1).open()

@@ -86,8 +86,8 @@ func (w *world) between(from, to time.Duration) time.Duration {
 	return from + time.Duration(w.random.Float64()*float64(to-from))
 }
 
-// clock is the clock of one process. As in package time, differences of readings are true, while
-// the wall time may be off and jump, backwards too.
+// clock is the clock of one process. As in package time, differences of two readings are right,
+// while the wall time may be wrong and jump, backwards too.
 type clock struct {
 	w    *world
 	skew time.Duration // of the wall time
@@ -97,8 +97,8 @@ func (c *clock) now() time.Time {
 	return monotonic(c.w.now, c.w.clock().Add(c.skew))
 }
 
-// rawTime is the layout of a time.Time with a monotonic reading, because package time takes such
-// readings only from its own clock.
+// rawTime has the memory layout of a time.Time with a monotonic reading. It is needed because
+// package time sets such readings only from its own clock.
 type rawTime struct {
 	wall uint64 // 1, seconds in 33 bits, nanoseconds in 30 bits
 	ext  int64  // the monotonic reading, in nanoseconds
@@ -117,7 +117,7 @@ var rawEpoch = func() int64 {
 	return int64(raw.wall<<1>>(rawSeconds+1)) - now.Unix()
 }()
 
-// monotonic returns a time with independent monotonic reading and wall time.
+// monotonic returns a time whose monotonic reading and wall time are independent.
 func monotonic(reading time.Duration, wall time.Time) time.Time {
 	raw := rawTime{
 		wall: rawMonotonic | uint64(wall.Unix()+rawEpoch)<<rawSeconds | uint64(wall.Nanosecond()),
