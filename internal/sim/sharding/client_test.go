@@ -12,8 +12,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A client is the control plane of a process that is no member: the code that ships, over
-// the world's time and control channel.
+// A client is the control plane of a process that is no member. It is the production code, on the
+// world's time and control channel.
 type client struct {
 	*control.Client
 	steps
@@ -31,12 +31,12 @@ func newClient(p *process) *client {
 	return c
 }
 
-// start begins to look for a member that serves the client.
+// start begins the search for a member that serves the client.
 func (c *client) start() {
 	c.process.after(c.process.w.upTo(100*time.Millisecond), func() { c.do(c.Tick) })
 }
 
-// A clientEnv is a client, as the environment of package control.
+// A clientEnv is a client in the role of package control's environment.
 type clientEnv struct{ worldEnv }
 
 var _ control.ClientEnv = (*clientEnv)(nil)
@@ -48,7 +48,7 @@ func (v *clientEnv) Waiting(string) int { return v.process.held() }
 
 func (v *clientEnv) SetTable(t *placement.Table) { v.process.takeTable(t) }
 
-// BeginAnew forgets what the client knew of an earlier life of the cluster.
+// BeginAnew forgets what the client knew of a former life of the cluster.
 func (v *clientEnv) BeginAnew(members map[transport.Address]bool) {
 	p := v.process
 	p.w.log("%s begins anew", p.name)
@@ -69,10 +69,10 @@ func (v *clientEnv) AwaitsBounce() bool {
 // Callable returns nothing: there are no singletons.
 func (v *clientEnv) Callable(string) singlehost.Callable { return nil }
 
-// Peers returns the processes that this one has dealt with.
+// Peers returns the processes with which this one has exchanged messages.
 func (v *clientEnv) Peers() []transport.Address { return (*dataEnv)(v.process).Peers() }
 
-// PeerGone ends the dealings with a process that is no member any more.
+// PeerGone closes the links to a process that is no longer a member.
 func (v *clientEnv) PeerGone(a transport.Address) {
 	v.process.data.PeerGone(a, calls.AllLanes, false)
 }
@@ -80,7 +80,7 @@ func (v *clientEnv) PeerGone(a transport.Address) {
 // PeerAbsent records that a process is not in the list of members.
 func (v *clientEnv) PeerAbsent(a transport.Address) { (*dataEnv)(v.process).MarkLeft(a) }
 
-// PeerBack notes that a process is in the list of members again.
+// PeerBack records that a process is in the list of members again.
 func (v *clientEnv) PeerBack(a transport.Address) {
 	delete(v.process.gone, a)
 	delete(v.process.left, a)
@@ -90,10 +90,10 @@ func (v *clientEnv) Heard(time.Time)          {}
 func (v *clientEnv) Served(map[string]uint32) {}
 func (v *clientEnv) SetWhy(string, string)    {}
 
-// Refused fails: all are of one version.
+// Refused fails the run: all processes have the same version, so none is refused.
 func (v *clientEnv) Refused(why error) { v.process.w.fail("%s: %v", v.process.name, why) }
 
-// TurnedAway does not happen here: no member has too many clients.
+// TurnedAway fails the run: no member has too many clients.
 func (v *clientEnv) TurnedAway(by transport.Address, why error) {
 	v.process.w.fail("%s: turned away by %v: %v", v.process.name, by, why)
 }
@@ -103,7 +103,7 @@ type worldEnv struct{ process *process }
 
 func (v worldEnv) Now() time.Time { return v.process.w.now }
 
-// Link is the process's connection to the control channel.
+// Link returns the process's connection to the control channel.
 func (v worldEnv) Link() control.Link { return controlLink(v) }
 
 func (v worldEnv) Log(l control.Level, text string, args ...any) {
@@ -112,7 +112,7 @@ func (v worldEnv) Log(l control.Level, text string, args ...any) {
 	}
 }
 
-// Count fails for a message that cannot be read.
+// Count fails the run for a message that cannot be read.
 func (v worldEnv) Count(e control.Counter) (uint64, bool) {
 	if e != control.Ignored {
 		v.process.w.fail("%s: a message of the control channel cannot be read", v.process.name)
@@ -120,10 +120,10 @@ func (v worldEnv) Count(e control.Counter) (uint64, bool) {
 	return 1, false
 }
 
-// A controlLink is the control channel as a process has it.
+// A controlLink is a process's connection to the control channel.
 type controlLink struct{ process *process }
 
-// Send sends a message to one process. The broker says so if nobody listens there.
+// Send sends a message to one process. The broker reports it if the receiver has no subscription.
 func (l controlLink) Send(_ transport.Channel, to transport.Peer, _ uint64, payload []byte) error {
 	p := l.process
 	other := p.w.process(to.Address)
@@ -179,14 +179,14 @@ func isTable(payload []byte) bool {
 	return err == nil && table
 }
 
-// State is that of a connection that always holds: what is lost is lost on its way.
+// State reports that the connection is up. It never breaks here: only single messages are lost.
 func (l controlLink) State(transport.Channel) transport.State {
 	return transport.State{Connected: true}
 }
 
 func (l controlLink) MaxPayload() int { return 1 << 20 }
 
-// hear takes a message of the control channel.
+// hear handles a message of the control channel.
 func (p *process) hear(m transport.Message) {
 	if p.host {
 		p.control.do(func() { p.control.Receive(m, p.w.now) })

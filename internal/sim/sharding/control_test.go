@@ -20,14 +20,14 @@ import (
 // clusterName is the name of the cluster on the control channel.
 const clusterName = "c"
 
-// A member is a host's control plane: the code that ships, over the world's time, control
+// A member is a host's control plane. It is the production code, on the world's time, control
 // channel and membership.
 type member struct {
 	*control.Member
 	steps
 	machine *machine
-	exiting bool // nothing comes in any more
-	serves  bool // processes without a table may come
+	exiting bool // the process takes no more shards
+	serves  bool // the process serves others that have no table
 }
 
 func newMember(p *process) *member {
@@ -67,7 +67,7 @@ func (c *member) start() {
 	}
 }
 
-// status is the process's own in the cluster.
+// status returns the process's own status in the cluster.
 func (c *member) status() membership.Status {
 	if v := c.View(); v != nil {
 		return v.SelfStatus
@@ -75,13 +75,13 @@ func (c *member) status() membership.Status {
 	return membership.NoStatus
 }
 
-// changed brings a change of the membership to the control plane.
+// changed passes a change of the membership to the control plane.
 func (c *member) changed(v *membership.View, events []membership.Event) {
 	c.machine.view, c.machine.news = v, membership.Output{Changed: true, Events: events}
 	c.do(func() { c.ConnState(transport.State{Connected: true}) })
 }
 
-// setPin asks to pin a shard, again and again for a while.
+// setPin asks to pin a shard. It repeats the request for a while.
 func (c *member) setPin(id placement.ShardID, node string) {
 	o := c.process.w.oracle
 	o.pinning[id] = true
@@ -107,11 +107,11 @@ func (c *member) pause() {
 	})
 }
 
-// request makes a request to the coordinator, again and again for a while.
+// request makes a request to the coordinator. It repeats the request for a while.
 func (c *member) request(ask func(n uint64) coordinator.Message, answered func(coordinator.Message)) {
 	done := false
 	n := c.Inquire(func(_ transport.Address, m coordinator.Message) {
-		if !done { // answers are repeated
+		if !done { // an answer may arrive again
 			done = true
 			answered(m)
 		}
@@ -131,7 +131,7 @@ func (c *member) request(ask func(n uint64) coordinator.Message, answered func(c
 // pin pins a shard to a home, or withdraws its pin.
 func (c *member) pin(id placement.ShardID, node string) {
 	p := c.process
-	if p.w.plan.together && p.w.oracle.pinning[id] { // so that one of the requests is known to be the last
+	if p.w.plan.together && p.w.oracle.pinning[id] { // so that it is known which request was the last
 		return
 	}
 	if p.w.one(4) {
@@ -141,7 +141,7 @@ func (c *member) pin(id placement.ShardID, node string) {
 	c.setPin(id, node)
 }
 
-// steps runs a control plane on the world's time, as a loop does.
+// steps runs a control plane on the world's time, as the driver's loop does.
 type steps struct {
 	process *process
 	plane   interface {
@@ -166,20 +166,20 @@ func (s *steps) do(f func()) {
 	})
 }
 
-// A machine is a host's membership, which runs in a world of its own, as its control plane
-// has it.
+// A machine is a host's membership as its control plane sees it. The membership runs in a world of
+// its own.
 type machine struct {
 	process *process
 	view    *membership.View
-	news    membership.Output // that the control plane has not taken yet
+	news    membership.Output // changes that the control plane has not taken yet
 }
 
 var _ control.Machine = (*machine)(nil)
 
-// View is the latest view that the control plane was given.
+// View returns the latest view that the control plane got.
 func (m *machine) View() *membership.View { return m.view }
 
-// Step brings what the control plane decides to the membership, and the news back.
+// Step passes the control plane's decisions to the membership, and returns what has changed there.
 func (m *machine) Step(_ time.Time, in membership.Input) membership.Output {
 	switch in.(type) {
 	case membership.Leave, membership.ExitReady, membership.DownNode, membership.Undeliverable:
@@ -190,7 +190,7 @@ func (m *machine) Step(_ time.Time, in membership.Input) membership.Output {
 	return out
 }
 
-// A memberEnv is a host as package control uses it.
+// A memberEnv is a host in the role of package control's environment.
 type memberEnv struct {
 	world   worldEnv
 	process *process
@@ -256,7 +256,7 @@ func (v *memberEnv) Shard(id placement.ShardID) control.Shard {
 	return nil
 }
 
-// Inventory returns what the process registers.
+// Inventory returns the types and shards that the process registers with the coordinator.
 func (v *memberEnv) Inventory() (kinds []coordinator.TypeInfo, held []coordinator.HeldShard) {
 	p := v.process
 	for _, id := range p.w.ids {
@@ -269,7 +269,7 @@ func (v *memberEnv) Inventory() (kinds []coordinator.TypeInfo, held []coordinato
 }
 
 // HoldsShards reports whether shards are here, or calls for them or of the process. The users of a
-// node end their calls before they shut it down, and do not wait for tells.
+// node end their calls before they shut it down. They do not wait for tells.
 func (v *memberEnv) HoldsShards() bool {
 	return v.process.calling() || v.process.data.Needs()
 }
@@ -282,18 +282,18 @@ func (v *memberEnv) WaitingTypes() []string {
 	return nil
 }
 
-// PeerGone ends the dealings with a process that was downed.
+// PeerGone closes the links to a process that was downed.
 func (v *memberEnv) PeerGone(a transport.Address) {
 	v.process.data.PeerGone(a, calls.AllLanes, false)
 }
 
-// PeerLeft ends the dealings with a process that has left.
+// PeerLeft closes the links to a process that has left.
 func (v *memberEnv) PeerLeft(a transport.Address) { v.process.data.PeerLeft(a) }
 
 // Homes returns the processes that routes lead to.
 func (v *memberEnv) Homes() []transport.Address { return v.process.data.Homes() }
 
-// TakeTerm begins a term, of which the oracle hears.
+// TakeTerm begins a term, and reports it to the oracle.
 func (v *memberEnv) TakeTerm(atLeast uint32, take func(uint32, uint32)) {
 	p := v.process
 	p.w.log("%s: coordinator starts, term %d", p.name, atLeast)
@@ -301,10 +301,10 @@ func (v *memberEnv) TakeTerm(atLeast uint32, take func(uint32, uint32)) {
 	take(atLeast, 0)
 }
 
-// LastTerm does nothing: there is no store.
+// LastTerm does nothing, because there is no store.
 func (v *memberEnv) LastTerm(func(uint32)) {}
 
-// metaOf announces the types that all members host.
+// metaOf returns the announcement of the types that all members host.
 func metaOf(p plan) []membership.KeyValue {
 	all := []membership.KeyValue{{Key: hostmeta.EntityKey(kindName), Value: "shards=" + strconv.Itoa(p.shards) + " hash=xxh64 package=p"}}
 	if p.pool > 0 {

@@ -14,7 +14,7 @@ import (
 // theLane is the only lane of a simulated process.
 const theLane = 0
 
-// dataEnv is a process, as the environment of package calls.
+// dataEnv is a process in the role of package calls' environment.
 type dataEnv process
 
 var _ calls.Env = (*dataEnv)(nil)
@@ -34,7 +34,7 @@ func (v *dataEnv) EachRoute(_ int, f func(*routing.Route)) {
 	}
 }
 
-// Shard returns a shard. It reports false at a process that hosts none.
+// Shard returns a shard. ok is false at a process that hosts no shards.
 func (v *dataEnv) Shard(kind []byte, shard uint32) (calls.Shard, bool) {
 	s := v.shards[placement.ShardID{Kind: string(kind), Shard: shard}]
 	return s, s != nil
@@ -49,7 +49,7 @@ func (v *dataEnv) EachShard(_ int, f func(calls.Shard)) {
 	}
 }
 
-// Returned makes a call of an envelope.
+// Returned makes a call from an envelope that came back.
 func (v *dataEnv) Returned(e *wire.Envelope, _ int) *shardhost.Call {
 	return &newInCall(v.self, e, v.w).Call
 }
@@ -59,7 +59,7 @@ func (v *dataEnv) Session(to transport.Peer, _ int) (calls.Session, bool) {
 	return l, l != nil
 }
 
-// Peers returns the processes that this one has dealt with.
+// Peers returns the processes with which this one has exchanged messages.
 func (v *dataEnv) Peers() (all []transport.Address) {
 	for _, l := range (*process)(v).sortedLinks() {
 		all = append(all, l.Peer().Address)
@@ -67,7 +67,7 @@ func (v *dataEnv) Peers() (all []transport.Address) {
 	return all
 }
 
-// Close closes the link to a process, which may be removed.
+// Close closes the link to a process, even a removed one.
 func (v *dataEnv) Close(a transport.Address, lane int, bye bool) (left []calls.Left, ok bool) {
 	if v.gone[a] {
 		return nil, false
@@ -94,7 +94,7 @@ func (v *dataEnv) Renew(s calls.Session) (next calls.Session, left *calls.Left) 
 	return next, &closed
 }
 
-// Part does nothing: the goodbye gets lost.
+// Part does nothing, as if the goodbye were lost.
 func (v *dataEnv) Part(transport.Address) {}
 
 // Knows reports whether a process is a member, or was one until it left or was removed.
@@ -102,14 +102,14 @@ func (v *dataEnv) Knows(a transport.Address) bool {
 	return v.host && (v.control.Knows(a) || v.Parted(a))
 }
 
-// MarkLeft notes that a process has left in order, and may still say goodbye.
+// MarkLeft records that a process has left in order. It may still send a goodbye.
 func (v *dataEnv) MarkLeft(a transport.Address) {
 	v.left[a] = true
 	(*process)(v).partIfStranger(a)
 }
 
-// partIfStranger closes the link to a member that has left, if nothing ever came on it and the
-// member does not listen any more: see peers.Env.
+// partIfStranger closes the link to a member that has left and does not listen any more, if no
+// message ever came on that link: see peers.Env.
 func (p *process) partIfStranger(a transport.Address) {
 	if l := p.links[a]; p.left[a] && l != nil && l.Unreached() {
 		p.data.PeerGone(a, 0, false)
@@ -121,11 +121,11 @@ func (v *dataEnv) Parted(a transport.Address) bool { return v.left[a] || v.gone[
 
 func (v *dataEnv) After(d time.Duration, f func()) { (*process)(v).after(d, f) }
 
-// Forgive lets a process that was removed have links again.
+// Forgive allows links to a process again that was removed.
 func (v *dataEnv) Forgive(a transport.Address) { delete(v.gone, a) }
 
-// Count fails for an envelope that refers to nothing: every process hosts every shard to
-// which the others send anything.
+// Count fails the run for an envelope that refers to nothing, because every process hosts every
+// shard to which the other processes send anything.
 func (v *dataEnv) Count(e calls.Counter) {
 	if e == calls.Ignored {
 		v.w.fail("%s: an envelope refers to nothing", v.name)
@@ -136,7 +136,8 @@ func (v *dataEnv) Refused(wire.Code) {}
 
 func (v *dataEnv) Lost(e *wire.Envelope, how calls.Loss) { v.w.oracle.lose(e, "%v", how) }
 
-// TellRefused tells the oracle, unless the envelope was a call that is over.
+// TellRefused reports a refused tell to the oracle. It does not report an envelope that was a call
+// whose time is over.
 func (v *dataEnv) TellRefused(_ calls.Session, e *wire.Envelope) {
 	if e.ID == 0 {
 		v.w.oracle.refusedTells++

@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// A plan says what happens in a run.
+// A plan has the settings and the numbers of faults of a run.
 type plan struct {
 	name     string
 	hosts    int
@@ -18,48 +18,48 @@ type plan struct {
 	shards   int           // a power of two
 	pool     int           // shards of the pool, another power of two; 0 means that there is none
 	loaded   bool          // K is placed by load, and loads drift
-	resizes  int           // numbers of instances that operators ask for
-	spread   time.Duration // how long faults begin; 0 means faultTime
+	resizes  int           // how many times operators ask for a number of instances
+	spread   time.Duration // the period in which faults begin; 0 means faultTime
 	moves    int           // pins to other homes
-	joins    int           // hosts that come later
+	joins    int           // hosts that join later
 	breaks   int           // connections that break and come back
 	aborts   bool
 	kills    int
 	strikes  int // faults in the middle of a move, at a home or at the coordinator
 	restarts bool
 	leaves   int            // hosts that leave in order
-	together bool           // they leave within a moment of each other
+	together bool           // the hosts leave almost at the same time
 	pauses   int            // processes that stand still for a while
 	cuts     int            // processes, or halves of the cluster, that are cut off
-	hides    int            // hosts that fall silent as a coordinator begins, before they register
-	overlaps bool           // frames come that hold what has come already, and more
+	hides    int            // hosts that fall silent when a coordinator begins, before they register with it
+	overlaps bool           // some frames repeat envelopes that have arrived, and add others
 	rebounds bool           // bounces come twice
-	loss     float64        // of control messages
-	stale    time.Duration  // how late tables come to some
-	small    bool           // buffers
+	loss     float64        // the share of control messages that are lost
+	stale    time.Duration  // how late tables arrive at some processes
+	small    bool           // small buffers
 	handoff  region.Handoff // how shards move; zero means ordered
-	anyWay   bool           // they move as one of handoffs says
-	table    bool           // the members agree by a table, which is at times out of the reach of some or all
+	anyWay   bool           // shards move by one of handoffs, chosen at random
+	table    bool           // the members agree by a table, which some or all cannot reach at times
 	mayLose  bool           // calls may be lost
-	timeout  time.Duration  // of calls; 0 means callTimeout
+	timeout  time.Duration  // the timeout of calls; 0 means callTimeout
 }
 
 const (
 	// warmUp is how long a run goes before the first fault.
 	warmUp = 900 * time.Millisecond
-	// faultTime is how long faults begin, unless the plan says otherwise.
+	// faultTime is the period in which faults begin, unless the plan sets another one.
 	faultTime = 1500 * time.Millisecond
-	// spellTime is how long silences go on after that, where there are any.
+	// spellTime is how long silences may last after that period, in plans that have any.
 	spellTime = 3 * time.Second
 )
 
-// servers is how many servers the broker's cluster has.
+// servers returns the number of the broker's servers.
 func (p plan) servers() int { return min(1+p.cuts, 2) }
 
-// faultTime is how long faults begin.
+// faultTime returns the period in which faults begin.
 func (p plan) faultTime() time.Duration { return cmp.Or(p.spread, faultTime) }
 
-// lasts is how long a run goes until its faults end.
+// lasts returns the time until a run's faults end.
 func (p plan) lasts() time.Duration {
 	if p.pauses > 0 || p.cuts > 0 {
 		return warmUp + p.faultTime() + spellTime
@@ -67,7 +67,7 @@ func (p plan) lasts() time.Duration {
 	return warmUp + p.faultTime()
 }
 
-// faults schedules what the plan says.
+// faults schedules the plan's faults.
 func (w *world) faults() {
 	at := func(n int, do func()) {
 		for range n {
@@ -105,7 +105,7 @@ func (w *world) faults() {
 	}
 }
 
-// tableAway takes the table out of the reach of all, or of some, for a while.
+// tableAway makes the table unreachable for all or some members for a while.
 func (w *world) tableAway() {
 	if w.one(2) {
 		w.members.TableDown(true)
@@ -120,7 +120,8 @@ func (w *world) tableAway() {
 	}
 }
 
-// spell is how long a pause or a cut lasts: bearable, at the edge, or too long.
+// spell returns how long a pause or a cut lasts: short enough to be survived, about at the limit,
+// or too long.
 func (w *world) spell() time.Duration {
 	switch w.r.IntN(3) {
 	case 0:
@@ -131,7 +132,7 @@ func (w *world) spell() time.Duration {
 	return w.between(2*time.Second, 4*time.Second)
 }
 
-// victim is a member whose loss others survive; half of the time it is the
+// victim returns a member whose loss the others survive. In half of the cases it is the
 // coordinator's process.
 func (w *world) victim() *process {
 	if !w.spare() {
@@ -154,7 +155,7 @@ func (w *world) spare() bool {
 	return n >= 2
 }
 
-// kill ends a process at once; perhaps it is started again under its name.
+// kill ends a process at once. Perhaps it is started again under its name.
 func (w *world) kill(p *process) {
 	if !p.alive {
 		return
@@ -163,7 +164,7 @@ func (w *world) kill(p *process) {
 	p.end()
 }
 
-// pause has a process stand still, as SIGSTOP does.
+// pause makes a process stand still, as SIGSTOP does.
 func (w *world) pause(p *process, d time.Duration) {
 	w.log("%s stands still for %v", p.name, d)
 	p.paused = true
@@ -173,7 +174,7 @@ func (w *world) pause(p *process, d time.Duration) {
 	w.after(d, p.resume)
 }
 
-// resume lets a process go on where it was: all that came meanwhile is there.
+// resume lets a process go on where it was. All events of the meantime then arrive.
 func (p *process) resume() {
 	if !p.paused {
 		return
@@ -190,7 +191,7 @@ func (p *process) resume() {
 	}
 }
 
-// strike is a fault of one of the plan's kinds.
+// strike injects a fault of one of the plan's kinds.
 func (w *world) strike(p *process) {
 	switch {
 	case !w.spare() || !p.alive || p.paused:
@@ -209,7 +210,7 @@ func (w *world) cutAny() {
 	}
 }
 
-// hide makes a host fall silent for which a new coordinator has to wait: the host still has its
+// hide makes a host fall silent for which a new coordinator has to wait. The host still has its
 // lease, and may be back before it is judged.
 func (w *world) hide(coordinator *process) {
 	if w.hidden == w.plan.hides || !w.faulty || !w.spare() {
@@ -240,7 +241,7 @@ func (w *world) cutOff(p *process, d time.Duration) {
 }
 
 func (w *world) leaveAny() {
-	// Where the table is away for a while, nobody may have joined in time to take over.
+	// While the table is away, perhaps no host could join in time to take over.
 	if p := w.victim(); p != nil && (!w.plan.table || w.heir(p)) {
 		w.leave(p)
 	}
@@ -260,8 +261,8 @@ func (w *world) heir(p *process) bool {
 	})
 }
 
-// leaveTogether lets hosts leave as fast as they can be told to, or a little apart. One stays, or
-// one that joins.
+// leaveTogether makes hosts leave as fast as possible after each other, or with short pauses. One
+// host stays, or a joining one.
 func (w *world) leaveTogether() {
 	if w.one(2) {
 		w.after(w.upTo(warmUp), w.pauseMoves)
@@ -278,7 +279,7 @@ func (w *world) leaveTogether() {
 	}
 }
 
-// pauseMoves has a member pause moves for balance.
+// pauseMoves makes a member ask for a pause of moves for balance.
 func (w *world) pauseMoves() {
 	if p := w.pick((*process).healthy); p != nil {
 		w.log("%s pauses moves for balance", p.name)
@@ -286,7 +287,7 @@ func (w *world) pauseMoves() {
 	}
 }
 
-// pin has a member pin some shard to another home, or withdraw its pin.
+// pin makes a member pin a shard to another home, or withdraw its pin.
 func (w *world) pin() {
 	asker := w.pick((*process).healthy)
 	to := w.pick((*process).healthy)
@@ -307,11 +308,12 @@ func (w *world) heal() {
 	w.after(minorityEnds, w.beginLast)
 }
 
-// minorityEnds bounds how long after the faults the remaining members may find that they are too
-// few to go on. Faults do not consider members that have just ended by themselves.
+// minorityEnds bounds how long after the faults the remaining members may still end because they
+// are too few to go on. This can happen, because faults do not consider members that have just
+// ended by themselves.
 const minorityEnds = 3 * time.Second
 
-// beginLast begins a host if none is left, and none is beginning: a second one of the same name
+// beginLast begins a host if none is left and none is beginning. A second host with the same name
 // would wait for the end of the first.
 func (w *world) beginLast() {
 	const name = "last"

@@ -16,19 +16,19 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A hosted is a shard at a process: the code that ships, over the process's virtual time,
-// links and entities.
+// A hosted is a shard at a process. It is the production code, on the process's virtual time, links
+// and entities.
 type hosted struct {
 	shardhost.Shard
 	process *process
 
-	// What follows is for the oracle.
-	queued  map[*inCall]bool // calls that were taken in to wait, and have not come out
+	// The following fields are for the oracle.
+	queued  map[*inCall]bool // calls that wait in the shard
 	running map[*inCall]*region.Entity
-	told    *inCall             // the running call whose cancellation was found last
-	silent  []transport.Address // who has departed, by the latest old home's word
-	sent    placement.Epoch     // of the latest move whose state was sent from here
-	aborted placement.Epoch     // of the latest move that was given up here
+	told    *inCall             // the last running call that was found cancelled
+	silent  []transport.Address // the processes that have departed, as the latest old home reports
+	sent    placement.Epoch     // the epoch of the latest move whose state was sent from here
+	aborted placement.Epoch     // the epoch of the latest move that was given up here
 }
 
 var _ shardhost.Host = (*hosted)(nil)
@@ -36,13 +36,13 @@ var _ shardhost.Host = (*hosted)(nil)
 // An inCall is a call as the hosting side holds it.
 type inCall struct {
 	shardhost.Call
-	granted func(e *region.Entity) // of a local caller: its turn, or nil to look again
+	granted func(e *region.Entity) // called for a local caller: with its entity, or nil to choose the way again
 }
 
-// drainBound is how long a step of a move may take before its shard stays after all.
+// drainBound is how long a step of a move may take. After that the move is given up.
 const drainBound = 300 * time.Millisecond
 
-// limits are those of a shard. Small ones have calls refused.
+// limits returns a shard's limits. Small limits make it refuse calls.
 func (p plan) limits(kind string) region.Limits {
 	l := region.Limits{Mailbox: 10_000, Waiting: 10_000, Handoff: p.handoffOf(kind)}
 	if p.small {
@@ -56,7 +56,7 @@ func newHosted(p *process, id placement.ShardID) *hosted {
 	s.Init(id, s, &shardhost.Config{
 		Kind: []byte(id.Kind), Self: p.self.Address, CallTimeout: callTimeout, HandoffTimeout: drainBound,
 		Drops: p.w.plan.handoffOf(id.Kind).DropState, Settles: true,
-		Clock: new(atomic.Uint32), // it stands still: no entity is passivated because it is idle
+		Clock: new(atomic.Uint32), // the clock stands still, so no idle entity is passivated
 	}, p.w.plan.limits(id.Kind))
 	return s
 }
@@ -70,7 +70,7 @@ func newInCall(from transport.Peer, e *wire.Envelope, w *world) *inCall {
 	return c
 }
 
-// over is the call's deadline; zero means none.
+// over returns the call's deadline; zero means none.
 func (c *inCall) over() (at time.Time) {
 	if c.Deadline == 0 {
 		return at
@@ -78,7 +78,7 @@ func (c *inCall) over() (at time.Time) {
 	return epochStart.Add(time.Duration(c.Deadline))
 }
 
-// deliver brings a call or a tell that came on a link to its shard.
+// deliver brings a call or a tell that arrived on a link to its shard.
 func (p *process) deliver(l *link, e *wire.Envelope, seq uint64) {
 	s := p.shards[placement.ShardID{Kind: string(e.Kind), Shard: e.Shard}]
 	if s == nil {
@@ -106,8 +106,8 @@ func (s *hosted) delivered(c *inCall, v region.Verdict) {
 		s.process.name, c.Args, c.Sender.Name, c.Via.Name, c.Epoch, v, s.Core.State(), s.Core.Epoch())
 }
 
-// accept takes an encoded call of this process, by a route that leads to this shard as long as
-// current returns true.
+// accept takes an encoded call of this process. It came by a route, which leads to this shard as
+// long as current returns true.
 func (s *hosted) accept(e *wire.Envelope, current func() bool) bool {
 	k := keep(e)
 	c := newInCall(s.process.self, &k, s.process.w)
@@ -116,7 +116,7 @@ func (s *hosted) accept(e *wire.Envelope, current func() bool) bool {
 	return s.Accepted(&c.Call, entity, v)
 }
 
-// Enqueue takes a call that waited for the shard.
+// Enqueue takes a call that waited for the shard to open.
 func (s *hosted) Enqueue(e *wire.Envelope) {
 	if !s.accept(e, nil) {
 		s.process.w.oracle.lose(e, "its own shard refused it")
@@ -128,7 +128,7 @@ func (s *hosted) Now() time.Time { return s.process.w.now }
 
 func (s *hosted) Elapsed() int64 { return int64(s.process.w.now.Sub(epochStart)) }
 
-// After calls f later, unless the process has ended.
+// After calls f after d, unless the process has ended.
 func (s *hosted) After(d time.Duration, f func()) { s.process.after(d, f) }
 
 func (s *hosted) Session(to transport.Peer) (shardhost.Session, bool) {
@@ -136,14 +136,14 @@ func (s *hosted) Session(to transport.Peer) (shardhost.Session, bool) {
 	return l, l != nil
 }
 
-// Departed are the latest processes from which nothing comes any more.
+// Departed returns the latest processes from which no more messages come.
 func (s *hosted) Departed() []transport.Address { return s.process.silent }
 
-// HasDeparted reports whether nothing comes from a process any more.
+// HasDeparted reports whether no more messages come from a process.
 func (s *hosted) HasDeparted(a transport.Address) bool { return s.process.silenced(a) }
 
-// MaxPayload is so small that the states of a shard's entities take several messages, at
-// some processes several each.
+// MaxPayload is so small that the state of a shard takes several messages. At some processes the
+// state of one entity takes several.
 func (s *hosted) MaxPayload() int {
 	room := [...]int{40, 60, 200}
 	return wire.MaxFrameHeader + wire.Overhead + 2*transport.MaxNameBytes + room[s.process.number%len(room)]
@@ -165,14 +165,14 @@ func (s *hosted) Grant(c *shardhost.Call, e *region.Entity) {
 	s.process.after(0, func() { granted(e) })
 }
 
-// Lead is for singletons.
+// Lead fails the run, because it is only for singletons.
 func (s *hosted) Lead(e *region.Entity) { s.process.w.fail("%s leads", e.ID) }
 
 func (s *hosted) Release() {}
 
 func (s *hosted) Drained() { s.process.after(0, s.HandOff) }
 
-// errEncode is what some states come to that are to be encoded.
+// errEncode is the error for some states that are to be encoded.
 var errEncode = errors.New("simulated: the state does not encode")
 
 // StopEntities runs the stop hooks, each of which takes a moment.
@@ -189,7 +189,7 @@ func (s *hosted) StopEntities(entities []*region.Entity, done func(error)) {
 	}
 	s.stopNext(entities, func(err error) {
 		done(err)
-		if p.w.plan.aborts && p.w.one(4) { // the new home takes too long
+		if p.w.plan.aborts && p.w.one(4) { // as if the new home took too long
 			p.after(p.w.upTo(8*time.Millisecond), func() {
 				if s.Core.State() == region.Sent && s.Core.MoveEpoch() == epoch {
 					s.MoveAborted(epoch, "simulated")
@@ -211,7 +211,7 @@ func (s *hosted) stopNext(entities []*region.Entity, done func(error)) {
 	})
 }
 
-// Changed tells the oracle of a shard that runs here from now on.
+// Changed reports to the oracle that the shard runs here from now on.
 func (s *hosted) Changed(opened bool) {
 	p := s.process
 	p.w.log("%s: %v %v at %v of %s", p.name, s.ID, s.Core.State(), s.Core.Epoch(), s.Core.Home().Name)
@@ -245,7 +245,7 @@ func (s *hosted) Answer(c *shardhost.Call, e *wire.Envelope) {
 	p.link(c.Sender.Address).append(e)
 }
 
-// Forwarded notes where a call of this process went.
+// Forwarded records where a call of this process was forwarded to.
 func (s *hosted) Forwarded(c *shardhost.Call, to shardhost.Session, seq uint64) {
 	p, l := s.process, to.(*link)
 	delete(s.queued, inCallOf(&c.Call))
@@ -260,13 +260,13 @@ func (s *hosted) LoseTell(c *shardhost.Call) {
 	s.process.w.oracle.lose(&wire.Envelope{Type: wire.TypeTell, Payload: c.Args}, "taken in and then refused")
 }
 
-// Canceler notes the call, and cancels nothing: turns do not heed their contexts.
+// Canceler records the call. It cancels nothing, because turns ignore their contexts.
 func (s *hosted) Canceler(c *shardhost.Call) func() {
 	s.told = inCallOf(&c.Call)
 	return nil
 }
 
-// InDoubt answers a call of another process whose turn outlasts this one.
+// InDoubt answers a call of another process whose turn lasts longer than this process.
 func (s *hosted) InDoubt(c *shardhost.Call) func() {
 	p := s.process
 	return func() {
@@ -277,7 +277,7 @@ func (s *hosted) InDoubt(c *shardhost.Call) func() {
 	}
 }
 
-// Why fails for a verdict that no call may come to.
+// Why fails the run for a verdict that no call may get.
 func (s *hosted) Why(c *shardhost.Call, v region.Verdict) string {
 	if v == region.Circular {
 		s.process.w.fail("%s: %s is %v", s.process.name, c.Args, v)
@@ -285,18 +285,18 @@ func (s *hosted) Why(c *shardhost.Call, v region.Verdict) string {
 	return v.String()
 }
 
-// Exiting reports whether the process takes nothing any more.
+// Exiting reports whether the process takes no more shards.
 func (s *hosted) Exiting() bool { return s.process.control.exiting }
 
-// MoveDone has the control plane report the shard.
+// MoveDone makes the control plane report the shard.
 func (s *hosted) MoveDone(e placement.Epoch) {
-	if s.Core.State() == region.Sent { // an instance of the pool has ended, and its state with it
+	if s.Core.State() == region.Sent { // an instance of the pool has ended, so its state is dropped
 		s.process.w.oracle.life(s.process).lost[s.ID] = true
 	}
 	s.process.onLoop(func(c *member) { c.MoveDone(s.ID, e) })
 }
 
-// MoveAborted has the control plane give the move up.
+// MoveAborted makes the control plane give the move up.
 func (s *hosted) MoveAborted(e placement.Epoch, reason string) {
 	s.aborted = e
 	s.process.onLoop(func(c *member) { c.MoveAborted(s.ID, e, reason) })
@@ -306,7 +306,7 @@ func (s *hosted) Progress() { s.process.onLoop(func(c *member) { c.Progress(s.ID
 
 func (s *hosted) Carried() shardhost.Carried { return shardhost.Carried{} }
 
-// Arrived takes none. It is called for each part of the state that is taken.
+// Arrived does nothing. It is called for each part of the state that arrives.
 func (s *hosted) Arrived(shardhost.Carried) {
 	if s.Exiting() {
 		s.process.w.fail("%s leaves, and takes %v", s.process.name, s.ID)
@@ -318,14 +318,16 @@ func (s *hosted) BarrierTimedOut(b region.Shut) {
 	s.waitsForDeparted(b)
 }
 
-// waitsForDeparted fails for a barrier that waits for a process from which nothing comes.
+// waitsForDeparted fails the run for a barrier that waits for a process from which no more messages
+// come.
 func (s *hosted) waitsForDeparted(b region.Shut) {
 	if s.HasDeparted(b.Via) || slices.Contains(s.silent, b.Via) {
 		s.process.w.fail("%s: %v has a barrier for %s that waits for %s, which has departed", s.process.name, s.ID, b.Sender.Name, b.Via.Name)
 	}
 }
 
-// MoveStep handles an envelope of a move, and notes what the old home says.
+// MoveStep handles an envelope of a move. It records the departed processes that the old home
+// reports.
 func (s *hosted) MoveStep(from shardhost.Session, e *wire.Envelope) bool {
 	ok := s.Step(from, e, nil)
 	if e.Type != wire.TypeOpen {
@@ -338,14 +340,14 @@ func (s *hosted) MoveStep(from shardhost.Session, e *wire.Envelope) bool {
 	if len(word.Departed) > 0 {
 		s.silent = word.Departed
 	}
-	for _, b := range s.Core.Overdue(s.process.w.now.Add(time.Hour)) { // all that are closed
+	for _, b := range s.Core.Overdue(s.process.w.now.Add(time.Hour)) { // all closed barriers
 		s.waitsForDeparted(b)
 	}
 	return ok
 }
 
-// Cancel takes back a call of a process, and notes whether it still waited. A call that runs is
-// found, unless its shard was lost, and no other is.
+// Cancel cancels a call of a process, and records whether the call still waited. A running call
+// must be found, unless its shard was lost. No other call may be found.
 func (s *hosted) Cancel(from transport.Address, entity string, id uint64) bool {
 	s.told = nil
 	waited := s.Shard.Cancel(from, entity, id)
@@ -370,7 +372,7 @@ func (s *hosted) Cancel(from transport.Address, entity string, id uint64) bool {
 
 func (s *hosted) Count(shardhost.Counter) {}
 
-// passivate keeps an entity's state encoded.
+// passivate encodes an entity's state and keeps the bytes.
 func (s *hosted) passivate(e *region.Entity) {
 	if c := e.Turn(); c != nil {
 		s.process.w.fail("%s: %v: %s is passivated during the turn of %s", s.process.name, s.ID, e.ID, inCallOf(c).Args)

@@ -14,18 +14,18 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A link is a session with another process: the code that ships, over the world's network.
+// A link is a session with another process. It is the production code, on the world's network.
 type link struct {
 	peers.Stream
 	process *process
-	arrives time.Time // when the latest frame comes to the peer
-	before  []byte    // the latest frame that came to the peer
+	arrives time.Time // when the latest frame arrives at the peer
+	before  []byte    // the latest frame that arrived at the peer
 	wakes   int       // how often WakeAfter was called
 }
 
 var _ peers.StreamEnv = (*link)(nil)
 
-// link is the session with a peer, nil when it was removed.
+// link returns the session with a peer, or nil if the peer was removed.
 func (p *process) link(a transport.Address) *link {
 	if a.IsZero() || p.gone[a] {
 		return nil
@@ -45,7 +45,7 @@ func (p *process) link(a transport.Address) *link {
 	return l
 }
 
-// append adds an envelope and has it published; ok is false when the peer is gone.
+// append adds an envelope to the link and makes it leave soon. ok is false if the peer was removed.
 func (l *link) append(e *wire.Envelope) (seq uint64, ok bool) {
 	if l == nil {
 		return 0, false
@@ -60,16 +60,16 @@ func (l *link) append(e *wire.Envelope) (seq uint64, ok bool) {
 	return seq, err == nil
 }
 
-// Post adds an envelope that is no call. It is lost when the peer is gone.
+// Post adds an envelope that is no call. The envelope is lost if the peer was removed.
 func (l *link) Post(e *wire.Envelope) { l.append(e) }
 
-// remains closes the link and returns what remains of it.
+// remains closes the link and returns the envelopes that were not acknowledged.
 func (l *link) remains(bye bool) calls.Left {
 	left, stopped := l.Close(bye)
 	return calls.Left{Session: l, Lane: theLane, Unacknowledged: left, Stopped: stopped}
 }
 
-// AppendAll adds the parts of a shard's state, which is to leave now.
+// AppendAll adds the parts of a shard's state, which must leave now.
 func (l *link) AppendAll(parts []*wire.Envelope) error {
 	s := l.process.shards[placement.ShardID{Kind: string(parts[0].Kind), Shard: parts[0].Shard}]
 	if s.Core.State() != region.Sent || s.Core.MoveEpoch() != placement.Epoch(parts[0].Epoch) {
@@ -80,7 +80,7 @@ func (l *link) AppendAll(parts []*wire.Envelope) error {
 
 func (l *link) Flush() { l.later() }
 
-// later publishes at the end of what is under way.
+// later publishes the link's envelopes after the present event.
 func (l *link) later() {
 	p := l.process
 	if !slices.Contains(p.dirty, l) {
@@ -107,7 +107,7 @@ func (l *link) Send(token uint64, frame []byte) error {
 	return nil
 }
 
-// Repack helps nothing: the broker takes all.
+// Repack returns false: the broker accepts frames of any size, so smaller frames do not help.
 func (l *link) Repack(uint64, int, error) bool { return false }
 
 // MayAnswer reports whether the process's lease lets answers leave.
@@ -126,8 +126,8 @@ func (l *link) WakeAfter(d time.Duration) {
 	})
 }
 
-// Yield is for nobody: there is one thread.
+// Yield does nothing, because there is only one thread.
 func (l *link) Yield() {}
 
-// Ignored is for clients that are known no more.
+// Ignored does nothing: it is for clients that are not known any more.
 func (l *link) Ignored(bool) {}

@@ -7,22 +7,22 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// members is the membership of the hosts: the code that ships, in a world of package sim
-// whose time is that of the processes.
+// members is the membership of the hosts. It is the production code, in a world of package sim with
+// the processes' time.
 type members struct {
 	*sim.World
 	w *world
 }
 
-// Times of the membership are shorter than the defaults, so that much happens in a run. An
-// answer after the faults waits for some of them: see answerBound.
+// Times of the membership are shorter than the defaults, so that much happens in a run. After the
+// faults, answers may have to wait for some of these times: see answerBound.
 const (
 	leaseEcho     = 300 * time.Millisecond
 	leaseMajority = 1200 * time.Millisecond
 	silentAfter   = 2500 * time.Millisecond
 )
 
-// memberConfig is what all members have in common.
+// memberConfig has the settings that are equal at all members.
 var memberConfig = membership.Config{
 	FormWindow: 50 * time.Millisecond, ProbeVacancy: true, GossipInterval: 200 * time.Millisecond,
 	HeartbeatInterval: 100 * time.Millisecond, PauseAllowance: 200 * time.Millisecond,
@@ -31,7 +31,7 @@ var memberConfig = membership.Config{
 	GoneAfter: leaseEcho, CutAfter: 1500 * time.Millisecond, AgreedAfter: leaseMajority, SilentAfter: silentAfter,
 }
 
-// tableConfig is that of members that agree by a table.
+// tableConfig has the settings of members that agree by a table.
 var tableConfig = membership.Table{
 	Enabled: true, ProbeInterval: 500 * time.Millisecond, Missed: 2, StandInterval: leaseMajority / 12, TouchInterval: 100 * time.Millisecond,
 	Refresh: 2 * time.Second, AliveInterval: time.Second, Within: 300 * time.Millisecond,
@@ -63,18 +63,18 @@ func (m *members) join(p *process) {
 	m.Start(node)
 }
 
-// now is the time of the world in which the membership is.
+// now returns the time of the membership's world.
 func (m *members) now() time.Time { return epochStart.Add(m.Now()) }
 
-// pass lets the membership's time pass until a time, or until something happens in it, and
-// reports whether that was before.
+// pass lets the membership's time pass until the given time, or until its next event. It reports
+// whether an event came first.
 func (m *members) pass(until time.Time) (happened bool) {
 	d := until.Sub(m.now())
 	if d <= 0 {
 		return false
 	}
 	if at, ok := m.Next(); ok && at < m.Now()+d {
-		d, happened = at-m.Now()+1, true // what happens then has happened
+		d, happened = at-m.Now()+1, true // so that the event has happened
 	}
 	m.Run(d)
 	if err := m.Err(); err != nil {
@@ -83,7 +83,7 @@ func (m *members) pass(until time.Time) (happened bool) {
 	return happened
 }
 
-// changed brings a new view to its process, whose control loop takes it next.
+// changed passes a new view to its process. The process's control loop handles it next.
 func (m *members) changed(n *sim.Node, events []membership.Event) {
 	p := m.w.process(n.Address)
 	m.w.now = m.now()
@@ -94,7 +94,7 @@ func (m *members) changed(n *sim.Node, events []membership.Event) {
 	})
 }
 
-// fenced counts the state of those as lost that run no turn any more, in a member's eyes.
+// fenced marks as lost the state of processes that run no more turns, in a member's view.
 func (m *members) fenced(v *membership.View, events []membership.Event) {
 	for _, o := range v.ByAge {
 		if !o.MayRun() {
@@ -102,13 +102,13 @@ func (m *members) fenced(v *membership.View, events []membership.Event) {
 		}
 	}
 	for _, e := range events {
-		if e, ok := e.(membership.MemberRemoved); ok { // perhaps downed and fenced in the same step
+		if e, ok := e.(membership.MemberRemoved); ok { // the member may have been downed and fenced in the same step
 			m.w.oracle.writeOff(m.w.process(e.Member.Address))
 		}
 	}
 }
 
-// ended ends a process that is no member any more: in order if it has left.
+// ended ends a process that is no longer a member. A process that has left ends in order.
 func (m *members) ended(n *sim.Node, last membership.Event) {
 	p := m.w.process(n.Address)
 	m.w.now = m.now()
@@ -130,5 +130,5 @@ func (m *members) ended(n *sim.Node, last membership.Event) {
 	})
 }
 
-// leased reports whether turns may begin at a process.
+// leased reports whether a process has a lease, so that turns may begin there.
 func (m *members) leased(p *process) bool { return m.Lease(p.node) }

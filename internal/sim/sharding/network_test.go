@@ -8,10 +8,11 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// A spell is what a process does not hear, or is not heard of, until some time.
+// A spell is the time until which a process receives nothing, and the time until which its messages
+// are lost.
 type spell struct{ deaf, mute time.Time }
 
-// isolate lets nothing through to a process, from it, or both, for a time.
+// isolate drops all messages to a process, from it, or both, for a time.
 func (w *world) isolate(p *process, in, out bool, d time.Duration) {
 	over := w.now.Add(d)
 	if in && p.cut.deaf.Before(over) {
@@ -24,7 +25,7 @@ func (w *world) isolate(p *process, in, out bool, d time.Duration) {
 	w.after(d, func() { w.lose(p) })
 }
 
-// lose has the membership lose what the process does not hear, or is not heard of.
+// lose makes the membership lose the messages that isolate drops.
 func (w *world) lose(p *process) {
 	if !p.host || !p.alive {
 		return
@@ -73,8 +74,8 @@ func (w *world) blocked(from, to *process) bool {
 		from.server != to.server && w.now.Before(w.parted))
 }
 
-// transmit brings a payload from one process to another on their lane: in order
-// while both connections hold, late or never when one breaks.
+// transmit brings a payload from one process to another on their lane. While both connections hold,
+// payloads arrive in order. If one breaks, they arrive late or never.
 func (w *world) transmit(l *link, token uint64, payload []byte) {
 	from, to := l.process, w.process(l.Peer().Address)
 	at := w.now.Add(w.between(100*time.Microsecond, 4*time.Millisecond))
@@ -112,7 +113,7 @@ func (w *world) transmit(l *link, token uint64, payload []byte) {
 			}
 			l.before = payload
 			to.after(0, func() { to.arrive(arrives) })
-		case w.one(2): // a connection broke meanwhile
+		case w.one(2): // a connection broke meanwhile: the payload may still arrive
 			to.after(w.upTo(200*time.Millisecond), func() { to.arrive(payload) })
 		}
 	})
@@ -134,8 +135,8 @@ func overlap(first, second []byte) []byte {
 	return slices.Concat(wire.AppendFrameHeader(nil, &h), before, rest)
 }
 
-// post brings a message from one process to another on the control channel, which
-// loses, repeats and reorders while there are faults.
+// post brings a message from one process to another on the control channel. During faults, messages
+// are lost, repeated and reordered.
 func (w *world) post(from, to *process, deliver func()) {
 	if to == from {
 		to.after(0, deliver)

@@ -14,11 +14,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A value is an entity's: how many turns it has had.
+// A value is the state of an entity: the number of its turns.
 type value struct{ turns uint64 }
 
-// An oracle sees all turns of all processes. It holds:
-//  1. a shard is open at one process at most of those whose lease runs, and under
+// An oracle sees all turns of all processes. It checks:
+//  1. of the processes with a lease, a shard is open at one at most, and under
 //     an epoch at one only; at most one turn an entity is under way there;
 //  2. an entity's state is what its turns made of it, unless all who had a copy
 //     have ended or were fenced;
@@ -38,42 +38,42 @@ type oracle struct {
 	lives   map[transport.Address]*life // by founder
 	ran     map[string]bool
 	asked   map[string]bool
-	refused map[string]bool // calls whose callers were told that they did not run
+	refused map[string]bool // calls that were answered with "did not run"
 	strikes int
-	pinning map[placement.ShardID]bool             // shards about whose pins a request is under way, or was not answered
-	pinned  map[placement.ShardID]string           // the homes of the last request about each, which was granted
-	paused  bool                                   // so was a pause of rebalancing
-	onMove  func(at *process, e coordinator.Event) // told of each move that begins
+	pinning map[placement.ShardID]bool             // shards for whose pins a request is under way, or was not answered
+	pinned  map[placement.ShardID]string           // by shard, the home of the last granted request
+	paused  bool                                   // a pause of rebalancing was granted
+	onMove  func(at *process, e coordinator.Event) // called when a move begins
 
-	budgets map[*process]*budget          // of moves by load, of each coordinator
-	came    map[placement.ShardID]arrival // the latest
+	budgets map[*process]*budget          // for moves by load, by coordinator
+	came    map[placement.ShardID]arrival // the latest arrival of each shard
 
 	counts       map[coordinator.EventKind]int
-	byLoad       int // moves
+	byLoad       int // moves by load
 	sized        int // changes of the pool's size
 	retired      int // instances that have ended in order
 	cuts         int // barriers that timed out
 	losses       int
 	unknowns     int
 	refusedTells int
-	forgotten    int // entities that came back with less
+	forgotten    int // entities that came back with an older state
 	nested       int
-	cancelled    int // turns whose cancellation was found
+	cancelled    int // turns that were found cancelled
 }
 
-// A life is what the oracle knows of one life of the cluster.
+// A life is what the oracle knows of one life of the cluster: see oracle.
 type life struct {
 	running  map[string]*process
 	turns    map[string]uint64
 	last     map[string]int // by thread and entity: the number of the last turn
 	homes    map[activation]*process
-	epochs   map[placement.ShardID]placement.Epoch // the highest that opened
+	epochs   map[placement.ShardID]placement.Epoch // the highest epoch that opened
 	terms    map[placement.Term]*process
-	lost     map[placement.ShardID]bool // its last copy may be gone
-	forgiven map[string]bool            // entities whose next activation may know less
+	lost     map[placement.ShardID]bool // shards whose last copy may be lost
+	forgiven map[string]bool            // entities whose next activation may have an older state
 }
 
-// life returns the life of a process's cluster.
+// life returns the life of the cluster to which a process belongs.
 func (o *oracle) life(p *process) *life {
 	var founder transport.Address
 	if v := p.control.View(); v != nil {
@@ -106,12 +106,12 @@ func newOracle(w *world) *oracle {
 	}
 }
 
-// payload names an operation: who, on what, and its number there.
+// payload identifies an operation by its thread, its entity and its number there.
 func payload(thread, entity string, n int) string { return fmt.Sprintf("%s/%s/%d", thread, entity, n) }
 
 func (o *oracle) ask(payload string) { o.asked[payload] = true }
 
-// term notes that a coordinator begins.
+// term records that a coordinator begins a term.
 func (o *oracle) term(p *process, t placement.Term) {
 	terms := o.life(p).terms
 	if other := terms[t]; other != nil {
@@ -124,7 +124,7 @@ func (o *oracle) term(p *process, t placement.Term) {
 	}
 }
 
-// event counts what a coordinator says, and strikes in the middle of moves.
+// event counts a coordinator's event, and strikes in the middle of moves.
 func (o *oracle) event(p *process, e coordinator.Event) {
 	o.counts[e.What]++
 	w := o.w
@@ -136,14 +136,14 @@ func (o *oracle) event(p *process, e coordinator.Event) {
 	}
 	o.strikes--
 	victims := []*process{p, w.process(e.Node)}
-	if to := w.process(e.Peer); to != nil { // an instance that ends goes nowhere
+	if to := w.process(e.Peer); to != nil { // an ending instance of the pool has no new home
 		victims = append(victims, to)
 	}
 	victim := victims[w.r.IntN(len(victims))]
 	w.after(w.upTo(60*time.Millisecond), func() { w.strike(victim) })
 }
 
-// writeOff marks as lost what only process p knew, because p has ended or was fenced.
+// writeOff marks as lost the shards that only process p had, because p has ended or was fenced.
 func (o *oracle) writeOff(p *process) {
 	if p.written || !p.host {
 		return
@@ -160,14 +160,14 @@ func (o *oracle) writeOff(p *process) {
 	}
 }
 
-// lastCopy reports whether no other process may have the shard's state.
+// lastCopy reports whether the process may have the only copy of the shard's state.
 func (s *hosted) lastCopy() bool {
 	switch s.Core.State() {
 	case region.Closed, region.Preparing, region.Forwarding:
 		return false
 	case region.Sent:
 		if s.aborted == s.Core.MoveEpoch() {
-			return true // it gave the move up, so the new home is told to forget
+			return true // this home gave the move up, so the new home gets the message to forget
 		}
 		for _, o := range s.process.w.procs {
 			if o == s.process || o.written || !o.host {
@@ -178,12 +178,12 @@ func (s *hosted) lastCopy() bool {
 				return false
 			}
 		}
-	case region.Open, region.Draining, region.Prepared: // Ready is on its way, and lets the old home forget
+	case region.Open, region.Draining, region.Prepared: // perhaps Ready is under way, after which the old home forgets
 	}
 	return true
 }
 
-// opened notes that a shard runs at a process from now on.
+// opened records that a shard runs at a process from now on.
 func (o *oracle) opened(s *hosted) {
 	p, epoch, l := s.process, s.Core.Epoch(), o.life(s.process)
 	a := activation{s.ID, epoch}
@@ -198,7 +198,7 @@ func (o *oracle) opened(s *hosted) {
 		}
 	}
 	if !p.leased() {
-		return // it runs nothing yet, and perhaps never
+		return // the process runs no turn yet, and perhaps never
 	}
 	if epoch < l.epochs[s.ID] {
 		o.w.fail("%v opens at %s under %v, and opened under %v", s.ID, p.name, epoch, l.epochs[s.ID])
@@ -207,7 +207,7 @@ func (o *oracle) opened(s *hosted) {
 	o.alone(s)
 }
 
-// alone checks that a shard is open nowhere else where turns may begin.
+// alone checks that a shard is open at no other process where turns may begin.
 func (o *oracle) alone(s *hosted) {
 	for _, p := range o.w.procs {
 		if p == s.process || !p.alive || !p.host || !p.leased() || o.life(p) != o.life(s.process) {
@@ -220,8 +220,8 @@ func (o *oracle) alone(s *hosted) {
 	}
 }
 
-// bounds checks that a shard holds no more than it may: its own queue, what came
-// out of mailboxes and barriers into it, and the barriers.
+// bounds checks that a shard holds no more calls than it may: those of its own queue, those that
+// came into it out of mailboxes and barriers, and those behind barriers.
 func (o *oracle) bounds(s *hosted) {
 	l := o.w.plan.limits(s.ID.Kind)
 	limit := l.Waiting*(1+len(o.w.procs)) + l.Mailbox*entitiesAShard
@@ -230,7 +230,7 @@ func (o *oracle) bounds(s *hosted) {
 	}
 }
 
-// lose notes that an accepted call cannot run.
+// lose records that an accepted call cannot run.
 func (o *oracle) lose(e *wire.Envelope, format string, args ...any) {
 	o.losses++
 	what := fmt.Sprintf(format, args...)
@@ -241,8 +241,8 @@ func (o *oracle) lose(e *wire.Envelope, format string, args ...any) {
 }
 
 // timedOut records that barriers have timed out. When several members leave, that may happen
-// without a loss: a sender's old home has left before the sender, and the calls that it passed on
-// came by another process.
+// without a loss. A sender's old home may leave before the sender, and then the calls that this
+// home forwarded came by another process.
 func (o *oracle) timedOut(p *process, n int) {
 	o.cuts += n
 	if !o.w.plan.mayLose && o.w.plan.leaves == 0 {
@@ -250,7 +250,7 @@ func (o *oracle) timedOut(p *process, n int) {
 	}
 }
 
-// outcome checks what a process reports to its callers.
+// outcome checks the outcome that a process reports to its callers.
 func (o *oracle) outcome(op *operation, out calls.Outcome) {
 	ran := o.ran[op.payload]
 	switch out {
@@ -271,7 +271,7 @@ func (o *oracle) outcome(op *operation, out calls.Outcome) {
 	}
 }
 
-// begin is the begin of a turn.
+// begin records and checks the begin of a turn.
 func (o *oracle) begin(s *hosted, e *region.Entity, payload string) {
 	p := s.process
 	o.w.log("%s: TURN %s", p.name, payload)
@@ -305,7 +305,7 @@ func (o *oracle) begin(s *hosted, e *region.Entity, payload string) {
 	l.last[order] = n
 }
 
-// state compares what an entity knows with what it should, and has it count.
+// state checks that an entity has the state that it should have, and counts the turn.
 func (o *oracle) state(s *hosted, e *region.Entity) {
 	v, awake := e.Value.(*value)
 	if !awake {
@@ -330,7 +330,7 @@ func (o *oracle) end(s *hosted, e *region.Entity) {
 	}
 }
 
-// missing are the operations that were asked for and never ran.
+// missing returns the operations that were asked for, never ran and were not refused.
 func (o *oracle) missing() []string {
 	var out []string
 	for p := range o.asked {

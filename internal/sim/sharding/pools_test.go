@@ -13,7 +13,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// poolName is the name of the pool. Instance i is alone in its i-th shard.
+// poolName is the name of the pool. Instance i is the only entity of the i-th shard.
 const poolName = "P"
 
 // Bounds of the pool.
@@ -22,17 +22,18 @@ const (
 	poolPerNode = 1
 )
 
-// loadInterval is the interval of loads, so short that an hour of the budget is loadHour.
+// loadInterval is the interval between reports of loads. It is so short that the budget's hour is
+// loadHour here.
 const (
 	loadInterval = 20 * time.Millisecond
 	loadRest     = 30 * loadInterval
 	loadHour     = 360 * loadInterval
 )
 
-// mayFail is how many of some members the pool survives.
+// mayFail returns how many of a number of members may fail without an interruption of the pool.
 func mayFail(nodes int) int { return min(1, nodes-1) }
 
-// kinds are the names of the types.
+// kinds returns the names of the types.
 func (w *world) kinds() []string {
 	if w.plan.pool > 0 {
 		return []string{kindName, poolName}
@@ -40,7 +41,7 @@ func (w *world) kinds() []string {
 	return []string{kindName}
 }
 
-// types are what each member hosts.
+// types returns the types that each member hosts.
 func (p plan) types() []coordinator.TypeInfo {
 	k := coordinator.TypeInfo{Name: kindName, Package: "p", Shards: uint32(p.shards), HashName: "xxh64", Hosts: true}
 	if p.loaded {
@@ -58,7 +59,7 @@ func (p plan) types() []coordinator.TypeInfo {
 	return []coordinator.TypeInfo{k, pool}
 }
 
-// handoffOf is how shards of a type move: those of the pool as package shard has it by default.
+// handoffOf returns how shards of a type move. The pool has the default of package shard.
 func (p plan) handoffOf(kind string) region.Handoff {
 	if kind == poolName {
 		return region.Handoff{Serving: true, Unordered: true}
@@ -66,8 +67,8 @@ func (p plan) handoffOf(kind string) region.Handoff {
 	return p.handoff
 }
 
-// instances are the instances of the pool that have a home, as the process knows, and count is one more
-// than the number of the last one.
+// instances returns the pool's instances that have a home, as the process knows. count is one more
+// than the number of the last instance.
 func (p *process) instances() (all []placement.ShardID, count uint32) {
 	for _, id := range p.w.ids[p.w.plan.shards:] {
 		if e, ok := p.table.Lookup(id); ok && !e.Home.IsZero() {
@@ -78,7 +79,7 @@ func (p *process) instances() (all []placement.ShardID, count uint32) {
 	return all, count
 }
 
-// instance is a random instance that has a home.
+// instance returns a random instance that has a home.
 func (p *process) instance() (id placement.ShardID, ok bool) {
 	if p.table == nil {
 		return id, false
@@ -90,7 +91,8 @@ func (p *process) instance() (id placement.ShardID, ok bool) {
 	return all[p.w.r.IntN(len(all))], true
 }
 
-// has reports whether the process may call an entity of the shard: of a pool only one that has a home.
+// has reports whether the process may call an entity of the shard. In a pool it may call only an
+// instance that has a home.
 func (p *process) has(id placement.ShardID) bool {
 	if id.Kind != poolName {
 		return true
@@ -102,8 +104,8 @@ func (p *process) has(id placement.ShardID) bool {
 	return ok && !e.Home.IsZero()
 }
 
-// stranded takes the calls back that wait for an instance which the pool no longer has, as package node
-// does. Tells are lost here, because another instance is another entity to the oracle.
+// stranded takes back the calls that wait for an instance which the pool no longer has, as package
+// node does. Tells are lost here, because to the oracle another instance is another entity.
 func (p *process) stranded(id placement.ShardID) {
 	if id.Kind != poolName || p.table == nil {
 		return
@@ -114,7 +116,7 @@ func (p *process) stranded(id placement.ShardID) {
 	p.pending.Strand(&p.routes[id].Route, func(e *wire.Envelope) { p.w.oracle.lose(e, "its instance has ended") })
 }
 
-// resize has a member ask for a number of instances, or let the load decide again.
+// resize makes a member ask for a number of instances, or for a number by load again.
 func (w *world) resize() {
 	asker := w.pick((*process).healthy)
 	if asker == nil {
@@ -127,7 +129,7 @@ func (w *world) resize() {
 	}, func(coordinator.Message) {})
 }
 
-// drift begins with some loads, and changes them all the time.
+// drift sets initial loads, and changes them all the time.
 func (w *world) drift() {
 	if w.costs == nil {
 		w.costs = make([]float64, len(w.ids))
@@ -149,7 +151,7 @@ func (w *world) drift() {
 	w.after(w.upTo(200*time.Millisecond), w.drift)
 }
 
-// reportLoads reports what the shards use that are at a host, now and at each interval.
+// reportLoads reports how much the shards at a host use, now and at each interval.
 func (p *process) reportLoads() {
 	p.after(loadInterval, p.reportLoads)
 	if p.w.quiet || p.table == nil {
@@ -172,7 +174,7 @@ func (p *process) reportLoads() {
 	}
 }
 
-// reportPool reports how busy the instances are that are at a host.
+// reportPool reports how busy the instances at a host are.
 func (p *process) reportPool() {
 	here, n := 0, 0
 	for _, id := range p.w.ids[p.w.plan.shards:] {
@@ -191,10 +193,10 @@ func (p *process) reportPool() {
 	p.control.do(func() { p.control.ToCoordinator(l) })
 }
 
-// A budget is what the oracle allows a coordinator to move by load.
+// A budget is the number of moves by load that the oracle allows a coordinator.
 type budget struct {
 	left float64
-	at   time.Time // when it was left
+	at   time.Time // the time at which left was computed
 }
 
 // An arrival is the end of a move, as a coordinator knows it.
@@ -203,8 +205,8 @@ type arrival struct {
 	at time.Time
 }
 
-// placed checks what a coordinator decides about loads: within the budget, unless the home has more than
-// 1.5 of the mean load, and no shard that has just come.
+// placed checks a coordinator's decision by load. It must be within the budget, unless the home has
+// more than 1.5 of the mean load. It must not move a shard that has just arrived.
 func (o *oracle) placed(p *process, e coordinator.Event) {
 	switch {
 	case e.What == coordinator.PoolSized:
@@ -240,11 +242,11 @@ func (o *oracle) placed(p *process, e coordinator.Event) {
 	}
 }
 
-// zoneOf is the zone of a process: there is one at each server of the broker.
+// zoneOf returns the zone of a process. Each server of the broker has its own zone.
 func zoneOf(p *process) string { return string(rune('a' + p.server)) }
 
-// apart checks the pool at rest: it has as many instances as failures need, each at a member of its own,
-// in two zones if there are two.
+// apart checks the pool at rest. It has enough instances to survive failures, each at a member of
+// its own. They are in two zones if there are two.
 func (w *world) apart(at *process) {
 	if w.plan.pool == 0 {
 		return

@@ -17,41 +17,41 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A process has links to others, a route to each shard, and, if it hosts, the
-// shards and a control plane.
+// A process has links to other processes and a route to each shard. A host also has shards and a
+// control plane.
 type process struct {
 	w         *world
-	number    int // of its begin
+	number    int // counts the beginnings of processes
 	name      string
 	self      transport.Peer
 	host      bool
 	alive     bool
 	paused    bool
-	backlog   []func() // what came while it was paused
-	server    int      // of the broker, to which it is connected
+	backlog   []func() // events that came while the process stood still
+	server    int      // the number of the broker's server to which it is connected
 	cut       spell
-	leaves    bool // it was told to leave in order
-	written   bool // the oracle counts its state as lost
+	leaves    bool // the process was asked to leave in order
+	written   bool // the oracle has marked its state as lost
 	connected bool
-	node      *sim.Node // a host's, in the membership
-	ending    bool      // it has left in order: no turn begins any more, answers may leave
-	control   *member   // a host's
-	client    *client   // another one's
-	life      int       // of its connection
+	node      *sim.Node // of a host: its node in the membership
+	ending    bool      // it has left in order: no more turns begin, but answers may leave
+	control   *member   // of a host
+	client    *client   // of a process that is no host
+	life      int       // the number of its connection
 	data      calls.Plane
 	links     map[transport.Address]*link
 	gone      map[transport.Address]bool
-	left      map[transport.Address]bool // in order
-	silent    []transport.Address        // the latest from which nothing comes any more
+	left      map[transport.Address]bool // processes that left in order
+	silent    []transport.Address        // the latest processes from which no more messages come
 	routes    map[placement.ShardID]*route
 	shards    map[placement.ShardID]*hosted
 	pending   calls.Table
-	asks      []*ask                    // the places of pending
-	near      map[string]*region.Entity // entities that were met at this process
-	holding   int                       // calls that routes hold, as they count them
+	asks      []*ask                    // the callers in pending
+	near      map[string]*region.Entity // entities that were called at this process
+	holding   int                       // calls that routes hold, by the routes' own count
 	threads   []*thread
 	table     *placement.Table
-	late      bool // gets tables late
+	late      bool // tables arrive late at this process
 	dirty     []*link
 }
 
@@ -88,21 +88,21 @@ func newProcess(w *world, name string, incarnation uint64, host bool) *process {
 	return p
 }
 
-// after does something later, unless the process has ended.
+// after calls do after d, unless the process has ended.
 func (p *process) after(d time.Duration, do func()) { p.w.schedule(d, p, do) }
 
-// leased reports whether a turn may begin.
+// leased reports whether a turn may begin at the process.
 func (p *process) leased() bool { return p.alive && !p.ending && p.w.members.leased(p) }
 
-// mayAnswer reports whether answers of turns, and calls that they made, may leave the process.
+// mayAnswer reports whether answers of turns, and calls made by turns, may leave the process.
 func (p *process) mayAnswer() bool { return !p.host || p.ending || p.leased() }
 
-// healthy reports whether the process is a member that works.
+// healthy reports whether the process is a working member.
 func (p *process) healthy() bool {
 	return p.alive && p.host && !p.paused && p.control.status() == membership.Up && p.leased()
 }
 
-// held is how many calls wait for a home.
+// held returns how many calls wait for a home.
 func (p *process) held() (n int) {
 	for _, r := range p.routes {
 		n += r.Core.Held()
@@ -110,7 +110,7 @@ func (p *process) held() (n int) {
 	return n
 }
 
-// busy reports whether calls of the process itself are under way, or tells wait.
+// busy reports whether calls of the process itself are under way, or its tells wait.
 func (p *process) busy() bool { return p.calling() || p.held() > 0 }
 
 // calling reports whether a caller of the process waits for an answer.
@@ -145,7 +145,7 @@ func (p *process) waitsFor() string {
 	return strings.Join(out, ", ")
 }
 
-// end ends a process at once. One that is to come back begins anew after a while.
+// end ends a process at once. A process that is to come back begins again after a while.
 func (p *process) end() {
 	w := p.w
 	if !p.alive {
@@ -257,8 +257,8 @@ func (p *process) arrive(payload []byte) {
 	p.received(l, &h, len(payload))
 }
 
-// forbid refuses what a client sends. Only a Flush for a home that this process does not know yet may
-// be among that.
+// forbid refuses envelopes that a client must not send. Only a Flush for a home that this process
+// does not know yet may be among them.
 func (p *process) forbid(l *link, e *wire.Envelope) {
 	if e.Type != wire.TypeFlush || (*dataEnv)(p).Knows(e.Node.Address) {
 		p.w.fail("%s: %s", p.name, wire.MissingRight(l.Peer(), e))
@@ -275,8 +275,8 @@ func (p *process) received(l *link, h *wire.FrameHeader, size int) {
 	}
 }
 
-// depart ends a process in order: it begins no more turns, forwards or refuses waiting calls, and
-// says goodbye.
+// depart ends a process in order. It begins no more turns, forwards or refuses waiting calls, and
+// sends goodbyes.
 func (p *process) depart() {
 	p.ending = true
 	p.data.Depart(func() {

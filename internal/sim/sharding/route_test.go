@@ -14,7 +14,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A route is a shard as a process's callers see it: the code that ships, over the process's
+// A route is a shard as seen by a process's callers. It is the production code, on the process's
 // links.
 type route struct {
 	routing.Route
@@ -33,8 +33,8 @@ func newRoute(p *process, id placement.ShardID) *route {
 	return r
 }
 
-// An ask is a call whose answer somebody waits for: the caller of a place in the process's
-// pending calls, for one call after another.
+// An ask is the caller of a place in the process's pending calls. It waits for the answers of one
+// call after another.
 type ask struct {
 	process *process
 	place   *calls.Call // nil between two calls
@@ -42,7 +42,7 @@ type ask struct {
 	done    func(calls.Result)
 }
 
-// await enters a call that ends at that time, and returns its number.
+// await adds a waiting call that ends at the time over. It returns the call's number.
 func (p *process) await(over time.Time, done func(c *calls.Call, r calls.Result)) uint64 {
 	place, id := p.pending.Open(int64(over.Sub(epochStart)), 0)
 	c := place.Caller.(*ask)
@@ -52,7 +52,7 @@ func (p *process) await(over time.Time, done func(c *calls.Call, r calls.Result)
 	return id
 }
 
-// Wake has the caller go on, soon.
+// Wake lets the caller go on, soon.
 func (c *ask) Wake() {
 	c.process.after(0, func() {
 		p, place, done := c.process, c.place, c.done
@@ -61,7 +61,7 @@ func (c *ask) Wake() {
 	})
 }
 
-// label names a call in the trace.
+// label returns a call's name in the trace.
 func label(e *wire.Envelope) string {
 	what := "tell"
 	if e.Type == wire.TypeCall {
@@ -70,7 +70,7 @@ func label(e *wire.Envelope) string {
 	return fmt.Sprintf("%s %s", what, e.Payload)
 }
 
-// local is the shard at this process, if calls go straight there; else nil.
+// local returns the shard at this process if calls go straight to it, otherwise nil.
 func (r *route) local() *hosted {
 	if t := r.Target(); t != nil && t.Local != nil {
 		return t.Local.(*hosted)
@@ -78,7 +78,7 @@ func (r *route) local() *hosted {
 	return nil
 }
 
-// pass passes a call or a tell to the route. One for which there is no room is refused.
+// pass passes a call or a tell to the route. A call or tell for which there is no room is refused.
 func (r *route) pass(e *wire.Envelope) {
 	p := r.process
 	p.w.log("%s: %s for %v, which is %v to %s at %v", p.name, label(e), r.id, r.Core.State, r.Core.Home.Name, r.Core.Epoch)
@@ -94,7 +94,7 @@ func (r *route) pass(e *wire.Envelope) {
 	}
 }
 
-// Admit makes room for a call where buffers are not small.
+// Admit accepts a call unless buffers are small.
 func (r *route) Admit(int, bool) error {
 	p := r.process
 	if p.w.plan.small && p.held() >= maxHeld {
@@ -104,18 +104,18 @@ func (r *route) Admit(int, bool) error {
 	return nil
 }
 
-// Held asks for a home. No route is bounded by itself.
+// Held asks for the home. A route has no bound of its own.
 func (r *route) Held([]stream.Outgoing) { r.process.ask(r.id.Kind) }
 
 var errRefused = errors.New("its own shard refused a call")
 
-// Retry fails: with one thread a target is where calls go.
+// Retry fails the run: with one thread, the target of a call cannot change during the call.
 func (r *route) Retry(int) error {
 	r.process.w.fail("%s: %v", r.process.name, errRefused)
 	return errRefused
 }
 
-// maxHeld bounds the calls that wait for homes where buffers are small.
+// maxHeld bounds the calls that wait for homes, in plans with small buffers.
 const maxHeld = 12
 
 func (p *process) ask(kind string) {
@@ -126,7 +126,7 @@ func (p *process) ask(kind string) {
 	}
 }
 
-// onLoop does something on the control loop of a host, soon.
+// onLoop calls f on the control loop of a host, soon.
 func (p *process) onLoop(f func(*member)) {
 	p.after(0, func() { p.control.do(func() { f(p.control) }) })
 }
@@ -145,7 +145,7 @@ func (r *route) Session(a transport.Address) (routing.Session, bool) {
 	return l, l != nil
 }
 
-// Known is the link to a process that this one has dealt with.
+// Known returns the link to a process with which this one has exchanged messages.
 func (r *route) Known(a transport.Address) (routing.Session, bool) {
 	l := r.process.links[a]
 	return l, l != nil
@@ -163,20 +163,20 @@ func (r *route) Now() time.Time { return r.process.w.now }
 func (r *route) Waits(id uint64) bool { return r.process.pending.Waits(id) }
 
 func (r *route) Sent(id uint64, to routing.Session, seq uint64) {
-	l, _ := to.(calls.Carrier) // nil: nowhere any more
+	l, _ := to.(calls.Carrier) // nil means that the calls have no target any more
 	r.process.pending.Sent(id, l, seq)
 }
 
 func (r *route) Expired() {}
 
-// Unsent ends a call that could not be appended.
+// Unsent ends a call that could not be added to a link.
 func (r *route) Unsent(e *wire.Envelope, err error) {
 	r.process.w.oracle.lose(e, "not appended: %v", err)
 	r.process.pending.Complete(e.ID, calls.Result{Code: wire.CodeMoved})
 }
 
-// Taken and Released count what the route holds.
+// Taken and Released count the calls that the route holds.
 func (r *route) Taken(out []stream.Outgoing) { r.process.holding += len(out) }
 
-// Released is the opposite of Taken.
+// Released counts the calls that the route no longer holds.
 func (r *route) Released(out []stream.Outgoing) { r.process.holding -= len(out) }

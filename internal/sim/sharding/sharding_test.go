@@ -61,10 +61,10 @@ var plans = []plan{
 	},
 }
 
-// usual is how many seeds of each plan a test runs: 300 in all.
+// usual is the number of seeds that a test runs for each plan: 300 in all.
 const usual = 15
 
-// handoffs are the modes of plans that try them all.
+// handoffs are the handoffs for plans with anyWay, which try them all.
 var handoffs = []region.Handoff{
 	{DropCalls: true, Unordered: true, Refusing: true, DropState: true},
 	{Serving: true},
@@ -75,12 +75,13 @@ var handoffs = []region.Handoff{
 	{DropCalls: true, Refusing: true},
 }
 
-// counts has what happened in runs.
+// counts has the numbers of events in runs.
 type counts struct {
 	Turns, Moves, GivenUp, Promoted, Restored, BarriersTimedOut, CallsLost, Unknown, Refused, Forgotten, Cancelled, ByLoad, Sized, Retired int
 }
 
-// TestSharding runs every plan for some seeds, with the flags of package seeds: 600 of each make 12,000.
+// TestSharding runs every plan for some seeds. With the flags of package seeds it runs more: 600 of
+// each plan make 12,000.
 func TestSharding(t *testing.T) {
 	for _, p := range plans {
 		t.Run(strings.ReplaceAll(p.name, " ", "-"), func(t *testing.T) {
@@ -100,12 +101,12 @@ func TestSharding(t *testing.T) {
 	}
 }
 
-// TestShardingByTable: the same, where members agree by a table.
+// TestShardingByTable is TestSharding with members that agree by a table.
 func TestShardingByTable(t *testing.T) {
 	for _, p := range plans {
 		p.table = true
 		if !p.mayLose {
-			p.timeout = 12 * time.Second // nobody joins or leaves while the table is away
+			p.timeout = 12 * time.Second // no process can join or leave while the table is away
 		}
 		t.Run(strings.ReplaceAll(p.name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
@@ -131,8 +132,8 @@ func outcome(seed uint64, p plan, trace func(string)) sim.Result[counts] {
 	}}
 }
 
-// TestSeedsThatFailed runs the seeds that found bugs, as long as they are what they
-// were: a run changes with everything that changes what the cores do.
+// TestSeedsThatFailed runs the seeds that found bugs. A seed is useful only as long as its run does
+// not change, and every change of what the cores do changes it.
 func TestSeedsThatFailed(t *testing.T) {
 	for _, found := range []struct {
 		plan string
@@ -177,13 +178,12 @@ func TestSeedsThatFailed(t *testing.T) {
 	}
 }
 
-// answerBound is the time within which every shard answers every process after
-// the faults have ended: up to 3 s until a death or a silence is judged, 2 s for
-// the last lease and for barriers that wait in vain, and the resending of what was
-// lost on the way.
+// answerBound is the time after the faults within which every shard answers every process. It
+// includes up to 3 s until a death or a silence is judged, 2 s for the last lease and for barriers
+// that wait in vain, and the resending of lost messages.
 const answerBound = 8 * time.Second
 
-// simulate runs a plan: first traffic and faults, then no more of either until all calls and moves
+// simulate runs a plan: first with traffic and faults, then without them until all calls and moves
 // have ended.
 func simulate(seed uint64, p plan, trace *strings.Builder) *world {
 	if p.anyWay {
@@ -219,7 +219,7 @@ func (w *world) rest() {
 	}
 	w.run(answerBound)
 	for _, who := range slices.Sorted(maps.Keys(waiting)) {
-		if waiting[who].alive { // one that was removed learns it after the faults
+		if waiting[who].alive { // a removed process learns of its removal after the faults
 			w.fail("%v after the faults: no answer to %s; it waits for: %s", answerBound, who, waiting[who].waitsFor())
 		}
 	}
@@ -230,7 +230,7 @@ func (w *world) rest() {
 	}
 }
 
-// probe asks an entity until it answers, or the pool does not have it.
+// probe calls an entity until it answers, or until the pool does not have that instance.
 func (w *world) probe(p *process, id placement.ShardID, i, try int, waiting map[string]*process) {
 	e := entity(id, i)
 	thread := fmt.Sprintf("probe.%s#%d", p.name, p.self.Incarnation)
@@ -248,7 +248,7 @@ func (w *world) probe(p *process, id placement.ShardID, i, try int, waiting map[
 	})
 }
 
-// settled reports whether the world has come to rest.
+// settled checks that the world has come to rest.
 func (w *world) settled() {
 	cs := w.coordinators()
 	if len(cs) != 1 || !cs[0].control.Coordinator().Recovered() {
@@ -291,7 +291,7 @@ func (w *world) settled() {
 	}
 }
 
-// orders checks that orders of operators are done or in force.
+// orders checks that the operators' orders were carried out, or are in force.
 func (w *world) orders(at *process) {
 	c := at.control.Coordinator()
 	if w.oracle.paused && !c.Pause().On {
@@ -319,9 +319,10 @@ func (w *world) orders(at *process) {
 func (w *world) restingShard(p *process, id placement.ShardID, home transport.Address) {
 	r, want := p.routes[id], stream.Known
 	if home.IsZero() {
-		want = stream.Unknown // another life of the cluster began after all had asked, or no instance
+		want = stream.Unknown // another life of the cluster began after all processes had asked, or there is no such instance
 	}
-	// A former home of no instance refuses calls, and a route learns that only then: see routing.Route.Learn.
+	// A former home that is no instance any more refuses calls. A route learns of that only then:
+	// see routing.Route.Learn.
 	former := id.Kind == poolName && home.IsZero() && r.Core.State == stream.Known
 	if !former && (r.Core.State != want || r.Core.Home != home) || r.Core.Held() > 0 {
 		w.fail("%s: route of %v is %v to %s and holds %d, want %v to %s",
@@ -347,7 +348,7 @@ func (w *world) restingShard(p *process, id placement.ShardID, home transport.Ad
 	}
 }
 
-// TestReplays: a seed is worth something only if it always gives the same run.
+// TestReplays: a seed is useful only if it always gives the same run.
 func TestReplays(t *testing.T) {
 	for _, p := range plans {
 		var traces [2]strings.Builder

@@ -12,8 +12,8 @@ import (
 )
 
 // TestMoveKilledAtEachStep kills the old home, the new home, the coordinator, or the coordinator
-// and one of them, at or soon after each step of a move. In the end one process has the shard and
-// every call has ended. While a copy of the state lives, no answered turn is undone.
+// with one of the two. It does so at or soon after each step of a move. In the end one process has
+// the shard, and every call has ended. While a copy of the state lives, no answered turn is undone.
 func TestMoveKilledAtEachStep(t *testing.T) {
 	_, times := seeds.Range(6)
 	kinds := []victims{{old: true}, {to: true}, {coord: true}, {coord: true, old: true}, {coord: true, to: true}}
@@ -43,7 +43,7 @@ func TestMoveKilledAtEachStep(t *testing.T) {
 	t.Logf("%v", met)
 }
 
-// victims are who dies.
+// victims says which processes die.
 type victims struct{ old, to, coord bool }
 
 func (v victims) String() string {
@@ -60,10 +60,10 @@ func (v victims) String() string {
 	return strings.Join(who, " and ")
 }
 
-// A killing is one run with one move and one moment of death.
+// A killing is one run with one move, in which processes die at one moment.
 type killing struct {
 	victims victims
-	step    string // the states of the old and the new home
+	step    string // the states of the old and the new home at which to kill
 	met     string // who was killed, and the states of the old and the new home then
 }
 
@@ -73,7 +73,7 @@ func (k *killing) run(seed uint64, trace *strings.Builder) error {
 		p.startThreads()
 	}
 	id := w.ids[0]
-	var others []*process // the first is the coordinator's
+	var others []*process // all hosts except the coordinator's; the first is the old home, the second the new one
 	w.oracle.onMove = func(at *process, e coordinator.Event) {
 		if w.watch != nil || k.met != "" || len(others) == 0 || e.Peer != others[1].self.Address {
 			return
@@ -84,7 +84,7 @@ func (k *killing) run(seed uint64, trace *strings.Builder) error {
 				return
 			}
 			w.watch = nil
-			at.control.setPin(id, "") // without a pin the shard does not come to its new home by chance
+			at.control.setPin(id, "") // without its pin, the shard gets to the new home only by this move
 			if w.one(2) {
 				k.strike(w, at, old, to)
 				return
@@ -109,7 +109,7 @@ func (k *killing) run(seed uint64, trace *strings.Builder) error {
 	w.after(warmUp, func() { home(0) })
 	w.after(warmUp+700*time.Millisecond, func() { home(1) })
 	w.run(warmUp + 1300*time.Millisecond)
-	for range 30 { // a move may be given up, and be tried again
+	for range 30 { // a move may be given up, and tried again
 		if k.met == "" {
 			w.run(100 * time.Millisecond)
 		}

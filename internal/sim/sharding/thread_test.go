@@ -40,7 +40,7 @@ func (p *process) startThreads() {
 	}
 }
 
-// next does one thing, then waits for it or not.
+// next does one thing. Then it waits for that thing, or goes on at once.
 func (t *thread) next() {
 	p := t.process
 	if p.w.calm || p.host && p.control.status() >= membership.Leaving {
@@ -92,7 +92,7 @@ type operation struct {
 	id      placement.ShardID
 	entity  string
 	payload string
-	up      []byte // the turns that wait for it
+	up      []byte // the encoded turns that wait for this call
 	over    time.Time
 	done    func(calls.Outcome)
 }
@@ -101,7 +101,7 @@ type operation struct {
 func (p *process) call(id placement.ShardID, e, payload string, up []byte, over time.Time, done func(calls.Outcome)) {
 	op := &operation{p, id, e, payload, up, over, done}
 	if near := p.near[e]; near != nil && p.w.one(2) && p.shards[id].TryEnter(near, 0) {
-		op.turn(p.shards[id], near) // as a reference does that has met the entity, whatever the route
+		op.turn(p.shards[id], near) // a reference that has called the entity here does the same, whatever the route says
 		return
 	}
 	s := p.routes[id].local()
@@ -123,7 +123,7 @@ func (p *process) call(id placement.ShardID, e, payload string, up []byte, over 
 	op.wait(s)
 }
 
-// wait waits for a turn of a shard that is here.
+// wait makes a local call wait for its turn at a shard of this process.
 func (op *operation) wait(s *hosted) {
 	p := op.process
 	c := &inCall{}
@@ -154,7 +154,7 @@ func (op *operation) wait(s *hosted) {
 			if s.Withdraw(&c.Call) {
 				delete(s.queued, c)
 				op.end(calls.NotExecuted)
-			} // else it was granted at the same time
+			} // else the turn was granted at the same time
 		})
 	case calls.Encode:
 		op.encoded(0)
@@ -182,7 +182,8 @@ func (op *operation) end(o calls.Outcome) {
 	op.done(o)
 }
 
-// encoded sends a call, again and again as package calls decides.
+// encoded sends the call as an envelope. It sends the call again as long as package calls decides
+// so.
 func (op *operation) encoded(try int) {
 	p := op.process
 	if !p.w.now.Before(op.over) {
@@ -210,7 +211,7 @@ func (op *operation) encoded(try int) {
 	p.stranded(op.id) // if the instance ended after it was chosen, nothing else would end the waiting
 }
 
-// commandOf is the command of a call or tell: it must arrive with the payload that it was sent with.
+// commandOf returns the command id of a call or tell, which must arrive with the same payload.
 func commandOf(payload string) []byte { return []byte("command of " + payload) }
 
 func (s *hosted) turn(e *region.Entity, c *inCall) {
@@ -280,8 +281,8 @@ func (s *hosted) run(e *region.Entity, payload string, up []byte, over time.Time
 	p.after(d, ended)
 }
 
-// callee returns an entity that another may call: only later ones, so that no chain of calls is
-// circular.
+// callee returns an entity that the entity from may call. It is always a later one, so that no
+// chain of calls is circular.
 func (s *hosted) callee(from string) (string, placement.ShardID) {
 	ids := s.process.w.ids
 	id := ids[s.process.w.r.IntN(len(ids))]

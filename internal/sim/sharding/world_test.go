@@ -11,30 +11,30 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A world is the processes of one run, the broker and the membership. Everything
-// in it follows from the seed.
+// A world has the processes of one run, the broker and the membership. The seed determines
+// everything in it.
 type world struct {
 	r        *rand.Rand
 	now      time.Time
 	queue    events
 	order    int
 	hash     uint64 // of all events so far
-	sessions uint64 // of paths between members and clients
+	sessions uint64 // numbers the sessions between members and clients
 	plan     plan
 	ids      []placement.ShardID
-	procs    []*process // all that ever were, in the order of their begin
+	procs    []*process // all processes so far, in the order of their beginnings
 	members  *members
-	parted   time.Time // until when nothing passes from one server to the other
+	parted   time.Time // until when no message passes between the two servers
 	oracle   *oracle
 	err      error
-	trace    *strings.Builder // nil: none wanted
-	faulty   bool             // control messages get lost, and faults happen
-	hidden   int              // hosts that fell silent as a coordinator began
-	calm     bool             // the faults are over, and threads ask nothing more
+	trace    *strings.Builder // nil means no trace
+	faulty   bool             // during the faults, in which control messages get lost
+	hidden   int              // the number of hosts that fell silent when a coordinator began
+	calm     bool             // the faults are over, and threads make no more calls
 	watch    func()           // called after each event, if there is one
-	costs    []float64        // processors that each shard uses, in the order of ids
-	demand   float64          // instances of the pool that the load keeps busy
-	quiet    bool             // no loads are reported any more
+	costs    []float64        // the processors that each shard uses, in the order of ids
+	demand   float64          // how many instances of the pool the load keeps busy
+	quiet    bool             // no more loads are reported
 }
 
 var epochStart = time.Unix(1_000_000, 0)
@@ -87,7 +87,7 @@ func newWorld(seed uint64, p plan, trace *strings.Builder) *world {
 	return w
 }
 
-// begin starts a process. Its incarnation tells it from former ones of its name.
+// begin starts a process. Its incarnation differs from those of former processes with its name.
 func (w *world) begin(name string, host bool) *process {
 	incarnation := uint64(1)
 	for _, o := range w.procs {
@@ -104,7 +104,7 @@ func (w *world) begin(name string, host bool) *process {
 	} else {
 		p.client.start()
 	}
-	if w.now.After(epochStart) { // else they begin together
+	if w.now.After(epochStart) { // at the start of a run all processes begin together
 		p.startThreads()
 	}
 	return p
@@ -117,10 +117,10 @@ func (w *world) schedule(d time.Duration, p *process, do func()) {
 
 func (w *world) after(d time.Duration, do func()) { w.schedule(d, nil, do) }
 
-// upTo is a random time of at most d.
+// upTo returns a random time of at most d.
 func (w *world) upTo(d time.Duration) time.Duration { return time.Duration(w.r.Int64N(int64(d) + 1)) }
 
-// between is a random time from a to b.
+// between returns a random time from a to b.
 func (w *world) between(a, b time.Duration) time.Duration { return a + w.upTo(b-a) }
 
 func (w *world) one(in int) bool { return w.r.IntN(in) == 0 }
@@ -138,7 +138,8 @@ func (w *world) log(format string, args ...any) {
 	}
 }
 
-// membersTrace takes what the membership's trace says of faults and views.
+// membersTrace returns the function that copies faults and views from the membership's trace to
+// this one.
 func (w *world) membersTrace() func(string) {
 	if w.trace == nil {
 		return nil
@@ -196,8 +197,8 @@ func (w *world) mix(n uint64) {
 	w.hash = (w.hash ^ uint64(w.now.Sub(epochStart))) * prime
 }
 
-// check holds the cores of the process that had the last event to their invariants. Those of
-// a path are checked by itself where invariants are compiled in.
+// check checks the invariants of the cores at the process that had the last event. A stream checks
+// itself if invariants are compiled in.
 func (w *world) check(p *process) {
 	if p.host {
 		if err := p.control.Check(); err != nil {
@@ -223,7 +224,7 @@ func (w *world) process(a transport.Address) *process {
 	return nil
 }
 
-// coordinators are the processes that run one.
+// coordinators returns the processes that run a coordinator.
 func (w *world) coordinators() (all []*process) {
 	for _, p := range w.procs {
 		if p.alive && p.host && p.control.Coordinator() != nil {
@@ -233,7 +234,7 @@ func (w *world) coordinators() (all []*process) {
 	return all
 }
 
-// pick is a random process of those for which can is true; nil if there is none.
+// pick returns a random process for which can is true, or nil if there is none.
 func (w *world) pick(can func(*process) bool) *process {
 	var all []*process
 	for _, p := range w.procs {
