@@ -190,7 +190,7 @@ func (f *foundingRun) run() {
 		for _, n := range f.nodes {
 			text += fmt.Sprintf("\n%v: ended %v, %v of %v", n.Address, n.ended, n.View().SelfStatus, n.View().Founder)
 		}
-		f.err = fmt.Errorf("they do not come together:%s", text)
+		f.err = fmt.Errorf("the processes have not formed one cluster:%s", text)
 	}
 	if f.err == nil {
 		f.err = f.Err()

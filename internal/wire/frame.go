@@ -143,7 +143,7 @@ func (r *FrameReader) Header(b []byte) (h FrameHeader, rest []byte, err error) {
 		return h, nil, fmt.Errorf("%w: no version (foreign bytes on this subject?)", ErrFrame)
 	}
 	if h.Version > FrameVersion {
-		return h, nil, fmt.Errorf("%w: format version %d, this program reads up to %d (upgrade it first)", ErrFrame, h.Version, FrameVersion)
+		return h, nil, fmt.Errorf("%w: format version %d, this program reads up to %d (upgrade this program first)", ErrFrame, h.Version, FrameVersion)
 	}
 	if err := r.names.check(h.From.Name); err != nil {
 		return h, nil, fmt.Errorf("%w: %v", ErrFrame, err)

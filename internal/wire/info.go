@@ -11,7 +11,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Info is the part of a call besides its arguments that middleware and authorization use.
+// An Info has the data of a call besides its arguments: the headers, and what the gateway, tells
+// and tracing add.
 type Info struct {
 	// Gateway names the caller for which a member makes the call, if the caller uses the gateway;
 	// "" means none. Only members may set it.

@@ -132,8 +132,8 @@ func (l *Leader) doubled(r gossip.Member) bool {
 }
 
 // differing returns members, not up yet, whose settings differ from those of a preceding member
-// although they must be equal (Config.Differ). They were admitted at the same time. Members that
-// were up precede this node, then come serving members, then the others by incarnation.
+// although they must be equal (Config.Differ). They were admitted at the same time. The order is:
+// members that were up, this node, serving members, all others by incarnation.
 func (l *Leader) differing() (nodes []transport.Address) {
 	if l.Config.Differ == nil {
 		return nil

@@ -355,7 +355,8 @@ func (m *Machine) sweep() {
 	}
 }
 
-// onRemoval handles the message that this incarnation was removed. It never comes back.
+// onRemoval handles the message that this incarnation was removed. This incarnation never becomes a
+// member again.
 func (m *Machine) onRemoval(from transport.Address, msg message.Removal) {
 	if msg.Target != message.TargetOf(m.node.Config.Self) {
 		m.node.Refuse(core.RefusedTarget)
@@ -377,8 +378,8 @@ func (m *Machine) State() *gossip.State {
 }
 
 // Check returns an error naming the violated invariant:
-//  1. The gossiped state is well formed (see gossip.State.CheckUnder); nobody but a
-//     Down member is fenced.
+//  1. The gossiped state is well formed (see gossip.State.CheckUnder); only Down
+//     members are fenced.
 //  2. A member is in its own gossiped state, not Down, and has seen it.
 //  3. The view shows the gossiped state.
 //  4. A lease is without end if no other member is Up, except gone ones; any other lease ends
@@ -449,8 +450,8 @@ func (m *Machine) Preform(now time.Time, g *gossip.State) {
 }
 
 // onUndeliverable quarantines a member that has lost messages: it does not know what it missed, so
-// it stays unreachable until the downing strategy decides. It stops when it learns of this, and
-// another incarnation may join.
+// it stays unreachable until the downing strategy decides. The member stops when it learns of this,
+// and its next incarnation may join.
 func (m *Machine) onUndeliverable(node transport.Address) {
 	if m.node.Phase != core.Joined || node == m.node.Config.Self {
 		return

@@ -91,16 +91,17 @@ type Options struct {
 	// shared by observer and member, before the member is downed. Default 1s, at least SelfHeartbeatTimeout.
 	GoneAfter time.Duration
 	// CutAfter is how long the broker must report that nobody listens for a member, through another
-	// server, before the majority downs it. Default 6s, at least QuorumTimeout. A node that missed
-	// its own heartbeats through the broker for more than SelfHeartbeatTimeout uses SilentAfter instead, until
-	// it has heard itself for SelfHeartbeatTimeout.
+	// server, before the majority downs it. Default 6s, at least QuorumTimeout. A node that did not
+	// hear itself through the broker for more than SelfHeartbeatTimeout uses SilentAfter instead,
+	// until it has heard itself for SilentAfter.
 	CutAfter time.Duration
 	// SilentAfter is how long a member must not answer before the majority downs it.
 	// Default 15s, at least QuorumTimeout.
 	SilentAfter time.Duration
-	// AgreedAfter replaces SilentAfter, or with a table the missed probes, in clusters of at most
-	// MonitoredBy+1 members (6 by default) if more than half of them, or with a table Votes of the
-	// three oldest, miss the member themselves. So a hanging process is replaced sooner. Raise it if a member may stand still for longer in ordinary operation; the value of
+	// AgreedAfter replaces SilentAfter in clusters of at most MonitoredBy+1 members (6 by default)
+	// if more than half of them miss the member themselves. With a table it replaces the missed
+	// probes if Votes of the three oldest members miss it. So a hanging process is replaced sooner.
+	// Raise it if a member may stand still for longer in ordinary operation; the value of
 	// SilentAfter turns it off. Default QuorumTimeout, which is also the minimum. A node that did
 	// not hear itself through the broker judges by SilentAfter, as described at CutAfter.
 	AgreedAfter time.Duration

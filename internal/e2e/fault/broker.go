@@ -9,7 +9,7 @@ import (
 )
 
 // natsOutage stops the only NATS server for a long time. Meanwhile no call runs, because no node
-// knows whether another one took over its shards. No node is removed, and calls succeed when the
+// knows whether another node took over its shards. No node is removed, and calls succeed when the
 // server is back.
 var natsOutage = Fault{
 	Name:    "nats-outage",
@@ -42,7 +42,7 @@ var natsOutage = Fault{
 	},
 }
 
-// natsRestart stops one of several servers briefly. Its clients connect to the others.
+// natsRestart stops one of several servers briefly. Its clients connect to the other servers.
 var natsRestart = Fault{
 	Name:    "nats-restart",
 	About:   "one of three NATS servers is killed, and started again after 2s",

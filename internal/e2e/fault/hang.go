@@ -11,8 +11,8 @@ import (
 )
 
 // hang lets a process stand still for long, as if stuck in the kernel. Its connections stay open,
-// so the broker cannot report it gone. Others remove it and take over its entities; calls that did
-// not start at it wait. When the process goes on, it runs no turn and ends.
+// so the broker cannot report it gone. The other nodes remove it and take over its entities. Calls
+// to it that did not start yet wait. When the process goes on, it runs no turn and ends.
 //
 // A process that stands still for less than hangRemoves is not removed.
 var hang = Fault{
@@ -112,8 +112,8 @@ func (r *Run) replaced(ctx context.Context, stopped, resumed time.Time) error {
 	return awaitMoved(ctx, r)
 }
 
-// pause lets a process stand still briefly, like a migrating virtual machine. Calls wait, and it is
-// not removed.
+// pause lets a process stand still briefly, like a migrating virtual machine. Calls wait, and the
+// process is not removed.
 var pause = Fault{
 	Name:   "pause",
 	About:  "the process of a node stands still for 2s, by SIGSTOP, and goes on",
@@ -134,8 +134,8 @@ var pause = Fault{
 	},
 }
 
-// durablePause makes a process stand still until others have taken over its shards. Its late writes
-// are refused.
+// durablePause makes a process stand still until other nodes have taken over its shards. Its late
+// writes are refused.
 var durablePause = Fault{
 	Name:    "durable-pause",
 	About:   "the process of a node with durable entities stands still for 30s, by SIGSTOP, and goes on",

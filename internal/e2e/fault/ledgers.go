@@ -227,7 +227,8 @@ func (l *ledgers) awaitTells(ctx context.Context, caller shard.Caller) error {
 	return nil
 }
 
-// settleTills makes one more sale at each till, whose answer has the certain total.
+// settleTills makes one more sale at each till. The answer has the till's total, in which no call
+// is in doubt any more.
 func (l *ledgers) settleTills(ctx context.Context) {
 	var wg sync.WaitGroup
 	for i := range l.all {

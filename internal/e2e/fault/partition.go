@@ -78,7 +78,7 @@ type split struct {
 	restarter *restarter // of the nodes of the smaller side
 }
 
-// begin cuts off the side of these nodes, the first server and the second caller.
+// begin cuts one side off: these nodes, the first server and the second caller.
 func (p *split) begin(nodes []*cluster.Node) error {
 	names := []string{"s1", callerName(1)}
 	for _, n := range nodes {

@@ -284,7 +284,7 @@ func (r *Run) judge(ctx context.Context, f Fault, c shard.Caller) (Outcome, erro
 	return row, nil
 }
 
-// noteDead notes the pauses of killed entities and of others separately.
+// noteDead adds notes on the pauses of killed entities, and on those of all other entities.
 func (r *Run) noteDead(row *Row) {
 	dead := r.Load.Timing(r.began, func(e string) bool { return load.Concerns(r.died, e) })
 	others := r.Load.Timing(r.began, func(e string) bool { return !load.Concerns(r.died, e) })

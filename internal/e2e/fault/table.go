@@ -14,9 +14,9 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/process"
 )
 
-// tableOutage keeps all nodes from the membership table: first without answers, then by refusing
-// connections. No node is removed, and calls are served. A node that was started meanwhile comes up
-// when the table is back.
+// tableOutage makes the membership table unreachable for all nodes: first it does not answer, then
+// it refuses connections. No node is removed, and calls are served. A node that was started
+// meanwhile comes up when the table is back.
 var tableOutage = Fault{
 	Name:   "table-outage",
 	About:  "no node reaches the membership table for 30s",

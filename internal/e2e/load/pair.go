@@ -72,7 +72,7 @@ func (p *pair) untilAnswered() {
 	}
 }
 
-// burst makes calls in a row: tells, and an ask as the last.
+// burst makes a number of calls in a row: all as tells, except the last, which is an ask.
 func (p *pair) burst(calls int) {
 	first := uint64(len(p.fates)) + 1
 	begin := time.Now()

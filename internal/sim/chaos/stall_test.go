@@ -53,7 +53,7 @@ func stalled(seed uint64) error {
 	server := w.Servers()[0]
 	for round := range 3 {
 		if !w.RunUntil(time.Minute, 50*time.Millisecond, whole) {
-			return fmt.Errorf("round %d: no one view of %d members", round, len(w.Running()))
+			return fmt.Errorf("round %d: the %d processes have not agreed on one view", round, len(w.Running()))
 		}
 		w.Run(milliseconds(r, 0, 2000))
 		bound := 2 * time.Second

@@ -160,7 +160,7 @@ func (t *tenure) checkFound(f find, p durable.Page) error {
 	r := t.home.r
 	truth := r.judge.shards[t.shard]
 	if len(p.IDs) > f.limit || !slices.IsSorted(p.IDs) || len(slices.Compact(slices.Clone(p.IDs))) < len(p.IDs) || p.More && len(p.IDs) == 0 {
-		return errors.New("it is too long, or not in order")
+		return errors.New("the page is too long, or not in order")
 	}
 	if truth.crashed || truth.tainted || r.judge.blind {
 		return nil
@@ -188,13 +188,13 @@ func (t *tenure) checkFound(f find, p durable.Page) error {
 				continue
 			}
 			if r.counts.Steady++; !slices.Contains(p.IDs, key) {
-				return fmt.Errorf("the key %q of %s lacks, which had %d and has %d commits", key, id, had, len(all))
+				return fmt.Errorf("the key %q of %s is missing; the account had %d commits and has %d", key, id, had, len(all))
 			}
 		}
 	}
 	for _, key := range p.IDs {
 		if !known[key] || !f.wants(key) {
-			return fmt.Errorf("nothing has the key %q", key)
+			return fmt.Errorf("no account has the key %q", key)
 		}
 	}
 	return nil

@@ -479,12 +479,12 @@ func (j *judge) ordinal(shard int, id string, r result) (uint64, error) {
 			continue
 		}
 		if !r.at.IsZero() && c.gone(r.at) {
-			return 0, fmt.Errorf("invariant 8: an answer leaves that saw %s v%d at %v, when the entity had expired or ended", id, r.version, r.at)
+			return 0, fmt.Errorf("invariant 8: an answer leaves its home that saw %s v%d at %v, although the entity had expired or ended", id, r.version, r.at)
 		}
 		return c.ordinal, nil
 	}
 	if r.version > 0 {
-		return 0, fmt.Errorf("invariant 4: an answer leaves that saw %s v%d with balance %d, which is none of the %d commits in the log", id, r.version, r.balance, len(all))
+		return 0, fmt.Errorf("invariant 4: an answer leaves its home that saw %s v%d with balance %d: none of the %d commits in the log has these", id, r.version, r.balance, len(all))
 	}
 	return 0, nil
 }
@@ -504,7 +504,7 @@ func (j *judge) nothing(all []commit, id string, r result) (uint64, error) {
 		}
 	}
 	if len(all) > 0 && !r.at.IsZero() && all[0].at.Before(r.real) {
-		return 0, fmt.Errorf("invariant 8: an answer leaves that saw no state of %s at %v, but the entity lives", id, r.at)
+		return 0, fmt.Errorf("invariant 8: an answer leaves its home that saw no state of %s at %v, but the entity lives", id, r.at)
 	}
 	return 0, nil
 }

@@ -73,7 +73,7 @@ func (t *tenure) check(l list, p durable.Page) error {
 	r := t.home.r
 	truth := r.judge.shards[t.shard]
 	if len(p.IDs) > l.limit || !slices.IsSorted(p.IDs) || len(slices.Compact(slices.Clone(p.IDs))) < len(p.IDs) || p.More && len(p.IDs) == 0 {
-		return errors.New("it is too long, or not in order")
+		return errors.New("the page is too long, or not in order")
 	}
 	if truth.crashed || truth.tainted || r.judge.blind {
 		return nil
@@ -89,7 +89,7 @@ func (t *tenure) check(l list, p durable.Page) error {
 		}
 		switch {
 		case stays && !there:
-			return fmt.Errorf("%s lacks, which had %d and has %d commits", id, had, len(all))
+			return fmt.Errorf("%s is missing; it had %d commits and has %d", id, had, len(all))
 		case there && had == len(all) && all[had-1].ended:
 			return fmt.Errorf("%s has ended", id)
 		}

@@ -15,10 +15,10 @@ import (
 // If all members watch each other (see [core.Node.Bound]), a message vouches only if it is bound to
 // a heartbeat H of the receiver: it answers H, or is a later heartbeat that names H. The lease then
 // counts from when the receiver sent H, so it does not matter how long the message was on its way,
-// or waited in the socket of a paused process. The sender of the message also knows that time, at
-// the latest: when H arrived. So when a member is downed, its lease ends QuorumTimeout after the
+// or waited in the socket of a paused process. The sender of the message knows an upper bound of
+// that time: when H arrived. So when a member is downed, its lease ends QuorumTimeout after the
 // last heartbeat that any other member had from it, rather than after the judgement. Once another
-// member knows the member to be Down, and does not vouch for it any more, it reports when that
+// member knows that the member is Down, it no longer vouches for it, and reports when that
 // heartbeat arrived (Vouched of its record). Package downing's Fence counts from the latest of
 // these times.
 //

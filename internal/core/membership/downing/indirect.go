@@ -27,10 +27,10 @@ type Indirect struct {
 
 // survivors returns this node's side, by address, and whether it was picked. After a clean
 // partition the side is the reachable members. If only some paths are broken, both ends of a path
-// would down each other. It is recognized by an unreachable member that is still heard, accuses
-// others, or is not accused by all its observers. Then all members with the same accusations pick
-// the same side: they leave out the member with the most broken paths, or the youngest of several,
-// until the rest are reachable.
+// would down each other. This case is recognized by an unreachable member that is still heard,
+// accuses others, or is not accused by all its observers. Then all members with the same
+// accusations pick the same side: they leave out the member with the most broken paths, or the
+// youngest of several, until the rest are reachable.
 //
 // In a large cluster only the leader picks.
 func (i *Indirect) survivors() (side []transport.Address, picked bool) {

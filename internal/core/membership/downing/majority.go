@@ -45,8 +45,8 @@ func (d *Majority) downGone() {
 // downAt returns when the unreachable member at index place is due to be judged. The time counts
 // from when the observer last heard the member.
 //
-// Before SilentAfter only a node whose echoes have returned without a gap for as long judges.
-// Where packets are lost, its own connection may have stood still.
+// A node judges before SilentAfter only if its own echoes have returned without a gap for
+// SilentAfter. Otherwise packets may have been lost on its own connection.
 func (d *Majority) downAt(place int) time.Time {
 	f, node := d.Local(), d.Gossip.Members[place].Address
 	at := d.Unreachable.since[node].Add(max(d.Config.SilentAfter-f.Quiet[place], 0))

@@ -16,7 +16,7 @@ const (
 
 func checkSeen(g *State) error {
 	if !g.Seen.Fits(len(g.Members)) {
-		return fmt.Errorf("gossip 1: Seen has %d words, which is wrong for %d members", len(g.Seen), len(g.Members))
+		return fmt.Errorf("gossip: Seen has %d words, which is wrong for %d members", len(g.Seen), len(g.Members))
 	}
 	return nil
 }
@@ -30,7 +30,7 @@ func checkAllButSeen(g *State) error {
 		isSet(g.Tombstones, func(t Tombstone) transport.Address { return t.Node }) &&
 		isSet(g.Version, func(e ClockEntry) transport.Address { return e.Node })
 	if !sorted {
-		return fmt.Errorf("gossip 1: a list is not sorted, or has an address twice: %d members, %d rows, %d tombstones, %d counts",
+		return fmt.Errorf("gossip: a list is not sorted, or has an address twice: %d members, %d rows, %d tombstones, %d counts",
 			len(g.Members), len(g.Rows), len(g.Tombstones), len(g.Version))
 	}
 	if g.UpCounter > maxCount32 || g.RemovalCounter > maxCount64 || g.Ruling.Token > maxCount64 {
@@ -38,15 +38,15 @@ func checkAllButSeen(g *State) error {
 	}
 	for _, t := range g.Tombstones {
 		if t.Number > g.RemovalCounter || t.Number+MaxTombstones <= g.RemovalCounter {
-			return fmt.Errorf("gossip 4: number %d of the tombstone of %v is inconsistent with RemovalCounter %d", t.Number, t.Node, g.RemovalCounter)
+			return fmt.Errorf("gossip: number %d of the tombstone of %v is inconsistent with RemovalCounter %d", t.Number, t.Node, g.RemovalCounter)
 		}
 		if _, isMember := g.Member(t.Node); isMember {
-			return fmt.Errorf("gossip 2: %v has a tombstone and is still a member", t.Node)
+			return fmt.Errorf("gossip: %v has a tombstone and is still a member", t.Node)
 		}
 	}
 	for _, e := range g.Version {
 		if g.Forgotten(e.Node) || e.Count == 0 || e.Count > maxCount64 {
-			return fmt.Errorf("gossip 2: the entry of node %v in the version has count %d: either it is not between 1 and 2^60, or the node is forgotten", e.Node, e.Count)
+			return fmt.Errorf("gossip: the entry of node %v in the version has count %d: either it is not between 1 and 2^60, or the node is forgotten", e.Node, e.Count)
 		}
 	}
 	for _, m := range g.Members {
@@ -59,7 +59,7 @@ func checkAllButSeen(g *State) error {
 			slices.ContainsFunc(r.Records, func(r Record) bool {
 				return g.Removed(r.Subject) || r.Evidence == NoEvidence || r.Evidence > EvidenceGone || r.Quiet < 0
 			}) {
-			return fmt.Errorf("gossip 1 or 2: the row of %v is invalid: version %d, %d records", r.Observer, r.Version, len(r.Records))
+			return fmt.Errorf("gossip: the row of %v is invalid: version %d, %d records", r.Observer, r.Version, len(r.Records))
 		}
 	}
 	return nil

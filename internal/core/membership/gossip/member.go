@@ -8,8 +8,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Status is a stage in the life of a member. A later stage has a higher value:
-// when two records of one member are merged, the higher status stands.
+// A Status is a stage in the life of a member. A later stage has a higher value: when two records
+// of one member are merged, the higher status is kept.
 type Status uint8
 
 // The statuses.
@@ -139,7 +139,7 @@ func (m Member) check(upCounter uint32) error {
 	case m.Status == NoStatus || m.Status >= Removed:
 		return fmt.Errorf("gossip: %v has status %d, which no member has", m.Address, m.Status)
 	case m.UpNumber > upCounter || m.Status == Up && m.UpNumber == 0:
-		return fmt.Errorf("gossip 3: %v has UpNumber %d, UpCounter is %d", m.Address, m.UpNumber, upCounter)
+		return fmt.Errorf("gossip: %v has UpNumber %d, UpCounter is %d", m.Address, m.UpNumber, upCounter)
 	case !KeysAscend(m.Meta):
 		return fmt.Errorf("gossip: Meta of %v is not sorted by key without duplicates", m.Address)
 	case m.Fenced && m.Status != Down:

@@ -20,10 +20,10 @@ import (
 // completes a quorum for it. It counts only votes with the voter's own fingerprint: their senders
 // bar the same nodes, so they count on the voter.
 //
-// The ages are safe like [detector.Peers.Vouched]: a vote counts as old as the collector's last
-// returned echo, because it cannot have reached the broker unseen before that; and the voter counts
-// the ages from when it sent the answered vote. So any process that stands still on the way makes
-// leases shorter.
+// The ages are safe like [detector.Peers.Vouched]. A vote counts as old as the collector's last
+// returned echo: a vote that had reached the broker earlier would have arrived before that echo.
+// The voter counts the ages from when it sent the answered vote. So any process that stands still
+// on the way makes leases shorter.
 
 // Votes sends this node's votes to collectors and, as a collector, counts the votes of others.
 type Votes struct {

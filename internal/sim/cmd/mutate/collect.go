@@ -49,7 +49,7 @@ type collector struct {
 	found     []mutant
 }
 
-// others maps an operator to the one most likely written in its place by mistake.
+// others maps an operator to the operator that is most likely written in its place by mistake.
 var others = map[token.Token]token.Token{
 	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR,
 	token.EQL: token.NEQ, token.NEQ: token.EQL, token.LAND: token.LOR, token.LOR: token.LAND,
