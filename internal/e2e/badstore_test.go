@@ -118,7 +118,8 @@ func (c *walletCluster) add(id string, within time.Duration) error {
 
 var walletIDs = []string{"v-0", "v-1", "v-2", "v-3", "v-4", "v-5"}
 
-// serves adds to every wallet, and repeats failed calls for a bounded time.
+// serves requires that an addition to every wallet succeeds. It repeats failed calls for at most
+// serviceAgain.
 func (c *walletCluster) serves() {
 	c.t.Helper()
 	deadline := time.Now().Add(serviceAgain)

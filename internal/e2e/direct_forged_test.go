@@ -38,7 +38,7 @@ type laneLiar struct {
 	key     tls.Certificate
 }
 
-// newKey makes a key as a process makes it when it starts.
+// newKey makes a key like the one that a process makes when it starts.
 func newKey(t *testing.T) tls.Certificate {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
@@ -83,7 +83,7 @@ func (l *laneLiar) agree(t *testing.T) (nonce []byte) {
 	}
 }
 
-// recorder keeps what is written to a connection.
+// recorder records the bytes that are written to a connection.
 type recorder struct {
 	net.Conn
 	written bytes.Buffer
@@ -112,9 +112,10 @@ func (l *laneLiar) dial(t *testing.T, key tls.Certificate, nonce []byte) (*tls.C
 	return secure, kept, nil
 }
 
-// TestHostileDirectForged: a client that may have direct lanes shows keys that it has not announced, nonces and
-// recordings of earlier connections, frames in another's name, and offers that nobody accepts. All are refused and
-// counted, few are logged, and the calls of others stay on their direct lanes.
+// TestHostileDirectForged: a client that may have direct lanes misuses them. It shows keys that it
+// has not announced, and nonces and recordings of earlier connections. It sends frames in another's
+// name, and offers that nobody accepts. All are refused and counted, and few are logged. The calls
+// of other clients stay on their direct lanes.
 func TestHostileDirectForged(t *testing.T) {
 	c := directLanes(t, map[string]rights.Rights{
 		"worker": rights.Worker("e2e", ""), "web": rights.Client("e2e", "web"), "evil": rights.Client("e2e", "evil"),
@@ -158,7 +159,7 @@ func TestHostileDirectForged(t *testing.T) {
 		c.call(t)
 	}
 	nonce := evil.agree(t)
-	for range rounds { // reasons in turn
+	for range rounds { // in each round, one attempt for each reason
 		evil.offer(t, 0, nonce)
 		evil.offer(t, 99, nonce)
 	}

@@ -74,7 +74,8 @@ func addressOf(t *testing.T, n *shard.Node, name string) (a transport.Address) {
 	return a
 }
 
-// TestHostileCaller: a caller of the gateway calls what its subjects name, and does nothing else.
+// TestHostileCaller: a caller of the gateway can call what its subjects name, and can do nothing
+// else.
 func TestHostileCaller(t *testing.T) {
 	php := rights.Gateway("e2e", "php")
 	php.Publish = []string{"sh.e2e.g.php.Account.Get.>"}
@@ -98,8 +99,8 @@ func TestHostileCaller(t *testing.T) {
 	require.NoError(t, a.Err())
 }
 
-// TestHostileOperator: an operator commands in its own name only. It cannot call, gossip or hear
-// what others are answered, and a reader commands nothing.
+// TestHostileOperator: an operator can command only in its own name. It cannot call entities, send
+// gossip or read answers to others. A reader cannot command at all.
 func TestHostileOperator(t *testing.T) {
 	url := leastPrivilege(t, map[string]rights.Rights{
 		"worker": rights.Worker("e2e", ""), "ann": rights.Operator("e2e", "ann"), "bob": rights.Reader("e2e", "bob"),
@@ -119,7 +120,8 @@ func TestHostileOperator(t *testing.T) {
 	ann.mayNot(t, append(forbidden, "sh.e2e.o.bob.do.c000000000000001."+at), append(others, "sh.e2e.r.o.bob.>"))
 	bob.mayNot(t, append(forbidden, "sh.e2e.o.bob.do.c000000000000001."+at), append(others, "sh.e2e.r.o.ann.>"))
 
-	// Within its rights, each sends what it may not: gossip, and a reader a command.
+	// Each user sends messages that its NATS rights allow but members must refuse: gossip, and from
+	// a reader a command.
 	const rounds = 20
 	looks := transport.Peer{Address: transport.Address{Name: "bob", Incarnation: identity.Mark(identity.Reader, 1)}, Client: true}
 	does := transport.Peer{Address: transport.Address{Name: "ann", Incarnation: identity.Mark(identity.Operator, 1)}, Client: true}
@@ -134,8 +136,8 @@ func TestHostileOperator(t *testing.T) {
 	require.Len(t, a.Cluster().Members, 2)
 }
 
-// TestMemberGoneBad: with the rights of a member a process hears what clients send, and ends other
-// members in anybody's name. Nothing prevents that, as the page says.
+// TestMemberGoneBad: with the rights of a member a process can read the messages of clients, and
+// end other members in any member's name. Nothing prevents that, as docs/security.md says.
 func TestMemberGoneBad(t *testing.T) {
 	url := leastPrivilege(t, map[string]rights.Rights{"worker": rights.Worker("e2e", ""), "web": rights.Client("e2e", "web")})
 	workers := newCluster(t, url("worker"))

@@ -18,8 +18,8 @@ import (
 )
 
 // TestHostileNeverAcknowledges: a client asks for 400 MB of answers, 100 kB each, and acknowledges
-// none. Its home keeps what one session may hold and refuses the rest, and a client of another name
-// gets such answers as before.
+// none. The entity's home keeps as many answers as one session may hold, and refuses further calls.
+// A client with another name gets such answers as before.
 func TestHostileNeverAcknowledges(t *testing.T) {
 	url := leastPrivilege(t, map[string]rights.Rights{
 		"worker": rights.Worker("e2e", ""), "web": rights.Client("e2e", "web"), "evil": rights.Client("e2e", "evil"),
@@ -62,7 +62,7 @@ func TestHostileNeverAcknowledges(t *testing.T) {
 			t.Fatalf("call %d of another client: %d bytes, %v", i, len(line), err)
 		}
 	}
-	// The client has read what the window lets through, so it hears of no refusal.
+	// The client has read the frames that the window allows, so it gets no refusal.
 	cancel()
 	answered.Wait()
 	if err := home.Err(); err != nil {
@@ -70,8 +70,8 @@ func TestHostileNeverAcknowledges(t *testing.T) {
 	}
 }
 
-// TestSlowClientHearsOverload: a client that acknowledges is told that it asks for too much at once,
-// and that its call did not run.
+// TestSlowClientHearsOverload: a client that acknowledges gets an error that it asks for too much
+// at once, and that its call did not run.
 func TestSlowClientHearsOverload(t *testing.T) {
 	url := leastPrivilege(t, map[string]rights.Rights{"worker": rights.Worker("e2e", ""), "web": rights.Client("e2e", "web")})
 	workers := newCluster(t, url("worker"))

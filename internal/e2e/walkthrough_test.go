@@ -85,7 +85,7 @@ func TestSecurityPageNamesTests(t *testing.T) {
 	require.Greater(t, rows, 20)
 }
 
-// declared reports whether a test is in one of the folders.
+// declared reports whether one of the folders declares the test.
 func declared(t *testing.T, test string, folders ...string) bool {
 	t.Helper()
 	for _, folder := range folders {

@@ -29,18 +29,18 @@ type network struct {
 	servers map[string]*simServer
 	cuts    map[[2]string]bool
 	log     strings.Builder
-	lossy   func(from, to *simNode) bool // nil: nothing is lost
+	lossy   func(from, to *simNode) bool // nil means that nothing is lost
 	sent    int
-	plain   bool // messages go as they are, not through their bytes
+	plain   bool // messages are delivered without encoding
 	leases  map[transport.Address]simLease
 	founded core.Founding // the store's record, if revision is above 0
 
 	revision uint64
 	unsafe   bool           // the downing strategy does not guarantee that turns end
-	watch    func(*simNode) // told after each step; may be nil
+	watch    func(*simNode) // called after each step; may be nil
 }
 
-// A simLease is a lease of the store, by founder.
+// A simLease is the store's lease of one cluster, which its founder identifies.
 type simLease struct {
 	holder transport.Address
 	token  uint64
@@ -64,11 +64,11 @@ type simNode struct {
 	connected bool
 	dead      bool
 	frozen    bool         // the process stands still; its connection lives
-	deaf      bool         // what is sent to it vanishes, and nobody notices
-	mute      bool         // what it sends vanishes, and nobody notices
+	deaf      bool         // messages to it are lost
+	mute      bool         // its messages are lost
 	storeless bool         // it cannot reach the store
 	claims    bool         // the broker directs probes to it
-	waiting   []core.Input // arrived while frozen
+	waiting   []core.Input // inputs that arrived while it was frozen
 	frozenAt  time.Time
 	wake      time.Time
 	events    []core.Event
@@ -77,7 +77,7 @@ type simNode struct {
 
 func (n *simNode) name() string { return n.config.Self.Name }
 
-// A delivery is an input on its way.
+// A delivery is an input under way to a node.
 type delivery struct {
 	at     time.Time
 	seq    int
@@ -117,7 +117,7 @@ func (w *network) server(name string) *simServer {
 	return w.servers[name]
 }
 
-// add makes a node; key names it in the network, for two may have one name.
+// add makes a node. key identifies it in the network, because two nodes may have the same name.
 func (w *network) add(key, server string, config core.Config) *simNode {
 	w.t.Helper()
 	machine, err := New(config)
@@ -148,7 +148,7 @@ func (w *network) disconnect(n *simNode) {
 	w.step(n, core.ConnState{})
 }
 
-// step hands an input to a node, or keeps it while the process stands still.
+// step passes an input to a node, or keeps the input while the process stands still.
 func (w *network) step(n *simNode, in core.Input) {
 	w.t.Helper()
 	switch {
@@ -194,8 +194,8 @@ func (w *network) step(n *simNode, in core.Input) {
 	}
 }
 
-// checkRemoval: a member is removed after it has left in order, or after an observer has seen it
-// downed.
+// checkRemoval checks that a member is removed only after it has left in order, or after n has seen
+// it downed.
 func (w *network) checkRemoval(n *simNode, e core.Event) {
 	removed, ok := e.(core.MemberRemoved)
 	if !ok || removed.Member.Status == gossip.Exiting {
@@ -209,7 +209,7 @@ func (w *network) checkRemoval(n *simNode, e core.Event) {
 	w.t.Errorf("%s saw %v, and not before that it was downed", n.name(), removed)
 }
 
-// founding is the store's part: the record of who founded the cluster.
+// founding answers a request for the record of who founded the cluster, as the store does.
 func (w *network) founding(n *simNode, r core.FoundingRequest) core.FoundingAnswer {
 	a := core.FoundingAnswer{Number: r.Number}
 	switch {
@@ -226,7 +226,7 @@ func (w *network) founding(n *simNode, r core.FoundingRequest) core.FoundingAnsw
 	return a
 }
 
-// takeLease is the store's part.
+// takeLease answers a request for the lease, as the store does.
 func (w *network) takeLease(n *simNode, r core.LeaseRequest) core.LeaseAnswer {
 	if w.leases == nil {
 		w.leases = make(map[transport.Address]simLease)
@@ -284,7 +284,7 @@ func (w *network) deliver(from, to *simNode, msg message.Message) {
 	w.post(to, core.Receive{From: from.config.Self, Message: w.recode(msg), Server: to.server.String()})
 }
 
-// recode sends messages through their bytes.
+// recode encodes and decodes a message.
 func (w *network) recode(msg message.Message) message.Message {
 	w.t.Helper()
 	if w.plain {
@@ -310,7 +310,7 @@ func (w *network) route(from, to *simNode) bool {
 	return !w.cuts[[2]string{from.server.name, to.server.name}]
 }
 
-// run lets time pass until the end, or until stop says so.
+// run lets time pass for d, or until stop returns true.
 func (w *network) run(d time.Duration, stop func() bool) bool {
 	w.t.Helper()
 	end := w.now.Add(d)
@@ -354,7 +354,7 @@ func (w *network) thaw(n *simNode) {
 	n.frozen = false
 	waiting := n.waiting
 	n.waiting = nil
-	w.step(n, core.Tick{}) // the machine notices by itself that it comes late
+	w.step(n, core.Tick{}) // the machine must notice by itself that the tick is late
 	for _, in := range waiting {
 		w.step(n, in)
 	}
@@ -380,8 +380,8 @@ func (w *network) startServer(s *simServer) {
 	}
 }
 
-// check fails the test when a machine's invariant does not hold, or when n is
-// fenced in anybody's eyes and could still start a turn.
+// check fails the test if a machine's invariant does not hold, or if n could still start a turn
+// although another node has fenced it.
 func (w *network) check(n *simNode) {
 	w.t.Helper()
 	if err := n.machine.Check(); err != nil {
@@ -402,7 +402,7 @@ func (w *network) check(n *simNode) {
 			continue
 		}
 		if other := o.machine.node.Gossip; other != nil && other.Founder != g.Founder {
-			continue // its Welcome was lost, and it belongs to another cluster now
+			continue // the node's Welcome was lost, and it is in another cluster now
 		}
 		if lease := o.machine.Lease(); lease.IsZero() || lease.After(w.now) {
 			w.t.Fatalf("at %v: %v is fenced by %v and its lease ends at %v", w.now.Sub(w.origin), o.config.Self, n.config.Self, lease.Sub(w.origin))
@@ -410,7 +410,8 @@ func (w *network) check(n *simNode) {
 	}
 }
 
-// converged reports whether the nodes all see exactly each other as Up, and agree.
+// converged reports whether these nodes, and no others, are Up in the converged view of each of
+// them.
 func (w *network) converged(nodes []*simNode) bool {
 	for _, n := range nodes {
 		v := n.machine.View()

@@ -200,7 +200,7 @@ func (s *script) lease(n *simNode) {
 	}
 }
 
-// await runs until a condition holds, and says how long it took.
+// await runs until a condition holds, and prints how long that took.
 func (s *script) await(what string, args []string) {
 	w := s.network
 	i := slices.Index(args, "within")
@@ -305,7 +305,8 @@ func (s *script) add(key string, words []string) {
 	s.network.add(key, server, config)
 }
 
-// differ compares the values of the keys that both members have.
+// differ describes the first key with different values, of the keys that both members have; "" if
+// there is none.
 func differ(a, b gossip.Member) string {
 	for _, kv := range a.Meta {
 		if value, ok := gossip.LookupKey(b.Meta, kv.Key); ok && value != kv.Value {

@@ -10,8 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// maxGone bounds a table's removed addresses. Only recently removed nodes matter, because callers
-// hold calls to no others.
+// maxGone bounds a table's removed addresses. Callers hold calls only to recently removed nodes.
 const maxGone = 64
 
 // A Table is one version of the list of all shards and their homes. It never changes, so it can be

@@ -68,7 +68,7 @@ func (m *Manager) State() State { return m.state }
 // there is none. With HandoffAt Leaving it returns the oldest Up member.
 func (m *Manager) Oldest() transport.Address { return m.oldest }
 
-// Alone reports whether no other member can take the instance, now or once that member is Up.
+// Alone reports whether no other member can take the instance, not even a joining one later.
 func (m *Manager) Alone() bool { return !m.heirs && m.oldest.IsZero() }
 
 // Running reports whether the instance runs here, or is being started or stopped.

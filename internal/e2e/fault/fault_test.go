@@ -183,8 +183,8 @@ miss: two at once: n2 until 10ms after n3 began
 	}
 }
 
-// TestSlowdown: delay that a foreign process with a loop also causes is not blamed on the poison.
-// This holds only on a machine with too few processors.
+// TestSlowdown: a delay is not blamed on the poison if a foreign process with a loop causes it too,
+// but only on a machine with too few processors.
 func TestSlowdown(t *testing.T) {
 	const ms = time.Millisecond
 	needed := processorsFor(5, 1)

@@ -241,8 +241,8 @@ func (a *Attacker) SendFrame(i uint64, m transport.Address, envelopes ...*wire.E
 	return a.publish(a.to(self, m, "0"), a.Frame(self, m, envelopes...))
 }
 
-// batch is after how many messages a flood waits for the server, which might otherwise cut the
-// connection.
+// batch is the number of messages after which a flood waits for the server. Otherwise the server
+// might close the connection.
 const batch = 256
 
 // interval is the pause between two batches. It spreads a flood over each second.

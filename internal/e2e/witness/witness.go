@@ -15,8 +15,8 @@ import (
 
 // A Record is one call that ran.
 type Record struct {
-	// At is when it ran, in nanoseconds of the machine's clock, even if the process
-	// has another one: processes of one machine are compared.
+	// At is when the call ran, in nanoseconds of the machine's clock. A process may have a wrong
+	// clock of its own, and records of several processes are compared.
 	At     int64
 	Entity string
 	Sender string

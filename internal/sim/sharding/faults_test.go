@@ -253,7 +253,7 @@ func (w *world) leave(p *process) {
 	p.control.do(p.control.Leave)
 }
 
-// heir reports whether a host knows of another one that stays, and is Up or joining.
+// heir reports whether a host knows another host that is Up or joining and will not leave.
 func (w *world) heir(p *process) bool {
 	return slices.ContainsFunc(w.procs, func(o *process) bool {
 		m, ok := p.control.View().Member(o.self.Address)

@@ -103,8 +103,8 @@ func (l leaves) leave(n *sim.Node) {
 	a.onLoop(a.control.Leave)
 }
 
-// all makes all members leave. The state ends with the last one. A node may start meanwhile. Its
-// instance must not begin while that of a leaving member is active.
+// all makes all members leave. The singleton's state ends with the last member. A node may start
+// meanwhile. Its instance must not begin while that of a leaving member is active.
 func (l leaves) all() {
 	for stay := l.stay(); len(stay) > 0; stay = l.stay() {
 		l.ended = l.ended || len(stay) == 1

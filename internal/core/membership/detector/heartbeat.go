@@ -211,7 +211,8 @@ func (h *Heartbeats) Watches(node transport.Address) bool {
 	return gossip.HasAddress(h.watched, node)
 }
 
-// probeLong is how long a suspected member is probed at ProbeInterval, in multiples of GoneAfter.
+// probeLong is how long a suspected member gets a probe in each ProbeInterval, in multiples of
+// GoneAfter.
 const probeLong = 5
 
 func (h *Heartbeats) suspected(p *Peer) bool {

@@ -221,7 +221,8 @@ func decodeBody(w *wire.MembershipMessage) (Message, error) {
 	return nil, ErrUnknown
 }
 
-// age returns milliseconds, rounded up, because older evidence is weaker.
+// age converts an age to milliseconds, rounded up: if an age seems higher, the evidence only counts
+// for less.
 func age(d time.Duration) uint64 {
 	return uint64((min(d, maxQuiet) + time.Millisecond - 1).Milliseconds())
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// Bounds of a message. They are checked on the encoded bytes, before memory is allocated: an
-// empty element takes a hundred bytes of memory, but two bytes of a message, or a hundredth of
-// that if compressed.
+// Bounds of a message. They are checked on the encoded bytes, before memory is allocated. An empty
+// element takes a hundred bytes of memory, but only two bytes of a message, and a hundredth of that
+// if compressed.
 const (
 	// maxGossipBytes bounds an unpacked state: some ten thousand members.
 	maxGossipBytes = 16 << 20

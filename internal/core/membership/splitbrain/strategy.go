@@ -29,7 +29,7 @@ type Electorate struct {
 	Oldest []transport.Address
 }
 
-// A Split is one side of a partition, or of an apparent one.
+// A Split is one side of a partition, which may be only apparent.
 type Split struct {
 	Electorate
 	Side []transport.Address // the members on this side, this node included, by address
