@@ -137,7 +137,7 @@ func (f *foundingRun) judge(n *Node, events []membership.Event) {
 			f.formed++
 			for _, o := range f.nodes {
 				if o != n && o.IsMember() && o.View().SelfStatus == membership.Up && !f.excused(o) {
-					f.fail("%v forms a cluster at %v, and %v is a member of one", n.Address, f.Now(), o.Address)
+					f.fail("%v forms a cluster at %v, although %v is a member of another", n.Address, f.Now(), o.Address)
 				}
 			}
 		case membership.JoinFailed:

@@ -399,7 +399,7 @@ func (m *Machine) Check() error {
 		return fmt.Errorf("invariant 3: view %+v does not show %v", m.node.Shown, m.node.Gossip)
 	}
 	if m.lease.Until.After(m.node.Now.Add(m.node.Config.SelfHeartbeatTimeout)) {
-		return fmt.Errorf("invariant 4: lease ends in %v, SelfHeartbeatTimeout is %v", m.lease.Until.Sub(m.node.Now), m.node.Config.SelfHeartbeatTimeout)
+		return fmt.Errorf("invariant 4: the lease ends in %v, later than SelfHeartbeatTimeout %v", m.lease.Until.Sub(m.node.Now), m.node.Config.SelfHeartbeatTimeout)
 	}
 	if !m.lease.Until.IsZero() {
 		return nil

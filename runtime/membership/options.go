@@ -304,7 +304,7 @@ func (t TableOptions) validate(o Options) error {
 	unset.Store = nil
 	if t.Store == nil {
 		if unset != (TableOptions{}) {
-			return errors.New("config: Membership.Table has settings, and Table.Store is nil: set it, or none of them")
+			return errors.New("config: Membership.Table has settings, and Table.Store is nil: set Store too, or leave Table empty")
 		}
 		return nil
 	}

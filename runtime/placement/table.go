@@ -244,7 +244,7 @@ func (t *Table) put(e Entry, fresh map[string]bool) error {
 	fresh[e.Kind], t.kinds[e.Kind] = true, k
 	s := &k.slots[e.Shard-n]
 	if s.epoch.Term() == e.Epoch.Term() && e.Epoch < s.epoch {
-		return fmt.Errorf("check entry %v: epoch is below %v", e, s.epoch)
+		return fmt.Errorf("check entry %v: its epoch is below the present one, %v", e, s.epoch)
 	}
 	*s = slot{e.Home, e.Epoch}
 	return nil

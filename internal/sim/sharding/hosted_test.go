@@ -82,7 +82,7 @@ func (c *inCall) over() (at time.Time) {
 func (p *process) deliver(l *link, e *wire.Envelope, seq uint64) {
 	s := p.shards[placement.ShardID{Kind: string(e.Kind), Shard: e.Shard}]
 	if s == nil {
-		p.w.fail("%s hosts nothing and got %s", p.name, label(e))
+		p.w.fail("%s hosts nothing, but got %s", p.name, label(e))
 		return
 	}
 	c := newInCall(l.Peer(), e, p.w)
@@ -280,7 +280,7 @@ func (s *hosted) InDoubt(c *shardhost.Call) func() {
 // Why fails the run for a verdict that no call may get.
 func (s *hosted) Why(c *shardhost.Call, v region.Verdict) string {
 	if v == region.Circular {
-		s.process.w.fail("%s: %s is %v", s.process.name, c.Args, v)
+		s.process.w.fail("%s: call %s gets the verdict %v", s.process.name, c.Args, v)
 	}
 	return v.String()
 }

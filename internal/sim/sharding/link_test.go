@@ -101,7 +101,7 @@ func (l *link) Send(token uint64, frame []byte) error {
 	}
 	var fr wire.FrameReader
 	if h, _, err := fr.Header(frame); err != nil || h.Count > 0 && !l.process.mayAnswer() {
-		l.process.w.fail("%s sends %d envelopes to %s past its lease (%v)", l.process.name, h.Count, l.Peer().Name, err)
+		l.process.w.fail("%s sends %d envelopes to %s after its lease has ended (%v)", l.process.name, h.Count, l.Peer().Name, err)
 	}
 	l.process.w.transmit(l, token, slices.Clone(frame))
 	return nil

@@ -188,7 +188,7 @@ func (o *oracle) opened(s *hosted) {
 	p, epoch, l := s.process, s.Core.Epoch(), o.life(s.process)
 	a := activation{s.ID, epoch}
 	if other := l.homes[a]; other != nil && other != p {
-		o.w.fail("%v at %v opens at %s and opened at %s", s.ID, epoch, p.name, other.name)
+		o.w.fail("%v at %v opens at %s, and opened at %s before", s.ID, epoch, p.name, other.name)
 	}
 	l.homes[a] = p
 	if l.lost[s.ID] && !p.written {
@@ -267,7 +267,7 @@ func (o *oracle) outcome(op *operation, out calls.Outcome) {
 		o.unknowns++
 	}
 	if out != calls.Executed && !o.w.plan.mayLose && !(out == calls.NotExecuted && o.w.plan.small) {
-		o.w.fail("%s: %s came to %v", op.process.name, op.payload, out)
+		o.w.fail("%s: call %s has the outcome %v", op.process.name, op.payload, out)
 	}
 }
 
@@ -276,7 +276,7 @@ func (o *oracle) begin(s *hosted, e *region.Entity, payload string) {
 	p := s.process
 	o.w.log("%s: TURN %s", p.name, payload)
 	if !p.leased() {
-		o.w.fail("%s begins %s past its lease", p.name, payload)
+		o.w.fail("%s begins turn %s after its lease has ended", p.name, payload)
 	}
 	o.alone(s)
 	key := e.ID

@@ -160,7 +160,7 @@ func (op *operation) wait(s *hosted) {
 		op.encoded(0)
 	case calls.Refuse:
 		if v == region.Circular {
-			p.w.fail("%s: local %s is %v", p.name, op.payload, v)
+			p.w.fail("%s: the local call %s gets the verdict %v", p.name, op.payload, v)
 		}
 		op.end(calls.NotExecuted)
 	}

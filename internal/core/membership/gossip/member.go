@@ -139,7 +139,7 @@ func (m Member) check(upCounter uint32) error {
 	case m.Status == NoStatus || m.Status >= Removed:
 		return fmt.Errorf("gossip: %v has status %d, which no member has", m.Address, m.Status)
 	case m.UpNumber > upCounter || m.Status == Up && m.UpNumber == 0:
-		return fmt.Errorf("gossip: %v has UpNumber %d, UpCounter is %d", m.Address, m.UpNumber, upCounter)
+		return fmt.Errorf("gossip: %v has UpNumber %d, UpCounter is %d (want at most the counter, and above 0 for an Up member)", m.Address, m.UpNumber, upCounter)
 	case !KeysAscend(m.Meta):
 		return fmt.Errorf("gossip: Meta of %v is not sorted by key without duplicates", m.Address)
 	case m.Fenced && m.Status != Down:

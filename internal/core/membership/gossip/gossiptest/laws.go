@@ -16,7 +16,7 @@ func CheckMonotonic(a, merged *gossip.State) error {
 	for _, r := range a.Members {
 		m, ok := merged.Member(r.Address)
 		if !ok && !merged.Removed(r.Address) {
-			return fmt.Errorf("%v was lost: %v to %v", r, Normal(a), Normal(merged))
+			return fmt.Errorf("%v was lost: from %v to %v", r, Normal(a), Normal(merged))
 		}
 		if ok && (m.Status < r.Status || r.Fenced && !m.Fenced) {
 			return fmt.Errorf("member %v went back to %v", r, m)
@@ -34,7 +34,7 @@ func CheckMonotonic(a, merged *gossip.State) error {
 		}
 	}
 	if _, o := a.Join(merged); o != gossip.Same && o != gossip.Before {
-		return fmt.Errorf("merging made an older version: %v: %v to %v", o, a.Version, merged.Version)
+		return fmt.Errorf("merging made an older version: %v: from %v to %v", o, a.Version, merged.Version)
 	}
 	return nil
 }
