@@ -37,7 +37,7 @@ type walletCluster struct {
 	doubt  map[string]int64 // added by calls whose outcome is unknown
 }
 
-// startWallets starts a server, whose configuration gets more lines, and the nodes.
+// startWallets starts a server and the nodes. more is added to the server's configuration.
 func startWallets(t *testing.T, disk, more string) *walletCluster {
 	t.Helper()
 	c := &walletCluster{
@@ -61,7 +61,7 @@ func (c *walletCluster) configure(text string) {
 	}
 }
 
-// restart ends the server, changes something, and starts the server again.
+// restart ends the server, calls change, and starts the server again.
 func (c *walletCluster) restart(change func()) {
 	c.t.Helper()
 	if err := c.server.Stop(); err != nil {

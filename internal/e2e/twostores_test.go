@@ -44,7 +44,8 @@ func starts(t *testing.T, n *shard.Node) error {
 	return n.Start(ctx)
 }
 
-// A member whose store is not the cluster's is refused, and the error names both.
+// TestMembersWithOtherStores: a member whose store is not the cluster's is refused, and the error
+// names both stores.
 func TestMembersWithOtherStores(t *testing.T) {
 	server, other := natsproc.Start(t, "-js", "-sd", t.TempDir()), natsproc.Start(t, "-js", "-sd", t.TempDir())
 	first := walletNode(t, server.URL(), "first", openStore(t, server.URL(), natsstore.Config{Name: "bank"}))

@@ -74,7 +74,7 @@ func TestEvidence(t *testing.T) {
 }
 
 // TestCut: messages that vanish between two servers look like silence until their connection ends.
-// Then each server knows no listeners at the other.
+// Then neither server knows listeners at the other one.
 func TestCut(t *testing.T) {
 	for _, c := range []struct {
 		timeout time.Duration

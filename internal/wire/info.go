@@ -25,7 +25,7 @@ type Info struct {
 	Headers []Header
 }
 
-// A Header is one header of a call. Its key has 1 to MaxHeaderKey of [a-z0-9_-].
+// A Header is one header of a call. Its key has 1 to MaxHeaderKey characters of [a-z0-9_-].
 type Header struct{ Key, Value string }
 
 // Bounds of the headers of one call.

@@ -20,7 +20,8 @@ type ListRequest struct {
 }
 
 // DueKey returns the key of an entity with reminders in the answer to MethodDue: at is the earliest
-// time at which one is due, in Unix milliseconds from 0 on. Keys have the order of their times.
+// time at which a reminder is due, in Unix milliseconds from 0 on. Keys have the order of their
+// times.
 func DueKey(at int64, id string) string {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], uint64(at))

@@ -30,7 +30,7 @@ func TestOpenWord(t *testing.T) {
 }
 
 // FuzzOpenPayload checks that ParseOpenPayload returns for any bytes, and that an accepted payload
-// is the same after it was written and read again.
+// does not change when it is written and read again.
 func FuzzOpenPayload(f *testing.F) {
 	f.Add([]byte(nil))
 	f.Add(AppendOpenPayload(nil, OpenPayload{

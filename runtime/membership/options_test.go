@@ -37,7 +37,7 @@ func TestOptionsReachTheCore(t *testing.T) {
 	}
 }
 
-// TestTableOptionsReachTheCore: each option of a table is the core's setting of the same name.
+// TestTableOptionsReachTheCore: each option of a table sets the core's setting of the same name.
 func TestTableOptionsReachTheCore(t *testing.T) {
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[TableOptions]()) {
 		if f.Name == "Store" {

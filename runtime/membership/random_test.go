@@ -295,7 +295,7 @@ func (c *chaos) describe() string {
 	return b.String()
 }
 
-// TestReplay: the same seed takes the same way, step by step.
+// TestReplay: two runs of one seed take the same steps.
 func TestReplay(t *testing.T) {
 	run := func() string {
 		c := newChaos(t, 3)
@@ -314,7 +314,8 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestLossRemovesNobody: nearly a third of all messages is lost for ten minutes.
+// TestLossRemovesNobody: nearly a third of all messages is lost for ten minutes, and no member is
+// removed.
 func TestLossRemovesNobody(t *testing.T) {
 	c := &chaos{network: newNetwork(t), random: rand.New(rand.NewPCG(5, 5))}
 	for i := range uint64(5) {

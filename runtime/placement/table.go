@@ -224,7 +224,8 @@ func (t *Table) Apply(d Diff) (*Table, error) {
 	return next, nil
 }
 
-// put sets one entry. It copies the type's slots first, once for each type in fresh.
+// put sets one entry. It first copies the slots of a type that is not in fresh yet, and adds the
+// type to fresh.
 func (t *Table) put(e Entry, fresh map[string]bool) error {
 	if err := e.check(); err != nil {
 		return err

@@ -41,7 +41,8 @@ func (s *strikes) Strike(nodes ...*cluster.Node) (struck []victim) {
 	return struck
 }
 
-// mourn counts entities of removed victims, as of their last strike, as lost.
+// mourn counts the state of entities as lost if they lived at a removed victim when it was last
+// struck.
 func (s *strikes) mourn() {
 	last := make(map[*cluster.Node]victim)
 	for _, v := range s.all {
@@ -54,7 +55,8 @@ func (s *strikes) mourn() {
 	}
 }
 
-// removal returns when a node not struck first saw the process gone after the given time, or zero.
+// removal returns the first time after the given one at which a node that was not struck saw the
+// process gone; zero if there is none.
 func (s *strikes) removal(name string, after time.Time) (at time.Time) {
 	for _, n := range s.cluster.Nodes() {
 		if s.struck[n.Name()] {

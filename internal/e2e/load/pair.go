@@ -33,7 +33,7 @@ const patience = 15 * time.Second
 // end of a pause exactly.
 const retryAfter = 50 * time.Millisecond
 
-// run makes calls from next on, beginning with tick first of a round, until Stop.
+// run makes calls until Stop. The first call is due at next, in the tick first of a round.
 func (p *pair) run(next time.Time, tick time.Duration, first int) {
 	timer := time.NewTimer(time.Until(next))
 	defer timer.Stop()

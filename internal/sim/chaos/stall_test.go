@@ -26,7 +26,7 @@ func TestKilledBesideBrokerStalls(t *testing.T) {
 	}
 }
 
-// stalled makes one run: kills, each around a standstill or a restart of the server.
+// stalled makes one run of several kills, each while the server stands still or restarts.
 func stalled(seed uint64) error {
 	r := newRandom(seed)
 	w := sim.New(sim.Config{

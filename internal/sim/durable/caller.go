@@ -18,7 +18,8 @@ type caller struct {
 	open        map[uint64]bool
 }
 
-// An Operation is one call with its outcome. A check of the history reads it.
+// An Operation is one call with its outcome. The operations of a run are its history, which
+// checkHistory checks.
 type Operation struct {
 	Caller   int
 	Account  string

@@ -121,8 +121,8 @@ func TestClaimAtSinceOfAnother(t *testing.T) {
 	c.want("w", "1", 1)
 }
 
-// TestClaimsOfOlderHomesAreNoCommits: the server loses the claim that opened the shard. No commits are lost
-// with it.
+// TestClaimsOfOlderHomesAreNoCommits: the server loses the claim that opened the shard. The home
+// does not report lost commits.
 func TestClaimsOfOlderHomesAreNoCommits(t *testing.T) {
 	d := blindCashier(t)
 	a := d.seat(0, 1).open()

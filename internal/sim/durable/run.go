@@ -49,9 +49,9 @@ func Run(seed uint64, trace func(line string)) Result {
 	return newRun(p, random, trace).all()
 }
 
-// RunUnsynced does the same as Run, and the server's machine crashes: the server loses writes that
-// were not on its disk, while homes live. A change acknowledged by a living home must not be lost,
-// unless the home reports the loss and no home opens the shard.
+// RunUnsynced does the same as Run with crashes of the server's machine. The server then loses
+// writes that were not on its disk, while homes live. A change acknowledged by a living home must
+// not be lost, unless the home reports the loss and no home opens the shard.
 func RunUnsynced(seed uint64, trace func(line string)) Result {
 	random := newRandom(seed)
 	p := newPlan(random)

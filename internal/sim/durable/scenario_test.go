@@ -545,6 +545,7 @@ func TestHeadIsLost(t *testing.T) {
 }
 
 // TestLogLacksItsBeginning: the store has lost the first appends of a log that was never trimmed.
+// No home opens the shard.
 func TestLogLacksItsBeginning(t *testing.T) {
 	d := blindCashier(t)
 	a := d.seat(0, 1).open()

@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// A Result has the figures of a scenario. Its traffic is what healthy nodes have sent and received.
+// A Result has the figures of a scenario. Its traffic is that of the healthy nodes.
 type Result struct {
 	Scenario string
 	Nodes    int

@@ -98,7 +98,7 @@ func Operator(cluster, name string) Rights {
 	return Rights{Publish: of("o." + name + ".>"), Subscribe: of("r.o." + name + ".>")}
 }
 
-// Reader returns the rights of an operator with this name who may only look.
+// Reader returns the rights of an operator with this name who may only read.
 func Reader(cluster, name string) Rights {
 	of := names(cluster)
 	return Rights{Publish: of("o." + name + ".get.>"), Subscribe: of("r.o." + name + ".>")}

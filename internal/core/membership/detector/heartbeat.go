@@ -102,7 +102,7 @@ func (h *Heartbeats) OnHeartbeatAck(in core.Receive, msg message.HeartbeatAck) {
 
 // lookAround computes the watched ring neighbours, and the further members that may need
 // heartbeats: accused ones, because members at the right server can confirm the accusation;
-// suspected ones; and Down ones, which must learn it.
+// suspected ones; and Down ones, which must learn of their status.
 func (h *Heartbeats) lookAround() {
 	f := h.Local()
 	if h.madeFor == f.Summary && !h.Stale {

@@ -170,5 +170,5 @@ type Sentence struct {
 	reason string
 }
 
-// judgeInterval is the time between two judgements in a large cluster, where they are slow.
+// judgeInterval is the time between two judgements in a large cluster, where a judgement is slow.
 const judgeInterval = 500 * time.Millisecond

@@ -13,7 +13,7 @@ import (
 
 // An Indirect finds this node's side when some members are connected only indirectly, and decides
 // when the side may be acted on. Majority and Splits down members, through Execution; Indirect
-// downs none. Majority also resets since and picks.
+// downs none. Majority also resets the fields since and picks.
 type Indirect struct {
 	*core.Node
 	Peers *detector.Peers

@@ -138,8 +138,9 @@ func (j *Joiner) pokeRivals(hello message.Hello) {
 	}
 }
 
-// OnGone handles the broker's report that a node has no subscription: another joiner, or the member
-// that this node has asked. About a joiner, only a report of the present broker instance counts.
+// OnGone handles the broker's report that a node has no subscription. The node is another joiner,
+// or the member that this node has asked. About a joiner, only a report of the present broker
+// instance counts.
 func (j *Joiner) OnGone(node transport.Address, present bool) {
 	if j.Phase == core.Asking {
 		j.askedIsGone(node)
