@@ -17,8 +17,8 @@ type setting[T any] struct {
 	value func(T) string
 }
 
-// clusterSettings are the fields of [Config] and formats. The admitting member compares them with
-// its own.
+// clusterSettings are the fields of [Config] and the versions of formats. The admitting member
+// compares a joining node's values with its own.
 var clusterSettings = []setting[*Node]{
 	{"frame format", func(*Node) string { return strconv.Itoa(wire.FrameVersion) }},
 	{"control format", func(*Node) string { return strconv.Itoa(wire.ControlFormat) }},
@@ -27,7 +27,7 @@ var clusterSettings = []setting[*Node]{
 	{"Config.Store", func(n *Node) string {
 		return cmp.Or(n.store, map[bool]string{true: "set", false: "nil"}[n.cfg.Store != nil])
 	}},
-	// The deciding member must wait for longer than the other one may go on.
+	// A member that decides about another one must wait until that one has certainly stopped.
 	{"Config.Membership.SelfHeartbeatTimeout", func(n *Node) string { return n.cfg.Membership.SelfHeartbeatTimeout.String() }},
 	{"Config.Membership.QuorumTimeout", func(n *Node) string { return n.cfg.Membership.QuorumTimeout.String() }},
 	{"Config.Membership.GoneAfter", func(n *Node) string { return n.cfg.Membership.GoneAfter.String() }},
@@ -45,7 +45,7 @@ var clusterSettings = []setting[*Node]{
 	{"Config.Membership.Downing.KeepOldestAlone", func(n *Node) string { return strconv.FormatBool(n.cfg.Membership.Downing.KeepOldestAlone) }},
 	{"Config.Membership.Downing.MinorityDelay", func(n *Node) string { return n.cfg.Membership.Downing.MinorityDelay.String() }},
 
-	{name: "Config.Cluster"}, // with another name it is another cluster
+	{name: "Config.Cluster"}, // another name means another cluster
 	{name: "Config.Transport"},
 	{name: "Config.Name"},
 	{name: "Config.Roles"},
@@ -53,7 +53,7 @@ var clusterSettings = []setting[*Node]{
 	{name: "Config.Capacity"},
 	{name: "Config.Seeds"},
 	{name: "Config.Membership.JoinByCommand"},
-	{name: "Config.Membership.MinMembers"}, // that of the leader counts
+	{name: "Config.Membership.MinMembers"}, // the leader's value counts
 	{name: "Config.Membership.MinRoleMembers"},
 	{name: "Config.Membership.WeaklyUpAfter"},
 	{name: "Config.Membership.SeedTimeout"},
@@ -66,8 +66,8 @@ var clusterSettings = []setting[*Node]{
 	{name: "Config.Membership.PhiThreshold"},
 	{name: "Config.Membership.PauseAllowance"},
 	{name: "Config.Membership.QuarantineAfter"},
-	// The kind of membership, with the settings of a table that must be equal, is compared by the
-	// machine.
+	// The membership's state machine compares the kind of membership, and the table settings that
+	// must be equal.
 	{name: "Config.Membership.Table.Store"},
 	{name: "Config.Membership.Table.Successors"},
 	{name: "Config.Membership.Table.ProbeInterval"},
@@ -93,7 +93,7 @@ var clusterSettings = []setting[*Node]{
 	{name: "Config.Limits.MaxBuffered"},
 	{name: "Config.Limits.AnswerBytes"},
 	{name: "Config.Limits.SingletonBuffer"},
-	{name: "Config.Rebalance.MaxMoves"}, // those of the coordinator count
+	{name: "Config.Rebalance.MaxMoves"}, // the values of the coordinator's member count
 	{name: "Config.Rebalance.Threshold"},
 	{name: "Config.Rebalance.Interval"},
 	{name: "Config.Direct.Listen"}, // processes with and without direct lanes work together
@@ -114,9 +114,9 @@ var directiveSettings = []setting[declaredKind]{
 	{"singleton", func(k declaredKind) string { return strconv.FormatBool(k.Desc.Singleton) }},
 	{"durable", func(k declaredKind) string { return strconv.FormatBool(k.Desc.Durable) }},
 
-	{name: "name"}, // with another name it is another type
+	{name: "name"}, // another name means another type
 	{name: "ttl"},
-	{name: "version"}, // states of earlier versions are migrated, those of later ones refused
+	{name: "version"}, // states of earlier versions are migrated, those of later versions are refused
 	{name: "keep"},
 	{name: "snapshot"},
 	{name: "client"},
@@ -137,10 +137,10 @@ var optionSettings = []setting[declaredKind]{
 	{name: "MaxActive"},
 	{name: "Inline"},
 	{name: "Proxy"},
-	{name: "Allocation"}, // of these three that of the last to join counts
+	{name: "Allocation"}, // for these three, the last member to join decides
 	{name: "MaxMoves"},
 	{name: "MinHosts"},
-	{name: "PoolSize"}, // of these two, too
+	{name: "PoolSize"}, // and for these two
 	{name: "PerNode"},
 	{name: "Survive"}, // the highest counts
 	{name: "MaxMailboxCalls"},
@@ -154,7 +154,7 @@ var optionSettings = []setting[declaredKind]{
 	{name: "RememberOptions.Every"},
 	{name: "RememberOptions.Backoff"},
 	{name: "RememberOptions.MaxPerShard"},
-	{name: "singleton.Options.LeaseTTL"}, // that of the holder counts
+	{name: "singleton.Options.LeaseTTL"}, // the lease holder's value counts
 	{name: "singleton.Options.LeaseRetry"},
 	{name: "singleton.Options.HandoffRetry"},
 	{name: "singleton.Options.MaxHandoffRetries"},
@@ -185,7 +185,7 @@ func declarations(n *Node) (meta, compat []membership.KeyValue) {
 	return meta, compat
 }
 
-// announcement returns the settings of k to be shared by all members that know the type.
+// announcement returns the settings of k in which all members that know the type must agree.
 func announcement(k declaredKind) string {
 	var words []string
 	add := func(settings []setting[declaredKind]) {

@@ -86,11 +86,11 @@ func (v *clientEnv) Served(kinds map[string]uint32) {
 	v.once.Do(func() { close(v.served) })
 }
 
-// Refused handles the reason for which a member refuses to serve this process.
+// Refused handles a member's refusal to serve this process. why is its reason.
 func (v *clientEnv) Refused(why error) { (*Conn)(v).refusal(why) }
 
-// TurnedAway fails the calls sent to member by, which has refused them because it has no session
-// with this process.
+// TurnedAway fails the calls sent to member by. It has refused them, because it has no session with
+// this process.
 func (v *clientEnv) TurnedAway(by transport.Address, why error) {
 	v.driver.Pending.CompleteSent(func(s calls.Carrier) bool { return s.Peer().Address == by },
 		calls.Result{Code: calls.TurnedAway, Text: why.Error()})

@@ -29,8 +29,8 @@ type Config struct {
 	// Roles are labels of this node, to which types can be limited (see [HostRole]).
 	// Default none.
 	Roles []string
-	// Zone is where the node runs, such as "eu-1b": 1 to 64 of A-Z a-z 0-9 _ -. The instances of
-	// pools are in as many zones as can be, and the placement strategies of users get it; see
+	// Zone is where the node runs, such as "eu-1b": 1 to 64 of A-Z a-z 0-9 _ -. The coordinator
+	// spreads the instances of a pool over zones. Users' placement strategies get the zone in
 	// placement.Load. Default none.
 	Zone string
 	// Capacity is the number of processors that the node may use, to which placement.LoadWeighted
@@ -110,16 +110,15 @@ type Limits struct {
 	// Window is the number of bytes that one other process may have under way to this
 	// process on one lane. Default 1 MiB, 64 KiB to 16 MiB.
 	Window int
-	// MaxBuffered is the number of bytes that are kept for one other process on one lane;
-	// further calls to it are refused with [ErrOverloaded]. Default 8 MiB, at least
-	// Window.
+	// MaxBuffered is the number of bytes that are kept for one other process on one lane; further
+	// calls to that process are refused with [ErrOverloaded]. Default 8 MiB, at least Window.
 	MaxBuffered int
-	// AnswerBytes is the number of bytes of answers that are kept for all clients ([Dial]) of
-	// one name until they acknowledge them; for one client on one lane MaxBuffered are. Beyond
-	// either, further calls of these clients are refused with [ErrOverloaded] before they run,
-	// and beyond twice as much the results of calls that run already are dropped. A client that
-	// acknowledges nothing for a minute has to begin anew. Default 4 times MaxBuffered, at least
-	// MaxBuffered, at most 1 TiB.
+	// AnswerBytes bounds the bytes of answers kept for all clients ([Dial]) of one name until they
+	// acknowledge them. MaxBuffered bounds those for one client on one lane. Beyond either bound,
+	// further calls of these clients are refused with [ErrOverloaded] before they run. Beyond twice
+	// the bound, the results of calls that run already are dropped. A client that acknowledges
+	// nothing for a minute loses its session. Default 4 times MaxBuffered, at least MaxBuffered, at
+	// most 1 TiB.
 	AnswerBytes int
 	// SingletonBuffer bounds the calls that wait at this process for a singleton without
 	// an instance. When it is full, the oldest call is dropped and fails with
@@ -169,8 +168,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// minBytes and maxBytes bound Limits.MailboxBytes, and are the base of the other byte limits'
-// bounds.
+// minBytes and maxBytes bound Limits.MailboxBytes. The bounds of the other byte limits derive from
+// them.
 const (
 	minBytes = 64 << 10
 	maxBytes = 1 << 30
@@ -242,7 +241,7 @@ func (c Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// isNil reports whether an interface has a nil pointer.
+// isNil reports whether an interface holds a nil pointer.
 func isNil(v any) bool {
 	r := reflect.ValueOf(v)
 	return r.Kind() == reflect.Pointer && r.IsNil()
@@ -286,6 +285,6 @@ type DirectOptions struct {
 	// Advertise is the host, or host:port, at which others reach Listen. It must be set if
 	// Listen names no address of this host, as ":7000". Default: the address of Listen.
 	Advertise string
-	// Dial has the process connect to those that listen. It is implied by Listen. Default false.
+	// Dial makes the process connect to processes that listen. Listen implies it. Default false.
 	Dial bool
 }

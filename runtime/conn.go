@@ -100,7 +100,8 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	return c, nil
 }
 
-// awaitServed waits until a member serves or refuses the connection. After tellAfter it logs why.
+// awaitServed waits until a member serves or refuses the connection. After tellAfter it logs why it
+// still waits.
 func (c *Conn) awaitServed(ctx context.Context) error {
 	late := time.NewTimer(tellAfter)
 	defer late.Stop()
@@ -178,11 +179,12 @@ func (c *Conn) finish() error {
 	if !c.driver.Group.Wait(ctx) {
 		c.log.Warn("the connection to the broker is closed and does not end", "after", closePatience)
 	}
-	c.driver.DropTells(time.Now()) // that came back meanwhile
+	c.driver.DropTells(time.Now()) // those that came back meanwhile
 	return c.driver.Undelivered.Since(unsent, unsure)
 }
 
-// sayGoodbye drains the data plane and says goodbye, if the broker lets it in time.
+// sayGoodbye drains the data plane and announces the end of the connection, at most until
+// endPatience before the deadline of ctx.
 func (c *Conn) sayGoodbye(ctx context.Context) {
 	by, _ := ctx.Deadline()
 	ctx, cancel := context.WithDeadline(ctx, by.Add(-endPatience))

@@ -33,7 +33,7 @@ type Message = stream.Message
 //
 // A message is dead if fn returns an error or panics. A tell is dead if its method has panicked or
 // refused its arguments at least 10 times over at least 5 minutes; an error that the method returns
-// is a result. Dead ones are kept as dead letters, and reading goes on.
+// is a result. Dead messages and tells are kept as dead letters, and reading goes on.
 func Consume(n *Node, name string, source stream.Source, fn func(ctx context.Context, m Message) error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -68,8 +68,8 @@ func (n *Node) consumeLocked(name string, source stream.Source, fn func(ctx cont
 	return nil
 }
 
-// feedType returns the name of the type whose shards are a feed's partitions. Types of users are
-// identifiers of Go by default, which have no dash.
+// feedType returns the name of the type whose shards are a feed's partitions. Its dash keeps it
+// apart from users' types, whose names are Go identifiers by default.
 func feedType(name string) string { return "feed-" + name }
 
 // feedHost implements feeds.Host.

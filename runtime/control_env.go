@@ -85,13 +85,13 @@ func (v *controlEnv) InspectShards(kind string) []coordinator.InspectedShard {
 }
 
 // HoldsShards reports whether this node still has work with shards: it holds a shard, a shard is
-// moving to or from it, calls wait here, a Flush, the message behind a sender's last call, has yet to
-// arrive, or a tell of this node needs another home.
+// moving to or from it, calls wait here, a sender's Flush (the message behind its last call) has
+// not arrived, or a tell of this node needs another home.
 func (v *controlEnv) HoldsShards() bool { return v.driver.Data.Needs() }
 
-// Unasked returns the hosted types that need homes without a call, in the order of their names: those
-// whose entities are remembered or whose shards run functions, and later the durable types, whose
-// reminders, tells and messages may wait in the store.
+// Unasked returns the hosted types that need homes without a call, in the order of their names:
+// those whose entities are remembered or whose shards run functions. If later is set, it adds the
+// durable types, whose reminders, tells and messages may wait in the store.
 func (v *controlEnv) Unasked(later bool) (kinds []string) {
 	for _, h := range v.node.hosted() {
 		if h.Remembered != nil || h.Parts != nil || later && h.Desc.Durable && !h.Desc.Singleton {
@@ -129,13 +129,13 @@ func (v *controlEnv) PeerGone(a transport.Address) {
 }
 
 // PeerLeft closes the sessions with a member that left in order, or with a former member that was a
-// home. It waits calls.ByeGrace before that.
+// home, calls.ByeGrace later.
 func (v *controlEnv) PeerLeft(a transport.Address) { v.driver.Data.PeerLeft(a) }
 
 // Homes returns the other processes to which calls are routed, except those departed or removed.
 func (v *controlEnv) Homes() []transport.Address { return v.driver.Data.Homes() }
 
-// RenewLease extends the node's lease: turns may run until that time.
+// RenewLease extends the node's lease: turns may run until the given time.
 func (v *controlEnv) RenewLease(until time.Time) { v.driver.Lease.Renew(until) }
 
 // LeaseValid reports whether the node's lease to run turns is valid now.
@@ -185,7 +185,8 @@ func (v *controlEnv) LastTerm(take func(term uint32)) {
 	})
 }
 
-// Serve tells the broker whether it may direct clients that have no shard table to this member.
+// Serve tells the broker whether it may direct clients without a shard table to this member. It
+// posts then to the control loop once the broker knows.
 func (v *controlEnv) Serve(on bool, then func()) {
 	v.serves.wished.Store(on)
 	v.driver.Group.Go(func() {

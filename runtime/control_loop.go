@@ -16,8 +16,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A controlLoop runs a member's control plane on run's goroutine. Its other methods may be called
-// from any goroutine.
+// A controlLoop runs a member's control plane on the goroutine that calls run. Its other methods
+// may be called from any goroutine.
 type controlLoop struct {
 	node   *Node
 	driver *node.Driver

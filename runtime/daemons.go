@@ -55,7 +55,8 @@ func (n *Node) daemonsLocked(name string, count int, fn func(ctx context.Context
 	case count < 1 || count > maxDaemons:
 		return fail(fmt.Errorf("%d daemons (want 1 to %d)", count, maxDaemons))
 	}
-	// The package has the count, because nodes compare it; types of 5 and of 6 parts have 8 shards.
+	// The package's name has the count, because joining nodes compare packages. Numbers of shards
+	// do not show the difference: 5 and 6 daemons both have 8.
 	host := partsType("daemon-"+name, fmt.Sprintf("shardgen/daemon/%d", count), count)
 	if err := n.hostLocked(host, opts); err != nil {
 		return fail(err)
@@ -63,7 +64,7 @@ func (n *Node) daemonsLocked(name string, count int, fn func(ctx context.Context
 	if s := n.options[host.Name]; s.Handoff != (region.Handoff{}) || s.Remembering != nil {
 		return fail(errors.New("daemons move in order and have no entities (remove shard.Handoff and shard.Remember)"))
 	}
-	if h := n.driver.Kind(host.Kind).Host; h != nil { // else this node has not the role
+	if h := n.driver.Kind(host.Kind).Host; h != nil { // nil: this node lacks the role
 		h.Parts = node.NewParts(n.driver, count, daemon{n.driver, name, fn}.run)
 	}
 	return nil

@@ -94,8 +94,8 @@ func (o Outcome) String() string {
 	return "unknown"
 }
 
-// OutcomeOf reports whether the call that returned err ran. A call that the called method itself
-// made does not matter. The outcome of nil is Executed. The outcome of an error that did not come
+// OutcomeOf reports whether the call that returned err ran. It ignores the outcomes of calls that
+// the called method made. The outcome of nil is Executed. The outcome of an error that did not come
 // from a call is Unknown.
 func OutcomeOf(err error) Outcome {
 	if err == nil {
@@ -159,7 +159,7 @@ func (e *EntityError) Unwrap() []error { return e.causes }
 // Is reports true for ErrPanic if the method panicked.
 func (e *EntityError) Is(target error) bool { return e.Panic && target == ErrPanic }
 
-// causes are the words of CauseOf. They are tried in this order.
+// causes maps errors to the words of CauseOf, which takes the first match.
 var causes = []struct {
 	err  error
 	word string
@@ -190,7 +190,7 @@ var causes = []struct {
 
 // CauseOf returns the cause of a call's error as one word of a small fixed set, for counts:
 // "entity" for an error that the method itself returned, otherwise "overloaded", "deadline", "lost"
-// and so on, and "_OTHER" without a cause of these, as after [TryAgain]. err is not nil.
+// and so on, and "_OTHER" for any other cause, such as [TryAgain]. err is not nil.
 func CauseOf(err error) string {
 	for _, c := range causes {
 		if errors.Is(err, c.err) {

@@ -96,7 +96,7 @@ type subscription struct {
 	queue  []ClusterEvent
 	stale  bool // the next event is the view, because it is the first or events were dropped
 	missed int
-	signal chan struct{} // has an element when the reader is to look again
+	signal chan struct{} // has an element when the reader should look again
 }
 
 func (v *events) current() *membership.View {

@@ -71,24 +71,25 @@ type eventsOptions struct {
 }
 
 // FromNow lets a loop without a position begin behind the newest events, instead of at the oldest
-// ones: it gets what is committed after its first reads, and may get events of the second before
-// them. It has no effect on a loop that continues at a position or at that of its name.
+// ones: it gets what is committed after its first reads, and perhaps events of the second before.
+// FromNow has no effect on a loop that continues at a given position or at the one stored for its
+// name.
 func FromNow() EventsOption {
 	return func(o *eventsOptions) { o.now = true }
 }
 
-// OfEntity lets a loop follow one entity, by its id as on the wire. The loop reads the journal of
-// the entity's shard alone, and its positions are for loops with the same option. It cannot have a
-// [FollowerName].
+// OfEntity lets a loop follow one entity, by its id as on the wire. The loop reads only the journal
+// of the entity's shard, so its positions are valid only for loops with the same option. OfEntity
+// cannot be combined with a [FollowerName].
 func OfEntity(id string) EventsOption {
 	return func(o *eventsOptions) { o.entity = &id }
 }
 
-// OfPart lets a loop read a part of the type's shards, so that several loops share the work: part i, of
-// n parts, for i from 0 to n-1. n is at most the number of the type's shards. Each part has positions of
-// its own, which say nothing of other parts, and under a [FollowerName] a record of its own. A name may
-// be followed in other parts later: the loops then continue where the former ones were. [Daemons] runs
-// one loop for each part.
+// OfPart lets a loop read a part of the type's shards, so that several loops share the work: part
+// i, of n parts, for i from 0 to n-1. n is at most the number of the type's shards. A position is
+// valid only for its part, and under a [FollowerName] each part has its own record. Later loops of
+// the name may divide the shards otherwise: they continue where the former loops were. [Daemons]
+// runs one loop for each part.
 func OfPart(i, n int) EventsOption {
 	return func(o *eventsOptions) { o.part = &durablehost.Part{Number: i, Of: n} }
 }
@@ -111,8 +112,8 @@ const (
 	followPause  = 250 * time.Millisecond
 	followSave   = time.Second
 	followAnswer = 5 * time.Second // bounds one answer of the store
-	// followWarn is the wait for the store after which a follower logs it, again after each
-	// followWarnEach.
+	// followWarn is how long a follower waits for the store before it logs that. It logs it again
+	// after each followWarnEach.
 	followWarn     = 10 * time.Second
 	followWarnEach = 5 * time.Minute
 )
@@ -183,8 +184,8 @@ func eventOf[E any](f *following, shard int, r durable.Recorded, decode func(cod
 	}, nil
 }
 
-// follow calls each with events of one shard, again and again, until it fails. A loop that was left
-// ends without an error.
+// follow calls each again and again, with events of one shard, until it fails. If the user's loop
+// was left, follow returns nil.
 func follow(ctx context.Context, p codegen.Invoker, from Position, opts []EventsOption, each func(f *following, shard int, all []durable.Recorded) error) error {
 	f, err := newFollowing(p, from, opts)
 	if err == nil {
@@ -203,8 +204,8 @@ func follow(ctx context.Context, p codegen.Invoker, from Position, opts []Events
 	return err
 }
 
-// after returns the position behind an event. The place moves only when the body is done with the
-// event, because it may fail at it, or panic.
+// after returns the position behind an event. The follower's own place moves only in done, because
+// the loop's body may fail at the event or panic.
 func (f *following) after(shard int, r durable.Recorded) Position {
 	before := f.Places[shard]
 	defer func() { f.Places[shard] = before }()
@@ -212,7 +213,7 @@ func (f *following) after(shard int, r durable.Recorded) Position {
 	return f.position()
 }
 
-// done moves the place past an event, and stores the position if that is due.
+// done moves the follower's place past an event, and stores the position if that is due.
 func (f *following) done(ctx context.Context, shard int, r durable.Recorded) error {
 	f.Read(shard, r)
 	f.dirty = true
@@ -229,7 +230,7 @@ type following struct {
 	name  *ownedName // nil: none
 	saved time.Time  // when its position was stored last, or could not be
 	dirty bool       // the store does not have its position
-	begun bool       // the position says of each shard from which event on it is followed
+	begun bool       // the position has an event for each shard from which on it is followed
 
 	log    *slog.Logger
 	away   time.Time // since when the store has not answered; zero means it has
@@ -312,7 +313,7 @@ func (f *following) round(ctx context.Context, each func(f *following, shard int
 	if f.Begun() && !f.begun {
 		f.begun, f.dirty = true, true
 	}
-	any := false // an answer that is missing is asked for again
+	any := false // the next round asks again for missing answers
 	for shard, events := range all {
 		if len(events) == 0 {
 			continue
@@ -320,7 +321,7 @@ func (f *following) round(ctx context.Context, each func(f *following, shard int
 		any = true
 		if last := events[len(events)-1]; f.only != nil {
 			if events = f.ofEntity(events); len(events) == 0 {
-				f.Read(shard, last) // it has no name, so nothing is to be stored
+				f.Read(shard, last) // this loop has no name, so no position is stored
 				continue
 			}
 		}
@@ -405,7 +406,7 @@ func (f *following) position() Position {
 	return Position(positionFormat + f.kind + "." + base64.RawURLEncoding.EncodeToString(b))
 }
 
-// take sets the follower to position p, or changes nothing if it is refused.
+// take sets the follower to position p. If p is refused, take changes nothing.
 func (f *following) take(p Position) error {
 	bad := fmt.Errorf("events of %s: %w: %q", f.kind, ErrPosition, clip(string(p)))
 	text, ok := strings.CutPrefix(string(p), positionFormat+f.kind+".")

@@ -62,7 +62,7 @@ func (n *ownedName) take(ctx context.Context, places []durable.Place, resume boo
 	}
 }
 
-// latest returns the places that loops of the name have stored last, and otherwise places.
+// latest returns the places that loops of the name have stored last, or places if there are none.
 func (n *ownedName) latest(ctx context.Context, own durablehost.Followed, revision store.Revision, places []durable.Place) ([]durable.Place, error) {
 	ctx, cancel := context.WithTimeout(ctx, followAnswer)
 	defer cancel()
@@ -92,7 +92,7 @@ func (n *ownedName) put(ctx context.Context, places []durable.Place) error {
 // save reports whether the store has the places. It returns an error if another loop owns the name,
 // or the places will never be accepted.
 func (n *ownedName) save(ctx context.Context, places []durable.Place) (stored bool, err error) {
-	for range 2 { // the second time above the loop's own write, whose answer was lost
+	for range 2 { // the second time, the loop's own write is known, whose answer was lost
 		err = n.put(ctx, places)
 		switch {
 		case err == nil:
@@ -133,8 +133,8 @@ func (n *ownedName) look(ctx context.Context) error {
 }
 
 // lostTo reports whether another loop has taken the name. A record older than the known revision
-// proves nothing. Before this loop's first answered write, one of the former owner proves nothing
-// either: that owner may still write.
+// proves nothing. Before this loop's first answered write, a record of the former owner proves
+// nothing either: that owner may still write.
 func (n *ownedName) lostTo(found durablehost.Followed, revision store.Revision) bool {
 	return revision > n.revision && found.Owner != n.owner && (n.taken || found.Owner != n.before)
 }

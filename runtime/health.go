@@ -34,10 +34,10 @@ type Health struct {
 	// Ending reports whether the node is leaving, or the process is stopping or has stopped: it
 	// will not be ready again.
 	Ending bool
-	// Reasons name the faults, each in a sentence without a full stop and with what to do: first why
-	// Live or Ready is false, then other faults of this process and of the cluster as it sees it, and
-	// last what passes by itself, such as members that do not agree yet. There are at most 12, and a
-	// line with the number of others.
+	// Reasons name the faults, each in a sentence without a full stop and with what to do: first
+	// why Live or Ready is false, then other faults of this process and of the cluster as it sees
+	// it, and last what passes by itself, such as members that do not agree yet. If there are more
+	// than 12, a line with the number of the others follows the first 12.
 	Reasons []string
 }
 
@@ -47,7 +47,7 @@ func healthOf(found []operator.Finding, ending bool) Health {
 	h := Health{Live: worst < operator.Dead, Ready: worst < operator.Unready, Settled: !waits, Ending: ending}
 	for _, f := range found {
 		if f.Severity >= operator.Passing {
-			f.Node = "" // who reads it has asked this process
+			f.Node = "" // the reader knows which process it has asked
 			h.Reasons = append(h.Reasons, f.Sentence())
 		}
 	}
@@ -59,8 +59,8 @@ func healthOf(found []operator.Finding, ending bool) Health {
 
 const maxReasons = 12
 
-// A watch judges the health of a node again and again, and logs what has begun or ended. It is safe
-// for concurrent use.
+// A watch judges the health of a node again and again, and logs faults that have begun or ended. It
+// is safe for concurrent use.
 type watch struct {
 	mu     sync.Mutex
 	memory verdict.Memory
@@ -73,7 +73,8 @@ type watch struct {
 
 const (
 	watchEvery = time.Second
-	// lookShare is how many times as long as a look for long turns took no other begins.
+	// lookShare bounds the cost of looking for long turns. If a look takes d, the next one begins
+	// after lookShare times d.
 	lookShare   = 100
 	expiryEvery = 5 * time.Second
 )
@@ -111,7 +112,8 @@ func (n *Node) judge(now time.Time) (found []operator.Finding, ending bool) {
 	return found, ending
 }
 
-// logs reports whether a finding is logged: other lines say why a node is not ready.
+// logs reports whether a finding is logged. That the node is not ready is not, because other lines
+// say why.
 func logs(f operator.Finding) bool { return f.Severity >= operator.Fault && f.Check != verdict.Ready }
 
 // snapshot returns what the node knows of itself and the cluster. The caller holds watch.mu.
@@ -240,10 +242,10 @@ func whyWaits(drv *node.Driver, reasons *control.Reasons, name string, waiting b
 	return why
 }
 
-// homeless returns the shards that should have a home and have none. Those of a pool are its instances
-// below the highest one with a home, and its first one.
+// homeless returns the shards that should have a home and have none. In a pool, these are at most
+// the first shard and those below the highest one with a home.
 func homeless(k *placement.TypeTable, pool bool) (numbers []uint32) {
-	has := min(1, int(k.Shards())) // of those without a home, how many count in a pool
+	has := min(1, int(k.Shards())) // how many of numbers count in a pool
 	for number := k.Shards(); number < 2*k.Shards(); number++ {
 		if e, ok := k.Lookup(number); !ok || e.Home.IsZero() {
 			numbers = append(numbers, number)

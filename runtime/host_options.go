@@ -199,8 +199,9 @@ func (s *hostSettings) tuning() coordinator.Tuning {
 	return t
 }
 
-// notForSingletons returns the first set option without effect on or with harm to a singleton, or
-// "". If the instance is dropped between turns, its tasks run beside the next one's.
+// notForSingletons names the first set option that has no effect on a singleton or harms it, or
+// returns "". Dropping the instance between turns harms: its tasks would run beside those of the
+// next instance.
 func (s *hostSettings) notForSingletons() string {
 	plain := defaultHostSettings(Config{})
 	for _, o := range []struct {
@@ -264,7 +265,7 @@ func (s *hostSettings) validateRemember(k codegen.Kind, stored bool) error {
 	return nil
 }
 
-// validateSingleton also refuses a singleton's settings at another type.
+// validateSingleton checks a singleton's settings. It refuses them for other types.
 func (s *hostSettings) validateSingleton(k codegen.Kind, stored bool) error {
 	fault := func(format string, args ...any) error {
 		return fmt.Errorf("host %s: "+format, append([]any{k.Name}, args...)...)
@@ -308,7 +309,7 @@ type RememberOptions struct {
 	// Entities is the number of entities that are activated at once with ConstantRate.
 	// Default 5, minimum 1.
 	Entities int
-	// Every is the time between two such activations. Default 100ms, minimum 1ms.
+	// Every is the time between two such groups of activations. Default 100ms, minimum 1ms.
 	Every time.Duration
 	// Backoff is the pause before an entity is activated again after its supervisor
 	// stopped it or its activation failed. A call activates it earlier. Default 10s, 10ms

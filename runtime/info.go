@@ -104,9 +104,9 @@ func (i Identity) String() string {
 // without calling next. It must be safe for concurrent use.
 //
 // The caller of a refused call gets a [CallError] with the outcome NotExecuted, for which
-// errors.Is(err, ErrRefused) holds. It wraps the error of an interceptor at the caller; from the
-// host it has the error's text and the errors in it that are declared with //shard:error. A refused
-// tell is only counted at the host, as "refused".
+// errors.Is(err, ErrRefused) holds. If an interceptor of the caller refused, the CallError wraps
+// its error. If one of the host did, it has the error's text, and the errors in it that are
+// declared with //shard:error. A refused tell is only counted at the host, as "refused".
 //
 // Next returns the call's error when the call has ended, or when the caller has sent a tell. What
 // the interceptor returns after next has no effect.

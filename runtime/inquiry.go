@@ -19,7 +19,7 @@ func inquire(ctx context.Context, c *controlLoop, ask func(id uint64) bool, got 
 	if c.member.View() == nil {
 		return errNotJoined
 	}
-	var id uint64 // the loop's
+	var id uint64 // of this inquiry; used on the loop
 	done := make(chan struct{})
 	conclude := func(enough bool) {
 		if enough {

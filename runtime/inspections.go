@@ -29,8 +29,8 @@ import (
 
 type inspections struct{ node *Node }
 
-// explainTimeout bounds the wait for the coordinator's reason. An operator waits longer, and so
-// still gets the home.
+// explainTimeout bounds the wait for the coordinator's reason. An operator's process waits longer,
+// so it gets the home even without the reason.
 const explainTimeout = 2 * time.Second
 
 func (i inspections) answer(ctx context.Context, r *operator.Request) (a operator.Answer, err error) {
@@ -127,7 +127,7 @@ func (i inspections) types(kind string) []operator.Type {
 	return types
 }
 
-// where returns an entity's home. Home.Why says if the coordinator does not answer.
+// where returns an entity's home. If the coordinator does not answer, Home.Why says so.
 func (i inspections) where(ctx context.Context, kind, id string) (operator.Home, error) {
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
@@ -184,7 +184,8 @@ func (i inspections) list(ctx context.Context, kind string, l operator.Listing) 
 	return ids, more, err
 }
 
-// page returns the first of all, as many as an answer may have and, unless limit is 0, at most limit.
+// page returns the first ids of all: as many as an answer may have, and at most limit unless it is
+// 0. more reports whether there are further ids.
 func (i inspections) page(all iter.Seq2[string, error], limit int) (ids []string, more bool, err error) {
 	most, room := maxListed, i.node.driver.MaxResult()/2
 	if limit > 0 {
@@ -202,7 +203,8 @@ func (i inspections) page(all iter.Seq2[string, error], limit int) (ids []string
 	return ids, false, nil
 }
 
-// where changes a list to a find of an indexed field with a value, and returns the value's key.
+// where turns the list l into a search for an indexed field's value, given in text as
+// "field=value". It returns the value's key.
 func where(k *node.Kind, text string, l *codegen.Listing) (key string, err error) {
 	name, value, _ := strings.Cut(text, "=")
 	if k.Host == nil || len(k.Host.Desc.Indexes) == 0 {
@@ -262,7 +264,7 @@ func (i inspections) dues(ctx context.Context, r *operator.Request) (keys []stri
 	return i.page(node.Dues(ctx, k, r.List.After), r.List.Limit)
 }
 
-// pauseReminders has the reminders of a durable type not run, or run again.
+// pauseReminders pauses or resumes the reminders of a durable type.
 func (i inspections) pauseReminders(ctx context.Context, r *operator.Request) error {
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
@@ -282,7 +284,8 @@ func (i inspections) pauseReminders(ctx context.Context, r *operator.Request) er
 	return durablehost.PauseReminders(ctx, i.node.cfg.Store, r.Entity.Kind, pause)
 }
 
-// pauseText says that the reminders of the request's type are paused, if they are or that is not known.
+// pauseText describes the pause of the reminders of the request's type, or says that the store does
+// not answer. "" means that there is no pause.
 func (i inspections) pauseText(ctx context.Context, r *operator.Request) string {
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()

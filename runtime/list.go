@@ -16,10 +16,10 @@ import (
 // volatile type those in the memory of a node, active or passivated.
 //
 // A page is one shard's committed state at one moment, with all that was acknowledged before the
-// call. What is there throughout comes once. What comes, goes or gets another value meanwhile may
-// be missing, or come again between two values, and expired entities may appear until they are
-// deleted. A shard has until the deadline of the context to answer, default Config.CallTimeout. The
-// list holds about 4 MiB of ids.
+// call. An entity that matches throughout the list appears once. One that begins, ends or changes
+// its value meanwhile may be missing, or appear twice if the list is between two values. Expired
+// entities may appear until they are deleted. A shard has until the deadline of the context to
+// answer, default Config.CallTimeout. The list holds about 4 MiB of ids.
 type ListOption func(*listOptions)
 
 type listOptions struct {
@@ -34,9 +34,9 @@ func Prefix(prefix string) ListOption {
 	return func(o *listOptions) { o.prefix = prefix }
 }
 
-// After lists only the ids above id, in the order of their bytes on the wire. id is of the type's id
-// type, or a string with the id as on the wire; an empty string means the beginning. With the last
-// id of a list that was left or failed, the next list continues there.
+// After lists only the ids above id, in the order of their bytes on the wire. id is of the type's
+// id type, or a string with the id as on the wire; an empty string means the beginning. To continue
+// a list that was left or failed, pass its last id.
 func After(id any) ListOption {
 	return func(o *listOptions) { o.after = id }
 }
@@ -83,8 +83,8 @@ func yieldIDs[ID any](all iter.Seq2[string, error], parse func(string) (ID, erro
 	}
 }
 
-// FindEntities is called by generated code only. It yields the entities with the key from or, unless to
-// is nil, those with keys from from on and below to, in the order of keys.
+// FindEntities is called by generated code only. If to is nil, it yields the entities with the key
+// from. Otherwise it yields those with keys of at least from and below to, in the order of keys.
 func FindEntities[ID any](ctx context.Context, p codegen.Invoker, x codegen.Index, from, to []byte, format func(ID) (string, error), parse func(string) (ID, error), opts ...ListOption) iter.Seq2[ID, error] {
 	return func(yield func(ID, error) bool) {
 		var none ID
@@ -120,7 +120,7 @@ func FindEntities[ID any](ctx context.Context, p codegen.Invoker, x codegen.Inde
 	}
 }
 
-// idsOf yields the ids behind keys, if they begin with prefix.
+// idsOf yields those ids behind keys that begin with prefix.
 func idsOf(keys iter.Seq2[string, error], prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for key, err := range keys {

@@ -8,7 +8,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// reportOf returns a measurement as the coordinator gets it.
+// reportOf converts a measurement to the message for the coordinator.
 func reportOf(l *node.ProcessLoad) coordinator.MemberLoad {
 	r, other := coordinator.MemberLoad{Memory: thousandths(l.Memory)}, l.Used
 	for i := range l.Types {

@@ -311,7 +311,7 @@ func (n *Node) Shutdown(ctx context.Context) error {
 				patience.Reset(turnGrace)
 			case 2:
 				n.driver.Lease.End(runner.Closing)
-				n.driver.Turning.End() // of the turns that have begun since
+				n.driver.Turning.End() // the contexts of turns that have begun since
 				patience.Reset(turnGrace)
 			default:
 				n.log.Warn("leaving with shards that could not be given away",
@@ -402,8 +402,8 @@ func (n *Node) drain(ctx context.Context) {
 }
 
 // stopEntities runs the stop hooks of the remaining entities, and waits until the store has their
-// changes. At over the contexts of running methods and tasks end; turnOvertime later it stops
-// waiting.
+// changes. At time over it ends the contexts of running methods and tasks; turnOvertime later it
+// stops waiting for them.
 func (n *Node) stopEntities(ctx context.Context, over time.Time) {
 	ender := time.AfterFunc(time.Until(over), n.driver.Turning.End)
 	defer ender.Stop()
@@ -432,16 +432,16 @@ func (n *Node) stopEntities(ctx context.Context, over time.Time) {
 }
 
 const (
-	// turnGrace is how long a leaving node's turns may still begin after the contexts of earlier
-	// ones have ended, and how long these last ones may go on after theirs. It is enough to move
-	// shards whose turns end at once.
+	// turnGrace is how long a leaving node still begins turns after it has ended the contexts of
+	// running turns. The last turns may go on as long after the end of their own contexts. It is
+	// enough to move shards whose turns end at once.
 	turnGrace = time.Second
-	// turnOvertime is how long a node that has left waits for methods after their contexts, and
-	// then for tasks. Their answers are then acknowledged within node.SettlePatience.
+	// turnOvertime is how long a node that has left waits for methods and tasks after the end of
+	// their contexts. Their answers are then acknowledged within node.SettlePatience.
 	turnOvertime = node.SettlePatience - 500*time.Millisecond
 )
 
-// endGrace is how long Shutdown waits for the node after the end of its context.
+// endGrace is how long Shutdown waits for the node after its ctx has ended.
 const endGrace = 500 * time.Millisecond
 
 func (n *Node) awaitEnd(ctx context.Context) error {
@@ -487,7 +487,7 @@ func (n *Node) isUp() { n.upOnce.Do(func() { close(n.up) }) }
 
 func (n *Node) left() { n.goneOnce.Do(func() { close(n.gone) }) }
 
-// fail stops the node with an error, on the control loop.
+// fail stops the node with an error. It is called on the control loop.
 func (n *Node) fail(err error) {
 	n.log.Error("node ends", "err", err)
 	n.stop(err)

@@ -20,9 +20,10 @@ type poolSettings struct {
 	announced   coordinator.Pool
 }
 
-// PoolSize bounds the number of instances of a pool. min is 1 or more; max is at most the shards= of
-// the directive, which is 256 by default. The pool has as few instances as [Survive] and Node.SizePool
-// allow. Default: 1 to shards=. Members may differ: the value of the last member to join counts.
+// PoolSize bounds the number of instances of a pool. min is 1 or more; max is at most the shards=
+// of the directive, which is 256 by default. Within the bounds, the pool has as many instances as
+// [Survive] and its load, or Node.SizePool, require. Default: 1 to shards=. Members may differ: the
+// value of the last member to join counts.
 func PoolSize(min, max int) HostOption {
 	return func(s *hostSettings) { s.pool.set, s.pool.least, s.pool.most = true, min, max }
 }

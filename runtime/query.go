@@ -201,11 +201,12 @@ func (n *Node) SizePool(ctx context.Context, kind string, instances int) error {
 	return n.setPins(ctx, coordinator.SetPins{Type: kind, Count: new(uint32(instances))}, fail)
 }
 
-// MoveShard has the coordinator move one shard of a type to the node of that name, as a move for
-// balance. The shard is not pinned: the type's [Allocation] may move it again, as LeastShards does, to
-// have equal numbers. MoveShard returns nil when the move has begun, or if the shard is there. It fails
-// if the shard has no home, moves or is pinned, if the node does not host the type, and while the
-// members do not agree on the view. It may be called at any member.
+// MoveShard asks the coordinator to move one shard of a type to the named node. The move counts as
+// one for balance. The shard is not pinned, so the type's [Allocation] may move it again;
+// LeastShards does if the numbers are no longer equal. MoveShard returns nil when the move has
+// begun, or if the shard is already there. It fails if the shard has no home, moves or is pinned,
+// if the node does not host the type, and while the members do not agree on the view. It may be
+// called at any member.
 func (n *Node) MoveShard(ctx context.Context, kind string, shard uint32, node string) error {
 	fail := func(err error) error { return fmt.Errorf("move shard %d of %s: %w", shard, clip(kind), err) }
 	pins := []coordinator.Pin{{Shard: shard, Node: node}}
@@ -291,7 +292,7 @@ func (n *Node) Calls() measure.Calls { return n.driver.Calls() }
 // Measure reports appends, moves and frames of the node to m until stop is called. Several meters may
 // measure one node.
 func (n *Node) Measure(m measure.Meter) (stop func()) {
-	appends := &durablehost.Measured{} // of nothing, without a store
+	appends := &durablehost.Measured{} // stays empty without a store
 	if d := n.driver.Durable; d != nil {
 		appends = &d.Appends.Measured
 	}

@@ -39,9 +39,10 @@ func At(t time.Time) CallOption {
 	return delayed(func(o *codegen.Delay) { o.Kind, o.At = uint8(schedule.KindOnce), t })
 }
 
-// Every makes a tell a reminder that runs again and again, each period, from one period after the
-// turn that sets it on. The period is at least 1 s. Due times that pass while it cannot run are
-// missed: it runs once for all of them, unless [CatchUpEach] or [SkipLate] says otherwise. See [At].
+// Every makes a tell a reminder that runs once each period. It is first due one period after the
+// turn that sets it. The period is at least 1 s. Due times that pass while it cannot run are
+// missed: it runs once for all of them, unless [CatchUpEach] or [SkipLate] says otherwise. See
+// [At].
 func Every(period time.Duration) CallOption {
 	return delayed(func(o *codegen.Delay) { o.Kind, o.Period = uint8(schedule.KindEvery), period })
 }
@@ -66,8 +67,8 @@ func Named(name string) CallOption {
 
 const maxReminderName = 64
 
-// Jitter delays a reminder's due times by a part of limit, always the same one for an entity and a
-// name, so that many entities do not run at one moment.
+// Jitter delays a reminder's due times by less than limit, so that many entities do not run at one
+// moment. The delay depends only on the entity and the name.
 func Jitter(limit time.Duration) CallOption {
 	return delayed(func(o *codegen.Delay) { o.Jitter = limit })
 }
@@ -106,11 +107,11 @@ func Unschedule(ctx context.Context, name string) (there bool, err error) {
 	return node.Unschedule(ctx, name)
 }
 
-// A Reminder is a reminder that an entity has. Its GivenUp is why it does not run any more: see [At].
+// A Reminder is a reminder that an entity has. If it was given up, GivenUp says why: see [At].
 type Reminder = operator.Reminder
 
-// Scheduled returns the reminders of the entity whose turn ctx belongs to, with what the turn has
-// changed. It fails with [ErrNoReminders] outside a turn and in a turn of a singleton.
+// Scheduled returns the reminders of the entity whose turn ctx belongs to, with the turn's own
+// changes to them. It fails with [ErrNoReminders] outside a turn and in a turn of a singleton.
 func Scheduled(ctx context.Context) ([]Reminder, error) {
 	all, err := node.Scheduled(ctx)
 	return operator.RemindersOf(all), err
@@ -131,11 +132,11 @@ func Fired(ctx context.Context) (Firing, bool) {
 	return Firing(f), ok
 }
 
-// TryAgain makes the method of a durable type whose error it becomes run again: what it has changed
-// is dropped, and the reminder that it runs for, or the tell from a turn of a durable type, comes again
-// later. Other tells do not, because nothing keeps them. A call fails with outcome NotExecuted.
-// TryAgain returns nil if err is nil. In types that are not durable it makes only reminders run again,
-// and no changes are dropped.
+// TryAgain returns an error with which a method asks to be run again. In a durable type the turn's
+// changes are dropped. A reminder then runs again later, and a tell from a turn of a durable type
+// is delivered again. Other tells are not, because nothing keeps them. A call fails with outcome
+// NotExecuted. In types that are not durable only reminders run again, and no changes are dropped.
+// TryAgain returns nil if err is nil.
 func TryAgain(err error) error {
 	if err == nil {
 		return nil
@@ -159,7 +160,8 @@ func SelfTell(ctx context.Context, kind string, opts ...CallOption) *codegen.Ref
 	return codegen.NewRef(by, id, nil, opts...)
 }
 
-// nobody is the invoker of a reference without a turn: its tells fail with the reference's error.
+// nobody is the invoker of a reference made outside a turn: its tells fail with the reference's
+// error.
 type nobody struct{ codegen.Invoker }
 
 // Send implements codegen.Invoker.

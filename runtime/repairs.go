@@ -42,7 +42,7 @@ func (p repairs) states(r *operator.Request) (found []operator.Entity, err error
 		if err == nil && one.Why != "" {
 			found = append(found, one)
 		} else if err == nil {
-			h.Unreadable.Remove(id) // it has moved, or was repaired
+			h.Unreadable.Remove(id) // the entity has moved, or was repaired
 		}
 	}
 	return found, nil
@@ -133,8 +133,8 @@ func (p repairs) take(s *node.HostedShard, at *operator.Entity) (e *region.Entit
 	}
 }
 
-// showStored sets in to the stored state, or why it cannot be read. The caller holds the entity's
-// turn.
+// showStored fills to with the stored state, or with the reason why it cannot be read. The caller
+// holds the entity's turn.
 func (p repairs) showStored(s *node.HostedShard, e *region.Entity, to *operator.Entity) {
 	ctx, cancel := context.WithTimeout(p.node.driver.Context, explainTimeout)
 	defer cancel()

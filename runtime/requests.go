@@ -139,7 +139,7 @@ func (g requests) understand(k *node.Kind, r *transport.Request, raw *Raw) (info
 	return info, timeout, info.Check()
 }
 
-// delayHeader sets the delay of raw if a header is of a reminder, and reports whether it is.
+// delayHeader sets the delay of raw if key is a header for reminders, and reports whether it is.
 func delayHeader(raw *Raw, key string, values []string) (known bool, err error) {
 	delay := &codegen.Delay{}
 	if raw.Delay != nil {

@@ -71,7 +71,7 @@ func (n *Node) giveUpJoining(why error) {
 	defer cancel()
 	select {
 	case <-n.gone:
-		_ = n.sayGoodbye(ctx) // why says more
+		_ = n.sayGoodbye(ctx) // the node's error is why
 	case <-ctx.Done():
 	case <-n.done:
 	}

@@ -29,8 +29,9 @@ const (
 	probeOfMember   = 100 * time.Millisecond
 )
 
-// ask tries a request on spawn's goroutine, unless one runs, or the store has answered one for less
-// than every. other is when the store last answered another such request of the process.
+// ask starts try with spawn if it is due and none is running. It is due every after the latest try
+// began, or after other, when the store last answered such a request of the process. After a failed
+// try, it is due probeAgainAfter after that try began.
 func (p *storeProbe) ask(now, other time.Time, every time.Duration, try func() error, spawn func(func())) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,7 +110,7 @@ func (n *Node) identifyStore(ctx context.Context) error {
 	return n.control.member.Prepare(controlSetup(n))
 }
 
-// askTime asks the store for its time before any shard opens, so that all go by it from their
+// askTime asks the store for its time before any shard opens, so that all shards use it from their
 // beginning. If that fails, the clock asks again later.
 func (n *Node) askTime(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storePatience)

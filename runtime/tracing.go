@@ -28,13 +28,13 @@ type Tracing interface {
 	// Begin reports whether another trace may begin. It is asked about calls without a parent, so that
 	// it can bound their traces.
 	Begin(now time.Time) bool
-	// Call begins the trace of a call at its caller, at a time shortly before. A tell ends when it is
-	// sent.
+	// Call begins the trace of a call at its caller. The call began at began, shortly before. A
+	// tell ends when it is sent.
 	Call(ctx context.Context, call Info, began time.Time) CallTrace
-	// Turn begins the trace of a turn at the host of its entity. The call came at call.Arrived, and
-	// waited until now; it has not waited if that is zero. ctx is the turn's context. The parent is in
-	// the context caller, or in the headers of the call if caller is nil. Turn returns nil if the turn
-	// is not traced.
+	// Turn begins the trace of a turn at the host of its entity. The call came at call.Arrived and
+	// has waited until now, or has not waited if that is zero. ctx is the turn's context. The
+	// parent is in the context caller, or in the headers of the call if caller is nil. Turn returns
+	// nil if the turn is not traced.
 	Turn(ctx, caller context.Context, call Info) TurnTrace
 	// Extract returns ctx with the parent that is in the headers of a call, and ctx if there is none.
 	Extract(ctx context.Context, call Info) context.Context
@@ -59,9 +59,9 @@ type TurnTrace interface {
 	// Return says that the method has returned with that error, or nil. A call that the host has
 	// refused ends in this way too.
 	Return(err error)
-	// End ends the trace when the answer may be sent. appended is when the append to the store was
-	// sent for which the answer has waited; it is zero if it did not wait. err is not nil if the
-	// store may not have the turn's changes. It is called once and must not block.
+	// End ends the trace when the answer may be sent. appended is when the append that the answer
+	// waited for was sent to the store, or zero if it did not wait. err is not nil if the store may
+	// not have the turn's changes. It is called once and must not block.
 	End(appended time.Time, err error)
 }
 

@@ -95,7 +95,7 @@ func (c *Client) hand(id uint64, r reply) {
 	if ch := c.pending[id]; ch != nil {
 		select {
 		case ch <- r:
-		default: // more processes than anybody reads
+		default: // more answers than are kept
 		}
 	}
 }
@@ -127,7 +127,7 @@ func (c *Client) open() (id uint64, replies <-chan reply, end func()) {
 }
 
 type recipient struct {
-	to   transport.Address // zero: not one process
+	to   transport.Address // zero: the request is not to one process
 	what string
 	all  bool // every process
 }
@@ -163,7 +163,7 @@ func (c *Client) send(ctx context.Context, to recipient, id uint64, r operator.R
 const (
 	// askAgain is the time after which a request is repeated. All commands may be obeyed twice.
 	askAgain = 500 * time.Millisecond
-	// askAnother is askAgain for a question to any member: the one picked last may hang.
+	// askAnother is askAgain for a question to any member: the member picked last may hang.
 	askAnother = 100 * time.Millisecond
 )
 

@@ -149,7 +149,7 @@ func (c *Client) Leave(ctx context.Context, node string) (transport.Address, err
 		v, err := c.Members(ctx)
 		switch {
 		case errors.Is(err, ErrNoCluster):
-			return true, nil // it was the last
+			return true, nil // the member was the last one
 		case errors.Is(err, ErrNoMember):
 			return c.absent(ctx, m.Address), nil
 		case err != nil:
@@ -238,7 +238,7 @@ func (c *Client) Down(ctx context.Context, node string, force bool) (transport.A
 	by := v.Self
 	for _, o := range v.Members {
 		if by == m.Address && o.Address != m.Address && o.Status == membership.Up && o.Reachable {
-			by = o.Address // its own word would end it before the others heard it
+			by = o.Address // the member itself would end before it had told the others
 		}
 	}
 	_, err = c.ask(ctx, recipient{to: by, what: by.String()}, operator.Request{Command: operator.Down, Node: m.Address, Force: force})

@@ -37,9 +37,9 @@ func (c *Client) Unreadable(ctx context.Context, kind string) ([]Entity, error) 
 	return found, err
 }
 
-// Inspect returns an entity without its state. The result has the turn under way, with the number
-// of calls that wait behind it, or else the size of the state. The id is in wire form: the string
-// itself, an integer in decimal, or its text.
+// Inspect returns an entity without its state. The result has the turn under way and the number of
+// calls that wait behind it, or the size of the state if no turn runs. The id is in wire form: the
+// string itself, an integer in decimal, or its text.
 func (c *Client) Inspect(ctx context.Context, kind, id string) (Entity, error) {
 	return c.askEntity(ctx, operator.Request{Command: operator.Inspect, Entity: Entity{Kind: kind, ID: id}})
 }
@@ -213,7 +213,7 @@ type NodeCounters struct {
 
 // Shards asks every member for its shards of a type, or of all types if kind is "". The results are
 // in order of the members' names. Each member visits all its shards, so use it for diagnosis only.
-// It fails if no member answers which members there are.
+// It fails if no member answers with the list of members.
 func (c *Client) Shards(ctx context.Context, kind string) ([]NodeShards, error) {
 	answers, err := c.each(ctx, operator.Request{Command: operator.Shards, Entity: Entity{Kind: kind}})
 	var all []NodeShards
@@ -224,7 +224,7 @@ func (c *Client) Shards(ctx context.Context, kind string) ([]NodeShards, error) 
 }
 
 // Counters asks every member for its counters. The results are in order of the members' names. It
-// fails if no member answers which members there are.
+// fails if no member answers with the list of members.
 func (c *Client) Counters(ctx context.Context) ([]NodeCounters, error) {
 	answers, err := c.each(ctx, operator.Request{Command: operator.Counters})
 	var all []NodeCounters
@@ -252,7 +252,7 @@ type NodeTurns struct {
 
 // Turns asks every member for its most frequent turns, by method, entity and caller, and for the
 // turns that run. The results are in order of the members' names. It fails if no member answers
-// which members there are.
+// with the list of members.
 func (c *Client) Turns(ctx context.Context) ([]NodeTurns, error) {
 	answers, err := c.each(ctx, operator.Request{Command: operator.Turns})
 	var all []NodeTurns
@@ -271,13 +271,14 @@ type NodeTrend struct {
 	Node transport.Address
 	// Minutes are the minutes that were asked for, the oldest first. The last one may not be over.
 	Minutes []Minute
-	// Err is the reason why the member did not answer, or answered not for all minutes; nil if it did.
-	// Older members refuse the question.
+	// Err is the reason why the member did not answer for all minutes; nil if it did. Members of
+	// older releases refuse the question.
 	Err error
 }
 
-// Trends asks every member for its minutes that begin after a time, at most the last 60. The results are
-// in order of the members' names. It fails if no member answers which members there are.
+// Trends asks every member for its minutes that begin after a time, at most the last 60. The
+// results are in order of the members' names. It fails if no member answers with the list of
+// members.
 func (c *Client) Trends(ctx context.Context, after time.Time) ([]NodeTrend, error) {
 	from := uint64(max(0, after.Unix()))
 	answers, err := c.each(ctx, operator.Request{Command: operator.Trends, After: from})
@@ -299,8 +300,9 @@ func (c *Client) Trends(ctx context.Context, after time.Time) ([]NodeTrend, erro
 	return all, err
 }
 
-// Feeds returns the partitions of the streams that members read with shard.Consume, by name and number.
-// A member with a store answers. It fails with ErrRefused if no member has one, or if all are older.
+// Feeds returns the partitions of the streams that members read with shard.Consume, by name and
+// number. A member with a store answers. Feeds fails with ErrRefused if no member has a store, or
+// if all are of older releases.
 func (c *Client) Feeds(ctx context.Context) ([]Feed, error) {
 	v, err := c.Members(ctx)
 	if err != nil {
@@ -336,7 +338,7 @@ type NodeFact struct {
 }
 
 // Facts asks every member for its version, clock, health and limits. The results are in order of
-// the members' names. It fails if no member answers which members there are.
+// the members' names. It fails if no member answers with the list of members.
 func (c *Client) Facts(ctx context.Context) ([]NodeFact, error) {
 	asked := time.Now()
 	answers, err := c.each(ctx, operator.Request{Command: operator.Facts})
@@ -417,8 +419,8 @@ func (c *Client) Moves(ctx context.Context) ([]Move, transport.Address, error) {
 	return fail(errors.New("the coordinator is moving to another member (try again)"))
 }
 
-// maxHosts is how many members are asked about a home. One is not enough: it may just have stopped
-// unnoticed.
+// maxHosts is how many members are asked about a home. One member is not enough: it may just have
+// stopped unnoticed.
 const maxHosts = 2
 
 // Entities yields the ids of a type's entities, as on the wire and in the order of their bytes, as
@@ -462,9 +464,9 @@ type Reminded struct {
 	Due time.Time // of the earliest one
 }
 
-// Reminded yields the entities of a type that have reminders, by the earliest time at which one of
-// theirs is due, and then by id. Reminders that were given up do not count. With limit above 0 it ends
-// after that many. It reads as [Client.Entities] does.
+// Reminded yields the entities of a type that have reminders, by the earliest due time of their
+// reminders, and then by id. Reminders that were given up do not count. With limit above 0 it ends
+// after that many. It asks for them as [Client.Entities] does.
 func (c *Client) Reminded(ctx context.Context, kind string, limit int) iter.Seq2[Reminded, error] {
 	return func(yield func(Reminded, error) bool) {
 		for key, err := range c.list(ctx, operator.Reminders, kind, Listing{Limit: limit}) {
@@ -479,14 +481,16 @@ func (c *Client) Reminded(ctx context.Context, kind string, limit int) iter.Seq2
 	}
 }
 
-// PauseReminders has no reminder of a durable type run until [Client.ResumeReminders]. The store keeps
-// the pause, so it outlives all members. Homes follow within 5 s; turns that run then end.
+// PauseReminders keeps the reminders of a durable type from running until [Client.ResumeReminders].
+// The store keeps the pause, so it outlives all members. Homes obey within 5 s; turns under way run
+// to their end.
 func (c *Client) PauseReminders(ctx context.Context, kind string) error {
 	_, err := c.answerOfHost(ctx, operator.Request{Command: operator.PauseReminders, Entity: Entity{Kind: kind}})
 	return err
 }
 
-// ResumeReminders ends a pause of reminders. Those that have become due meanwhile run within 5 s.
+// ResumeReminders ends a pause of reminders. Reminders that became due during the pause run within
+// 5 s.
 func (c *Client) ResumeReminders(ctx context.Context, kind string) error {
 	_, err := c.answerOfHost(ctx, operator.Request{Command: operator.ResumeReminders, Entity: Entity{Kind: kind}})
 	return err
@@ -504,14 +508,14 @@ func (c *Client) Reminders(ctx context.Context, kind, id string) ([]Reminder, er
 	return c.reminders(ctx, operator.Reminders, kind, id, "")
 }
 
-// CancelReminder cancels a reminder of an entity, and returns those that are left. It fails if there
-// is none of that name.
+// CancelReminder cancels a reminder of an entity, and returns the reminders that are left. It fails
+// if there is none of that name.
 func (c *Client) CancelReminder(ctx context.Context, kind, id, name string) ([]Reminder, error) {
 	return c.reminders(ctx, operator.CancelReminder, kind, id, name)
 }
 
-// RetryReminder lets a reminder run again that was given up, and returns the entity's reminders. It
-// fails if none of that name was given up.
+// RetryReminder lets a given-up reminder run again, and returns the entity's reminders. It fails if
+// none of that name was given up.
 func (c *Client) RetryReminder(ctx context.Context, kind, id, name string) ([]Reminder, error) {
 	return c.reminders(ctx, operator.RetryReminder, kind, id, name)
 }

@@ -29,7 +29,7 @@ type (
 	Pause = operator.Pause
 	// A Move is a move of a shard that is under way.
 	Move = operator.Move
-	// A Fact has facts of the process of a member.
+	// A Fact has the version, clock, health and limits of a member's process.
 	Fact = operator.Fact
 	// A Contract is an entity type's contract in a member's program.
 	Contract = operator.Contract

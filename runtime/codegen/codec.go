@@ -151,7 +151,7 @@ func Close(b []byte, at int) []byte {
 		b[at-1] = byte(size)
 		return b
 	}
-	// The length wants more than the byte that Open kept: move the content on.
+	// The length takes more than the one byte that Open reserved: move the content on.
 	extra := protowire.SizeVarint(size) - 1
 	var room [9]byte
 	b = append(b, room[:extra]...)
@@ -188,10 +188,10 @@ type Decoder struct {
 	typ    protowire.Type
 	unread bool // the field's value has not been read
 	passed bool // a field was skipped
-	keeps  bool // it reads a state
+	keeps  bool // it reads a state, and keeps unknown cases
 	strict bool // it reads an event: unknown fields are refused
 	err    error
-	// Of the results of a call: whose error theirs becomes.
+	// If the message has the results of a call: the call, which a decoding error then names.
 	ref    *Ref
 	method string
 }

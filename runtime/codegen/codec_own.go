@@ -7,15 +7,16 @@ import (
 	"sync"
 )
 
-// A type with its own encoding to text or bytes may fail to decode its own zero value: a date's
-// would be 0000-00-00, which is no date. And values that are not zero may have an empty form, as
-// the regular expression "" has. So:
+// A type with its own encoding to text or bytes may fail to decode the form of its zero value: a
+// date's would be 0000-00-00, which is no date. And values that are not zero may have an empty
+// form, as the regular expression "" has. So:
 //
-//   - A zero value is written as nothing if its own form is not read as the zero value.
-//   - Nothing is read by the type's own method if that accepts it and the zero value is
-//     not written as nothing. Otherwise it is the zero value.
-//   - A value that this would turn into the zero value is refused, unless the zero value
-//     has the same form: then the type itself does not tell them apart.
+//   - A zero value is written as an empty form if decoding its own form does not give the zero
+//     value.
+//   - An empty form is decoded by the type's own method if the method accepts it and the zero value
+//     is written in its own form. Otherwise an empty form means the zero value.
+//   - A value that would therefore arrive as the zero value is refused, unless the zero value has
+//     the same form: then the type itself does not tell them apart.
 
 // ownMethods are the methods of one encoding that T defines itself.
 type ownMethods[T any, P ~*T] struct {
@@ -31,9 +32,9 @@ const (
 )
 
 type ownZero struct {
-	written    bool // by its own form; else as nothing
+	written    bool // in its own form; else as an empty form
 	empty      bool // its own form is empty
-	readsEmpty bool // nothing is read by the type's own method
+	readsEmpty bool // the type's own method decodes an empty form
 }
 
 type ownKey struct {
@@ -56,7 +57,7 @@ func (m ownMethods[T, P]) zero() ownZero {
 
 func (m ownMethods[T, P]) tryZero() (z ownZero) {
 	defer func() {
-		if recover() != nil { // the zero value is not made for its own methods
+		if recover() != nil { // the type's own methods panic for the zero value
 			z = ownZero{}
 		}
 	}()
@@ -89,7 +90,7 @@ func (m ownMethods[T, P]) encode(v *T) (data []byte, absent bool, err error) {
 		case z.empty:
 			return nil, true, nil
 		}
-		return nil, false, fmt.Errorf("the %s of this %T is empty, like the zero value's", m.form, *v)
+		return nil, false, fmt.Errorf("the %s of this %T is empty, which decodes as the zero value", m.form, *v)
 	}
 	if z := m.zero(); !z.written || z.empty {
 		return nil, true, nil

@@ -60,13 +60,13 @@ func ValueError[T error](name string, encode func(b []byte, v T) ([]byte, error)
 	}
 }
 
-// same compares two errors. Incomparable ones are never equal.
+// same reports whether two errors are equal. Values of incomparable types never are.
 func same(a, b error) bool {
 	return reflect.TypeOf(a).Comparable() && reflect.TypeOf(b).Comparable() && a == b
 }
 
-// nodeAs is errors.As for one node of the error tree. T may be a pointer to an error type with
-// value methods, also an error, although T's constraint does not say so.
+// nodeAs is errors.As for one node of the error tree. T need not be constrained to error: a pointer
+// to an error type with value methods is an error too.
 func nodeAs[T any](node error) (v T, ok bool) {
 	if v, ok = any(node).(T); ok {
 		return v, true

@@ -13,8 +13,9 @@ type Index struct {
 	Kind string
 }
 
-// AppendStringIndex appends the key of an indexed field to those of a state: the field's number and
-// the first 512 bytes of its value. Keys of a field have the order of its values.
+// AppendStringIndex appends the key of an indexed field to b, the keys of a state. A key is the
+// field's number and the first 512 bytes of its value. Keys of a field have the order of its
+// values.
 func AppendStringIndex[T ~string](b []byte, field int, v T) []byte {
 	return ordered.AppendString(ordered.AppendField(b, field), v)
 }
@@ -34,16 +35,17 @@ func AppendBoolIndex[T ~bool](b []byte, field int, v T) []byte {
 	return ordered.AppendBool(ordered.AppendField(b, field), v)
 }
 
-// AppendTimeIndex is [AppendStringIndex] for times, whose locations do not count.
+// AppendTimeIndex is [AppendStringIndex] for times. It ignores their locations.
 func AppendTimeIndex(b []byte, field int, v time.Time) []byte {
 	return ordered.AppendTime(ordered.AppendField(b, field), v)
 }
 
-// IndexedID splits a key with an id, as [Lister] yields them. It returns "" if there is no key.
+// IndexedID splits what a [Lister] yields for an index: a key and an id. index is "" if there is no
+// key.
 func IndexedID(key string) (index, id string) {
 	n := ordered.SizeOfKey(key)
 	return key[:n], key[n:]
 }
 
-// IndexPrefix returns what the keys of a field begin with.
+// IndexPrefix returns the bytes with which all keys of key's field begin.
 func IndexPrefix(key []byte) string { return string(key[:ordered.Size(key)]) }

@@ -165,8 +165,8 @@ type member struct {
 	omit  bool // where it is empty
 }
 
-// members returns in own the fields of t that may hold one of the interfaces. rest is a struct of
-// the others, with their indices at in t.
+// members returns in own the fields of t that may hold one of the interfaces. rest is a struct type
+// with the other fields, and at has their indices in t.
 func (o *oneofs) members(t reflect.Type) (own []member, rest reflect.Type, at [][]int) {
 	var others []reflect.StructField
 	var named [][]int // embedded structs that are members themselves

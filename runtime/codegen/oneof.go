@@ -7,10 +7,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// An interface with a closed set of implementations, its cases, is a protobuf message with
-// one field for each case, of which at most one is set: protobuf's oneof. A nil
-// interface is the empty protobuf message. Nil pointers are refused, for they could
-// not be told from pointers to zero values.
+// An interface with a closed set of implementations, its cases, is a protobuf message with one
+// field for each case, of which at most one is set: protobuf's oneof. A nil interface is the empty
+// protobuf message. Nil pointers are refused, because they would look like pointers to zero values.
 //
 // A case that the reader does not know was added by a newer program. Arguments, results and errors
 // with such a case are refused. A state keeps it: the entity holds a value of a generated type in

@@ -13,9 +13,9 @@ type PoolChoice uint8
 
 // The choices of an instance, made for each call.
 const (
-	PoolAny  PoolChoice = iota // one at this process if it is idle, else the better one of two
-	PoolNear                   // one at this process, or as PoolAny if there is none
-	PoolKey                    // the same for calls with one key, while the number of instances stays
+	PoolAny  PoolChoice = iota // an idle instance at this process, else the better one of two
+	PoolNear                   // an instance at this process, or as PoolAny if there is none
+	PoolKey                    // the same instance for calls with the same key, while the number of instances stays
 )
 
 // AnyInstance is the id of a [Raw] call whose instance is chosen as by [PoolAny].
@@ -61,7 +61,7 @@ func NewInstanceRef(by Invoker, i int, opts ...CallOption) *Ref {
 	return NewRef(by, strconv.Itoa(i), nil, opts...)
 }
 
-// PoolRefs yields references to the instances of a pool that there are when it begins.
+// PoolRefs yields references to the instances that a pool has when the loop begins.
 func PoolRefs(by Invoker, opts ...CallOption) iter.Seq2[int, *Ref] {
 	return func(yield func(int, *Ref) bool) {
 		pool, ok := by.(PoolInvoker)

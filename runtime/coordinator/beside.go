@@ -11,8 +11,9 @@ import (
 // maxBeside bounds a chain of types, each beside the next.
 const maxBeside = 8
 
-// leader returns the type whose shards decide where those of k live, or nil if that is k itself: k is
-// beside none, beside one that it cannot follow, or the types are beside each other in a circle.
+// leader returns the type whose shards decide where those of k live, or nil if k decides itself: k
+// is beside no type, beside a type that it cannot follow, or the types are beside each other in a
+// circle.
 func (c *Coordinator) leader(k *entityType) *entityType {
 	l := k
 	for range maxBeside {
@@ -34,7 +35,7 @@ func (l *entityType) led(k *entityType, shard uint32) *shard {
 	return &l.shards[(shard-k.info.Shards)/(k.info.Shards/l.info.Shards)]
 }
 
-// inOrder returns the names of the types, those that lead others first.
+// inOrder returns the names of the types, leaders before the types that follow them.
 func (c *Coordinator) inOrder() []string {
 	names := slices.Clone(c.names)
 	slices.SortStableFunc(names, func(a, b string) int {
@@ -50,13 +51,14 @@ func btoi(b bool) int {
 	return 0
 }
 
-// A follows places the shards of a type at the homes of another type's.
+// A follows places the shards of a type at the homes of another type's shards.
 type follows struct {
 	placement.Strategy // for shards that cannot follow
 	kind, leader       *entityType
 }
 
-// to returns the home of the shard that a shard follows, as it will be when its move has ended.
+// to returns the home of the leader's shard that a shard follows. If the leader's shard moves, this
+// is its new home.
 func (f follows) to(shard uint32, homes []placement.Load) (to transport.Address, ok bool) {
 	to = f.leader.led(f.kind, shard).goesTo()
 	_, ok = slices.BinarySearchFunc(homes, to, func(l placement.Load, a transport.Address) int { return l.Node.Compare(a) })
@@ -83,7 +85,7 @@ func (f follows) Rebalance(_ string, homes []placement.Load, limit int) (moves [
 	return moves
 }
 
-// withBeside adds to the costs of a type's shards those of the shards that follow them.
+// withBeside adds the costs of following shards to the costs of the type's shards that they follow.
 func (c *Coordinator) withBeside(k *entityType, costs []float32) {
 	for _, name := range c.names {
 		f := c.types[name]

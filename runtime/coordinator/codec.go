@@ -313,7 +313,8 @@ func (r *reader) pins(w *wire.CoordinatorPins) Pins {
 	return p
 }
 
-// pool checks the bounds by which the coordinator computes.
+// pool decodes the settings of a pool. It checks the bounds on which the coordinator's computations
+// rely.
 func (r *reader) pool(w *wire.CoordinatorPool) Pool {
 	if w == nil {
 		return Pool{}

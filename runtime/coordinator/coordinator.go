@@ -39,9 +39,9 @@ type Config struct {
 	ResendInterval time.Duration
 	// StatusInterval is the interval of the TableStatus sent to all members. Default 1s.
 	StatusInterval time.Duration
-	// LoadInterval is the interval at which members report loads, see [ReportInterval]. A shard's
-	// rest after a move by load is 30 of it, and the hour of the budget of moves is 360 of it. Only
-	// simulations shorten it. Default [LoadInterval].
+	// LoadInterval is the interval at which members report loads, see [ReportInterval]. After a
+	// move by load a shard rests for 30 intervals. The budget of moves by load is for an hour of
+	// 360 intervals. Only simulations shorten it. Default [LoadInterval].
 	LoadInterval time.Duration
 	// Strategy places shards of types that name no strategy. Default
 	// placement.LeastShards{Threshold: 1}.
@@ -204,7 +204,7 @@ type Coordinator struct {
 }
 
 // checkedPerStep bounds the cost of assertions: with n shards, Step calls Check every
-// n/checkedPerStep steps. This package's tests call it every step.
+// n/checkedPerStep steps. This package's tests call Check after every step.
 const checkedPerStep = 64
 
 // New returns a coordinator that knows no shards. The first Step should bring the View.
@@ -267,7 +267,7 @@ func (c *Coordinator) Step(now time.Time, in Input) Output {
 // next coordinator. Until then the coordinator's own process must not leave.
 func (c *Coordinator) HandedDown() bool {
 	if c.superseded {
-		return true // a later one has them
+		return true // a later coordinator has them
 	}
 	return c.recovered && !slices.ContainsFunc(c.order, func(a transport.Address) bool {
 		m := c.members[a]

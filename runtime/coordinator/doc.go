@@ -13,10 +13,10 @@
 //
 // A new coordinator announces its term by [TableStatus]. Every member with hosted types answers
 // with [Register]: it promises to refuse everything of lower terms and lists its shards and their
-// moves. Until the first table of the term has come it registers anew whenever one of its moves
-// makes progress. The coordinator gives and moves nothing until every member with types announced
-// at joining has registered or is Down. There is no timeout, because downing decides about silent
-// members. Known shards keep working meanwhile.
+// moves. Until the first table of the term arrives, the member registers again whenever one of its
+// moves makes progress. The coordinator gives and moves nothing until every member with types
+// announced at joining has registered or is Down. There is no timeout, because downing decides
+// about silent members. Known shards keep working meanwhile.
 //
 // Then it decides shard by shard. The claim with the highest epoch decides (for a move, the move's
 // epoch); lower claims are outdated, and their nodes give the shard up when they see the table. For
@@ -38,9 +38,9 @@
 // With Config.Anew a home of row 1 or 4 keeps the shard under a new epoch, because another cluster
 // with the same store may have claimed it.
 //
-// N1 claims a shard that it forwards for only until the table shows the move and its callers have
-// flushed. Without that claim, N2 decides alone: by row 1, or by row 6 if it has not opened yet;
-// and when N2 is gone, row 8 holds.
+// N1 claims a shard whose calls it forwards only until the table shows the move and N1's callers
+// have flushed. Without that claim, N2's claim decides alone: by row 1, or by row 6 if N2 has not
+// opened the shard yet. If N2 is gone, row 8 holds.
 //
 // # Allocation
 //
@@ -53,10 +53,10 @@
 // shards go. A type has its own bound of moves and its own minimum of hosts. Members may differ in
 // these, so that a change can be rolled out.
 //
-// [placement.LoadWeighted] looks at the loads that members report ([MemberLoad]). They do not register
-// them: each report replaces the one before, and a coordinator moves nothing by load until each home
-// has reported in the last three intervals. The shards of a type that is placed by [placement.Beside]
-// follow those of another type, which gets its homes and moves first.
+// [placement.LoadWeighted] looks at the loads that members report ([MemberLoad]). Registrations do
+// not have them: each report replaces the one before, and a coordinator moves nothing by load until
+// each home has reported in the last three intervals. The shards of a type that is placed by
+// [placement.Beside] follow those of another type, which gets its homes and moves first.
 //
 // Pins ([SetPins], [Pins]) come before the strategy: a shard pinned to a node moves there as soon
 // as this node hosts the type and the view has converged, and is not offered to the strategy. The
@@ -71,12 +71,13 @@
 //
 // # Pools
 //
-// A type with a [Pool] has one instance a shard. The coordinator keeps their number n: what failures
-// need, or operators ask for with their pins, within the pool's bounds and the room of its members.
-// Shards from n on have no home. Instances are placed round the members, from behind the last one
-// given, at the member with the fewest, in the zone with the fewest. A join moves none, except to spread
-// them over members and zones as far as failures need; a loss gives only the lost ones new homes. One also
-// moves if its member has more than it may, because another one was to end there and is needed again.
+// A type with a [Pool] has one instance a shard. The coordinator sets their number n: what failures
+// and load need, or what operators ask for with their pins in place of the load, within the pool's
+// bounds and the room of its members. Shards from n on have no home. Instances are placed round the
+// members, beginning behind the member that got the last one, at the member with the fewest, in the
+// zone with the fewest. A join moves instances only to spread them over members and zones as far as
+// failures need. A loss gives only the lost instances new homes. An instance also moves if its
+// member has too many, because one was to end there and is needed again.
 //
 // An instance above n ends by a move to no home: N1 gets MoveBegin without a node, ends its turns and
 // the instance, and answers MoveDone. Then the table shows no home at m. If N1 gives up, it resumes

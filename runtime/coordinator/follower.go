@@ -161,8 +161,8 @@ func (f *Follower) mustRegister() bool {
 	return f.hosts && !f.registered && f.term != (placement.Term{})
 }
 
-// collect applies a difference once complete. It drops one that does not start at f's table: f then
-// requests a fitting one.
+// collect gathers the parts of a difference and applies it once complete. It drops a difference
+// that does not start at f's table; f then requests one that does.
 func (f *Follower) collect(t Table, out *Followed) {
 	if t.To.Compare(f.table.Version()) <= 0 || t.Part >= t.Parts {
 		return

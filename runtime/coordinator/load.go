@@ -13,9 +13,9 @@ import (
 )
 
 // A MemberLoad reports the processor time of a member and of its shards in its last interval. Each
-// member that hosts types sends it every [ReportInterval], with the shards whose [LoadLevel] has changed. The first
-// report in a term, and then each tenth, has all shards that the member holds. A lost one is not sent
-// again.
+// member that hosts types sends it every [ReportInterval], with the shards whose [LoadLevel] has
+// changed. The first report in a term, and then each tenth, has all shards that the member holds. A
+// lost report is not sent again.
 type MemberLoad struct {
 	Other  uint32 // thousandths of a processor that the process uses, but not its shards; at most MaxCapacity
 	Memory uint32 // thousandths of GOMEMLIMIT; 0 means no limit
@@ -61,7 +61,8 @@ const MaxReportedShards = 16_384
 const MaxCapacity = 10_000_000
 
 const (
-	// loadFresh is the part of a report in the mean. Half of a mean is older than three reports.
+	// loadFresh is the weight of the latest report in a running mean. The latest three reports have
+	// half of the weight together.
 	loadFresh = 0.2063
 	// loadSilent is how many intervals without a report stop moves by load.
 	loadSilent = 3
@@ -91,7 +92,7 @@ func (c *Coordinator) interval() time.Duration {
 // rest returns how long a shard stays at a home that it got, as far as loads are concerned.
 func (c *Coordinator) rest() time.Duration { return restLoads * c.config.LoadInterval }
 
-// A load is what a coordinator knows of a member's.
+// A load is what a coordinator knows of a member's load.
 type load struct {
 	at     time.Time // of the last report; zero: none in this term
 	last   float64   // processors of the process itself, as last reported
@@ -99,7 +100,7 @@ type load struct {
 	memory float64   // share of GOMEMLIMIT
 }
 
-// mean adds a value to a mean.
+// mean returns the running mean of after a further value.
 func mean(of, value float64) float64 { return of + loadFresh*(value-of) }
 
 // onMemberLoad keeps a member's report until the next round.
@@ -201,8 +202,8 @@ func (c *Coordinator) planByLoad(k *entityType, w placement.LoadWeighted, homes 
 	return transfers, why
 }
 
-// stays describes, for people, why no shard of the type, or not this one, moves by load. It is "" for
-// types that are placed otherwise.
+// stays describes, for people, why no shard of the type, or not this one, moves by load. It is ""
+// for types that are not placed by load.
 func (c *Coordinator) stays(k *entityType, s *shard) string {
 	if _, ok := k.place.(placement.LoadWeighted); !ok || k.isPool() || s.move != nil || s.home.IsZero() {
 		return ""

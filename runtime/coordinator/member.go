@@ -28,7 +28,8 @@ type member struct {
 	slot  int     // its place among the homes of a type, from 0; -1: it is none
 }
 
-// add counts shards that come, or go, with the processors that they use.
+// add counts shards that come, and the processors that they use. Negative numbers mean shards that
+// go.
 func (m *member) add(shards int, processors float64) {
 	m.total += shards
 	m.used += processors
@@ -42,13 +43,14 @@ func (m *member) up() bool { return m.present && m.Status == membership.Up }
 
 func (m *member) home(kind string) bool { return m.up() && !m.Unreachable && m.hosts[kind] }
 
-// empties reports whether the member is to give its shards of the type away: it leaves, or does not
-// host the type.
+// empties reports whether the member should give its shards of the type away, because it leaves or
+// does not host the type.
 func (m *member) empties(kind string) bool {
 	return m.alive() && !m.Unreachable && (m.Status != membership.Up || !m.hosts[kind])
 }
 
-// mayEmpty reports whether empties is true for some of that many types.
+// mayEmpty reports whether empties may be true for one of the cluster's types. types is their
+// number.
 func (m *member) mayEmpty(types int) bool {
 	return m.alive() && !m.Unreachable && (m.Status != membership.Up || m.hosted != types)
 }

@@ -53,8 +53,8 @@ type HeldState uint8
 const (
 	// Active: calls run here, and no move has begun.
 	Active HeldState = iota + 1
-	// Draining: a move has begun. No turns start. The running ones end, or will end when barriers
-	// have opened or the new home is ready.
+	// Draining: a move has begun. No turns start. Running turns end, some only when barriers have
+	// opened or the new home is ready.
 	Draining
 	// Sent: Init was sent with the state, and no answer has come.
 	Sent
@@ -156,11 +156,11 @@ type Table struct {
 // 500 ms until the table shows a home. The coordinator allocates all shards of the type at once.
 type Ask struct {
 	Type string
-	Have placement.Version // the asker's table, for it may only be late
+	Have placement.Version // the asker's table, which may be old
 }
 
-// NoHome answers [Ask] if no home can be assigned yet. The calls go on waiting; Reason is the text
-// of their error when they time out.
+// NoHome answers [Ask] if no home can be assigned yet. The calls go on waiting. If they time out,
+// their error has the text Reason.
 type NoHome struct {
 	Term   placement.Term
 	Type   string
@@ -241,9 +241,9 @@ type Pin struct {
 type Pins struct {
 	Type string
 	Seq  placement.Epoch // of the latest change: the coordinator's term and a counter
-	Pins []Pin           // in order of shard, none for anywhere
-	// Count is the number of instances of a pool, within its bounds, as operators ask for it; 0
-	// means as few as its settings allow.
+	Pins []Pin           // in order of shard; shards without a pin are left out
+	// Count is the number of instances of a pool that operators ask for, in place of the number
+	// that its load needs; 0 means none.
 	Count uint32
 }
 

@@ -15,7 +15,7 @@ import (
 type phase uint8
 
 const (
-	// moving: the old home is told, the new home will say that it is open.
+	// moving: the old home is asked to move the shard; the new home will report that it is open.
 	moving phase = iota + 1
 	// askingNew: the old home gave up; the new home is asked to end the move.
 	askingNew
@@ -98,7 +98,7 @@ func (c *Coordinator) countOf(kind string) int {
 
 func (c *Coordinator) begin(s *shard, to transport.Address, why cause) { c.beginBy(s, to, why, "") }
 
-// beginBy is begin with the reason of the move, for people.
+// beginBy is begin with by, the move's reason in words.
 func (c *Coordinator) beginBy(s *shard, to transport.Address, why cause, by string) {
 	m := &move{shard: s, from: s.home, to: to, epoch: c.nextEpoch(s), cause: why, phase: moving, resendAt: c.now, began: c.now, by: by}
 	s.move = m
@@ -137,8 +137,8 @@ func (c *Coordinator) resume(m *move, why string) {
 	c.event(Event{What: MoveResumed, Shard: m.shard.id, Node: m.from, Peer: m.to, Epoch: m.shard.epoch, Reason: why})
 }
 
-// promote gives the shard to the new home, because the old one is gone. It opens with the prepared
-// state.
+// promote gives the shard to the new home, because the old one is gone. The new home opens the
+// shard with the prepared state.
 func (c *Coordinator) promote(m *move) {
 	c.end(m)
 	c.give(m.shard, m.to)

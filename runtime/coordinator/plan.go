@@ -165,9 +165,9 @@ func (c *Coordinator) rebalance() {
 		}
 		transfers := fulfil(moves, homes, free)
 		pinned := len(transfers)
-		var why []string // of the others
+		var why []string // the reasons of moves without pins
 		if w, ok := c.place(k).(placement.LoadWeighted); ok && !c.pause.On {
-			if pinned == 0 { // else the loads change by pins first
+			if pinned == 0 { // else pins change the loads first
 				transfers, why = c.planByLoad(k, w, homes, free)
 			}
 		} else if pinned < free && !c.pause.On {
@@ -239,8 +239,8 @@ func (c *Coordinator) moveLimit(k *entityType) int {
 	return c.config.MaxMoves
 }
 
-// homes returns the members that may get shards of the type, with loads, by address. moves are
-// required by pins, by present home.
+// homes returns the members that may get shards of the type, with loads, by address. moves are the
+// moves that pins require, by present home.
 func (c *Coordinator) homes(k *entityType) (loads []placement.Load, moves []pinMove) {
 	_, rests := k.place.(placement.LoadWeighted)
 	loads = make([]placement.Load, 0, len(c.order))
@@ -320,8 +320,8 @@ type pinMove struct {
 	placement.Transfer
 }
 
-// fulfil returns at most limit transfers, and applies them to the loads, which the strategy gets
-// afterwards.
+// fulfil returns at most limit of the moves that pins require. It applies them to homes, the loads
+// that the strategy gets afterwards.
 func fulfil(moves []pinMove, homes []placement.Load, limit int) (transfers []placement.Transfer) {
 	for _, m := range moves[:min(limit, len(moves))] {
 		transfers = append(transfers, m.Transfer)

@@ -12,8 +12,8 @@ import (
 )
 
 // A Pool has the settings of a pool, a type with one instance a shard. The zero value means that
-// the type is not a pool. Instance i is the shard of number Shards+i; of a pool with n instances,
-// the shards from n on have no home.
+// the type is not a pool. Instance i is the shard of number Shards+i; if the pool has n instances,
+// those from n on have no home.
 type Pool struct {
 	Min, Max uint32 // bounds of the number of instances, Min from 1
 	PerNode  uint32 // instances of the pool at one member at most; 0 means any number
@@ -74,9 +74,9 @@ func (k *entityType) keeps(s *shard) bool {
 	return !k.isPool() || s.id.Shard-k.info.Shards < uint32(k.count)
 }
 
-// sizePools sets the number of instances of each pool: the larger one of what the tolerated failures
-// need and what the load needs, or operators ask for, within the pool's bounds and the room of its
-// members.
+// sizePools sets the number of instances of each pool, within the pool's bounds and the room of its
+// members. It is what the tolerated failures need, or the number that the load needs or operators
+// ask for, if that is larger.
 func (c *Coordinator) sizePools() {
 	for _, name := range c.names {
 		k := c.types[name]
@@ -87,7 +87,7 @@ func (c *Coordinator) sizePools() {
 		if nodes == 0 {
 			continue
 		}
-		if k.load.want == 0 { // this coordinator goes on with what there is
+		if k.load.want == 0 { // this coordinator begins with the present instances
 			k.load.want = max(1, k.highest())
 		}
 		p := k.info.Pool
@@ -107,8 +107,8 @@ func (c *Coordinator) sizePools() {
 	}
 }
 
-// checkPools returns an error if a pool has too few or too many instances, or one without a home or in
-// excess at its member. What goes to a member counts as there.
+// checkPools returns an error if a pool has too few or too many instances, or one without a home or
+// in excess at its member. An instance that moves to a member counts as there.
 func (c *Coordinator) checkPools() error {
 	for _, name := range c.names {
 		k := c.types[name]
@@ -198,7 +198,8 @@ func (c *Coordinator) hostsOf(kind string) (all []*member) {
 }
 
 // retire takes the instances above the number of a pool from their homes, which end them in order.
-// It begins when the others are where they belong, so that a pool never has fewer than it should.
+// It begins when the pool's other instances are at their homes, so that a pool never has fewer than
+// it should.
 func (c *Coordinator) retire() {
 	for _, name := range c.names {
 		k := c.types[name]
@@ -230,7 +231,8 @@ func (c *Coordinator) retired(m *move) {
 	c.event(Event{What: MoveCommitted, Shard: m.shard.id, Node: m.from, Epoch: m.epoch, Reason: "the pool became smaller"})
 }
 
-// place returns the strategy of a type. That of a pool depends on what the coordinator gave last.
+// place returns the strategy of a type. The strategy of a pool begins behind the member that got an
+// instance last.
 func (c *Coordinator) place(k *entityType) placement.Strategy {
 	if l := c.leader(k); l != nil {
 		return follows{k.place, k, l}
@@ -250,9 +252,10 @@ func (c *Coordinator) place(k *entityType) placement.Strategy {
 }
 
 // A circle places the instances of a pool round the members, in the order of their addresses, from
-// behind the last one given. It takes the member with the fewest instances of the pool, then in the zone
-// with the fewest, then with the fewest of all pools, then the first one on the way. So pools overlap as
-// little as possible, and the loss of a zone takes as few instances as possible.
+// behind the last one given. It takes the member with the fewest instances of the pool; among
+// equals the one whose zone has the fewest, then the one with the fewest of all pools, then the
+// first one on the way. So pools overlap as little as possible, and the loss of a zone takes as few
+// instances as possible.
 type circle struct {
 	last    transport.Address         // zero: begin with the first member
 	used    map[transport.Address]int // instances of all pools
@@ -291,9 +294,9 @@ func zonesOf(homes []placement.Load) map[string]int {
 	return zones
 }
 
-// Rebalance implements [placement.Strategy]. It moves instances only if too few members or zones have one
-// for the failures that the pool must survive, or a member has more than it may: it got one more while another
-// instance of it was to end, and stayed after all.
+// Rebalance implements [placement.Strategy]. It moves instances only if too few members or zones
+// have one for the failures that the pool must survive, or if a member has too many: it got one
+// while another was to end there, which stayed after all.
 func (c circle) Rebalance(_ string, homes []placement.Load, limit int) (moves []placement.Transfer) {
 	homes = slices.Clone(homes)
 	for len(moves) < limit {

@@ -63,8 +63,9 @@ func (c *Coordinator) recover() {
 	}
 }
 
-// disown gives no home to the shards of pools that nobody claims. Members and callers then forget a home
-// that a former term assigned, and that did not hear of it. Shards of other types all get homes anyway.
+// disown puts the shards of pools that nobody claims into the table without a home. A former term
+// may have assigned a home that never heard of it; members and callers then forget that home.
+// Shards of other types all get homes anyway.
 func (c *Coordinator) disown() {
 	if c.config.Term.Number == 1 {
 		return // there was no former term

@@ -45,8 +45,8 @@ func CheckPins(kind string, pins []Pin) error {
 // Pause returns the latest pause of rebalancing known to the coordinator.
 func (c *Coordinator) Pause() Pause { return c.pause }
 
-// repeated reports whether a request came before, and repeats its answer. Before recovery it is
-// always true: the member will repeat the request.
+// repeated reports whether a request came before, and repeats its answer. Before recovery it
+// reports true for all requests, because the members will repeat them.
 func (c *Coordinator) repeated(from transport.Address, id uint64) bool {
 	for _, r := range c.requests {
 		if r.from == from && r.id == id {
@@ -222,8 +222,8 @@ func (c *Coordinator) finish(r *request, with Message) {
 	c.send(r.from, with)
 }
 
-// learnKept takes over a registering member's pins and pause, if latest. A pause of a later term
-// comes from another cluster, and could not be changed here.
+// learnKept adopts a registering member's pins and pause if they are the latest. A pause of a later
+// term comes from another cluster, and could not be changed here.
 func (c *Coordinator) learnKept(m *member, pins []Pins, pause Pause) {
 	m.kept = map[string]placement.Epoch{"": pause.Seq}
 	for _, p := range pins {
@@ -269,7 +269,7 @@ func (c *Coordinator) spread() {
 }
 
 // answerKept answers the requests whose change every registered member keeps. The next coordinator
-// waits for these members, so it knows the change.
+// waits until these members register, so it knows the change.
 func (c *Coordinator) answerKept() {
 	for _, r := range c.requests {
 		if r.answer != nil || r.now || slices.ContainsFunc(c.order, func(a transport.Address) bool {

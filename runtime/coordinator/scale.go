@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A PoolLoad reports how busy the instances of a pool at one member are. Each host sends it every 10 s;
-// a lost one is not sent again.
+// A PoolLoad reports how busy the instances of a pool at one member are. Each host sends it every
+// 10 s; a lost report is not sent again.
 type PoolLoad struct {
 	Type      string
 	Instances uint32 // at the member
@@ -21,14 +21,15 @@ type PoolLoad struct {
 // LoadInterval is the interval at which members send a [PoolLoad] and the coordinator looks at the loads.
 const LoadInterval = 10 * time.Second
 
-// A pool's number of instances follows their busy share u, the mean of loadMean rounds. Above loadHigh
-// it grows so much that u becomes loadGoal, but at most doubles. If u was below loadLow in all of
-// loadCalm means, a tenth of the instances end, but not so many that u would be above loadGoal. After
-// a change the rounds begin anew.
+// A pool's number of instances follows their busy share u, the mean of loadMean rounds. Above
+// loadHigh the pool grows so much that u becomes loadGoal, but at most doubles. If u was below
+// loadLow in all of loadCalm means, a tenth of the instances end, but not so many that u would be
+// above loadGoal. After a change the rounds begin anew.
 //
-// It need not wait for a mean if u of one round is above loadFull and at least as many calls wait as there
-// are instances. It then grows so much that u becomes loadGoal when all calls have an instance, but at most
-// fourfold. While the calls become fewer it does not, because they wait since before the last change.
+// The pool need not wait for a mean if u of one round is above loadFull and at least as many calls
+// wait as there are instances. It then grows so much that u becomes loadGoal when all calls have an
+// instance, but at most fourfold. It does not while the waiting calls become fewer, because they
+// have waited since before the last change.
 const (
 	loadMean = 3
 	loadCalm = 30
@@ -37,7 +38,7 @@ const (
 	loadGoal = 0.6
 	loadFull = 0.9
 	loadLeap = 4
-	// loadLate is how many intervals a report counts.
+	// loadLate is for how many intervals a report counts.
 	loadLate = 2.5
 )
 

@@ -68,8 +68,9 @@ func (c *Coordinator) publish() {
 	}
 }
 
-// onTableRequest answers with a difference, or with the whole table to an old or foreign one.
-// Before recovery it does not answer: all members will get the first table.
+// onTableRequest answers with the difference from the sender's table, or with the whole table if
+// that one is too old or unknown. Before recovery it does not answer: all members will get the
+// first table.
 func (c *Coordinator) onTableRequest(from transport.Address, r TableRequest) {
 	if c.table == nil {
 		return

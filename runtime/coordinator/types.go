@@ -41,9 +41,9 @@ type shard struct {
 	// load.go: what it uses.
 	cost     float32 // processors, a mean; see costOf
 	reported uint16  // one more than its last reported LoadLevel; 0 means none
-	measured bool    // cost counts
+	measured bool    // cost has a measured value
 
-	rest  time.Time // not moved before
+	rest  time.Time // the shard does not move before this time
 	since time.Time // when it came there; zero means before this term
 }
 

@@ -3,9 +3,9 @@ package measure
 import "time"
 
 // Calls are the calls of a process since shard.New, or since Dial. Node.Calls and Conn.Calls return
-// them. Counts are exact. About one in 64 of the calls that run within their callers is timed, and of
-// long ones more; the others count with the duration of the timed call before them. A connection has
-// only Made.
+// them. Counts are exact. About one in 64 of the calls that run on their callers' goroutines is
+// timed, and more of the long ones; each other call counts with the duration of the timed call
+// before it. A connection has only Made.
 type Calls struct {
 	Made    []Series // calls that the process has made, by Outcome and Cause; a tell ends when it is sent
 	Turns   []Series // turns that the node has run, by Cause

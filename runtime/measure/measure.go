@@ -37,11 +37,11 @@ type Load struct {
 // Process is the processor time of a process, as a number of processors in the last interval of 10 s.
 // Until the first interval has ended, only Capacity and Zone are set.
 //
-// The processor time of a shard is found by the times of its turns, most of which are sampled. A turn's
-// time goes on while its method waits, except for calls to entities, and for the store before the turn.
-// The shards share the processor time of the process, including its garbage collection and network, in
-// proportion, but none gets more than 32 times the time of its turns. If the process has several nodes,
-// as in tests, Used is the time of the node's turns alone.
+// The processor time of a shard is found by the times of its turns, most of which are sampled. The
+// time of a turn includes the waits of its method, except those for calls to entities, and for the
+// store before the turn. The shards share the processor time of the process, including its garbage
+// collection and network, in proportion, but none gets more than 32 times the time of its turns. If
+// the process has several nodes, as in tests, Used is the time of the node's turns alone.
 type Process struct {
 	Used float64
 	// Capacity is Config.Capacity: by default GOMAXPROCS, or less if the process has a smaller quota.
@@ -65,8 +65,8 @@ type Feed struct {
 	Name string
 	// Waiting is the number of tells that were read and are not committed yet.
 	Waiting int64
-	// Read counts messages, also those that were read before; Committed counts tells that are
-	// finished, and Failed the attempts that their receivers have failed.
+	// Read counts messages, including those read again. Committed counts finished tells. Failed
+	// counts attempts of tells that failed at their receivers.
 	Read, Committed, Failed uint64
 	// Dead counts the dead letters that were stored, and Missed the messages that were deleted
 	// before they could be read.
