@@ -12,11 +12,11 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// A client's frame is handled, and the client is away, without having heard of that,
-// until its home has dropped what it knew of it. When the client is back it sends the
-// frame again, which does not run again: the call's outcome is unknown.
+// TestAbsentClientRunsNothingTwice: a node runs a client's call, but the client is cut off before
+// it hears of that, for so long that the node drops its session. When the client is back, it sends
+// the frame again. The call does not run again, and its outcome is unknown.
 func TestAbsentClientRunsNothingTwice(t *testing.T) {
-	t.Setenv(testDirect, "") // direct lanes would bring what the broker loses
+	t.Setenv(testDirect, "") // direct lanes would deliver what the broker loses
 	c := emptyCluster(t)
 	n := c.add("a")
 	n.SetClientPatience(300 * time.Millisecond)
@@ -49,13 +49,14 @@ func TestAbsentClientRunsNothingTwice(t *testing.T) {
 	require.ErrorIs(t, err, shard.ErrLost)
 	require.Equal(t, shard.Unknown, shard.OutcomeOf(err))
 	require.ErrorContains(t, err, "away for too long")
-	got, err := far.Ref("bob").Add(testContext(t), 10) // behind what is sent again
+	got, err := far.Ref("bob").Add(testContext(t), 10) // behind the frame that is sent again
 	require.NoError(t, err)
 	require.EqualValues(t, 13, got)
 	require.EqualValues(t, 1, conn.Counters()["tell lost"], "of unknown outcome")
 }
 
-// The same before the client has heard anything of its home at all.
+// TestAbsentClientThatHeardNothing: the same, if the client was cut off before it had heard
+// anything of the home.
 func TestAbsentClientThatHeardNothing(t *testing.T) {
 	c := emptyCluster(t)
 	n := c.add("a")

@@ -12,9 +12,9 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// TestCallerOfHomeRemovedBeforeItJoined: a node that calls before it is a member
-// knows homes from the table. One that dies and is removed before the node joins is
-// never named to it by the membership; its calls must find the new home all the same.
+// TestCallerOfHomeRemovedBeforeItJoined: a node that calls before it is a member knows homes from
+// the table. If a home dies and is removed before the node joins, the membership never names that
+// home to the node. The node's calls must find the new home all the same.
 func TestCallerOfHomeRemovedBeforeItJoined(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")

@@ -25,7 +25,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// names returns the names in a table, and fails for one that stands there twice.
+// names returns all names in a table, and in must those in which members must agree. It fails for a
+// name that occurs twice.
 func names[T any](t *testing.T, table []setting[T]) (all, must []string) {
 	t.Helper()
 	for _, s := range table {
@@ -39,7 +40,7 @@ func names[T any](t *testing.T, table []setting[T]) (all, must []string) {
 	return all, must
 }
 
-// fields returns the fields of options, those of nested options by their paths.
+// fields returns the fields of options by their paths, including those of nested options.
 func fields(prefix string, t reflect.Type) (paths []string) {
 	for _, f := range reflect.VisibleFields(t) {
 		if f.Type.Kind() == reflect.Struct && strings.HasPrefix(f.Type.PkgPath(), "github.com/shardgen/") {
@@ -51,8 +52,8 @@ func fields(prefix string, t reflect.Type) (paths []string) {
 	return paths
 }
 
-// TestEverySettingIsInATable: whether members must agree is decided for every field of Config, every
-// option of a type with the fields of its own options, and every option of the directives.
+// TestEverySettingIsInATable: the tables say for every field of Config, every option of a type, and
+// every option of the directives whether members must agree on it.
 func TestEverySettingIsInATable(t *testing.T) {
 	all, _ := names(t, clusterSettings)
 	all = slices.DeleteFunc(all, func(name string) bool { return !strings.HasPrefix(name, "Config.") }) // such as formats
@@ -71,8 +72,8 @@ func TestEverySettingIsInATable(t *testing.T) {
 	require.Equal(t, want, all, "directiveSettings")
 }
 
-// hostOptions returns the functions of this package that return a HostOption; of those that take
-// options the fields of these. Remember is an option itself, too.
+// hostOptions returns the functions of this package that return a HostOption. For a function that
+// takes a struct of options, it returns the struct's fields instead; for Remember, both.
 func hostOptions(t *testing.T) (options []string) {
 	structs := map[string]reflect.Type{
 		"singleton.Options": reflect.TypeFor[singleton.Options](), "RememberOptions": reflect.TypeFor[RememberOptions](),
@@ -164,8 +165,8 @@ func TestSettingsPageHasTheTables(t *testing.T) {
 	}
 }
 
-// TestEachClusterSettingIsCompared: a change of a field that must be equal changes what is compared,
-// also from or to its zero value, and nothing else does.
+// TestEachClusterSettingIsCompared: a change of a field that must be equal changes the compared
+// settings, also from or to its zero value. No other change does.
 func TestEachClusterSettingIsCompared(t *testing.T) {
 	declared := func(c Config) map[string]string {
 		n := New(c)

@@ -11,8 +11,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// TestMailboxHoldsBytes: what waits for an entity is bounded by its bytes, of calls and
-// tells, near and far; whoever is refused hears which bound it was.
+// TestMailboxHoldsBytes: the bytes of calls and tells that wait for an entity are bounded, from the
+// same process and from others. The error of a refused call names the bound.
 func TestMailboxHoldsBytes(t *testing.T) {
 	t.Parallel()
 	tune := func(cfg *shard.Config) { cfg.Limits.MailboxBytes = 1 << 20 }
@@ -45,8 +45,8 @@ func TestMailboxHoldsBytes(t *testing.T) {
 	})
 }
 
-// TestNodeHoldsBytes: what waits for many entities, and what waits for a home, has one
-// bound.
+// TestNodeHoldsBytes: one bound covers the calls that wait for many entities and those that wait
+// for a home.
 func TestNodeHoldsBytes(t *testing.T) {
 	c := emptyCluster(t)
 	c.tune = func(cfg *shard.Config) {
@@ -70,15 +70,15 @@ func TestNodeHoldsBytes(t *testing.T) {
 	require.NoError(t, accounts.Tell("one more").Echo(testContext(t), payload))
 }
 
-// TestTellsUnderWayHoldBytes: tells of the same process whose turns have begun are
-// bounded too, and one that is refused leaves its entity callable.
+// TestTellsUnderWayHoldBytes: tells of the same process whose turns have begun are bounded too, and
+// the entity of a refused tell can still be called.
 func TestTellsUnderWayHoldBytes(t *testing.T) {
 	c := newCluster(t, "a")
 	accounts := fixture.NewAccountClient(c.nodes["a"])
 	settle(t, accounts, "bob")
 	c.nodes["a"].FillRunners(true)
 	var err error
-	require.Eventually(t, func() bool { // until its calls do not take the long way
+	require.Eventually(t, func() bool { // the first tells may take another way, with other bounds
 		err = accounts.Tell("bob").Add(testContext(t), 1)
 		return err != nil
 	}, testPatience, testTick)

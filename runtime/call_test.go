@@ -44,8 +44,8 @@ func eachWay(t *testing.T, tune func(*shard.Config), f func(t *testing.T, c *clu
 	}
 }
 
-// settle returns when the routes to the accounts are known. A first call waits
-// for that; a second one, for the first to be through with it.
+// settle returns when the routes to the accounts are known. A first call waits for the route, and a
+// second one until the first has stored it.
 func settle(t *testing.T, accounts *fixture.AccountClient, ids ...string) {
 	t.Helper()
 	for range 2 {
@@ -133,7 +133,7 @@ func TestCircularCall(t *testing.T) {
 			{"y z y", "Account/x → Account/y → Account/z → Account/y"},
 		} {
 			_, err := accounts.Ref("x").Via(testContext(t), strings.Fields(test.path), 1)
-			var entity *shard.EntityError // of x, whose method returned what its own call came to
+			var entity *shard.EntityError // of x, whose method returned the error of its own call
 			require.ErrorAs(t, err, &entity)
 			require.ErrorContains(t, err, "circular call: "+test.chain+" (make one of these calls a Tell, or make it after the turn) (not executed)")
 			require.Equal(t, shard.Executed, shard.OutcomeOf(err), "x itself ran")
@@ -146,8 +146,8 @@ func TestCircularCall(t *testing.T) {
 	})
 }
 
-// TestNestedCalls has many chains through all nodes under way at once: if a
-// waiting turn blocked its lane, they would block each other.
+// TestNestedCalls runs many chains of calls through all nodes at once. If a waiting turn blocked
+// its lane, the chains would block each other.
 func TestNestedCalls(t *testing.T) {
 	c := emptyCluster(t)
 	c.tune = func(cfg *shard.Config) { cfg.Lanes = 1 }
@@ -182,7 +182,8 @@ func TestNestedCalls(t *testing.T) {
 	}
 }
 
-// TestChainsThroughOne has chains meet at one account, which serves one at a time.
+// TestChainsThroughOne runs chains of calls that meet at one account, which serves one call at a
+// time.
 func TestChainsThroughOne(t *testing.T) {
 	c := newCluster(t, "a", "b", "c")
 	accounts := fixture.NewAccountClient(c.dial("client"))
@@ -250,8 +251,8 @@ func TestOutcomeOf(t *testing.T) {
 	}
 }
 
-// TestOneNameOfTwoPackages: a client of a type whose name another package's type has
-// taken calls nothing.
+// TestOneNameOfTwoPackages: the calls of a client fail if its type has the name of a hosted type of
+// another package.
 func TestOneNameOfTwoPackages(t *testing.T) {
 	c := newCluster(t, "a")
 	invoker := c.nodes["a"].ShardInvoker(codegen.Kind{Name: accountKind, Package: "example.com/other"})

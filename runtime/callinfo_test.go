@@ -25,7 +25,7 @@ type buyers struct {
 	mu     sync.Mutex
 	seen   []string
 	intake []shard.HostOption // of both types
-	panics bool               // whoever notes a call then panics
+	panics bool               // methods panic after they have shown their call
 }
 
 func newBuyers(t *testing.T, tune func(*shard.Config), opts []shard.HostOption, names ...string) *buyers {
@@ -91,7 +91,7 @@ func TestPanicOfATell(t *testing.T) {
 	require.Equal(t, 1, noted("Buyer"))
 }
 
-// await waits until the calls that the test was shown are these, in any order, and forgets them.
+// await waits until exactly the wanted calls were shown, in any order, and forgets them.
 func (g *buyers) await(want ...string) {
 	g.t.Helper()
 	slices.Sort(want)
@@ -109,7 +109,7 @@ func (g *buyers) await(want ...string) {
 	g.seen = nil
 }
 
-// at is an id whose entity lives at the node.
+// at returns an id whose entity lives at the node.
 func (g *buyers) at(kind, node string) string {
 	g.t.Helper()
 	for i := range 10_000 {
@@ -138,8 +138,8 @@ func header(t *testing.T, key, value string) context.Context {
 	return ctx
 }
 
-// TestCallInfo: a method learns who calls, and the headers: from the same process, from another
-// member, from a client, from an entity, and of tells; volatile and durable alike.
+// TestCallInfo: a method learns its caller and the headers. The caller is in the same process,
+// another member, a client or an entity; it calls or tells; the type is volatile or durable.
 func TestCallInfo(t *testing.T) {
 	t.Parallel()
 	g := newBuyers(t, nil, nil, "a", "b")
@@ -175,7 +175,7 @@ func TestCallInfo(t *testing.T) {
 }
 
 // TestCallInfoOfNestedCalls: the caller of a nested call is the entity that makes it. Headers are
-// passed on by hand, and by nothing else.
+// passed on only if the method does so.
 func TestCallInfoOfNestedCalls(t *testing.T) {
 	g := newBuyers(t, nil, nil, "a", "b")
 	conn := g.dial("web")
@@ -184,7 +184,7 @@ func TestCallInfoOfNestedCalls(t *testing.T) {
 		for _, target := range []string{"a", "b"} {
 			to, seller := g.at("Buyer", target)+"", g.at("Seller", target)
 			if to == first {
-				continue // it would be called in a circle
+				continue // the chain would be circular
 			}
 			refs := shop.NewBuyerClient(conn)
 			by := "member " + home + " for Buyer/" + first + ": "

@@ -16,14 +16,14 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// TestCancelFindsTurns cancels some calls while their turns run and shards move, beside calls that
-// are not cancelled and quick ones that are, at any moment. Those that are cancelled see it, and no
-// others do.
+// TestCancelFindsTurns cancels calls while their turns run and shards move. Beside them run calls
+// that are not cancelled, and quick calls that are cancelled at any moment. Only the turns of
+// cancelled calls see a cancelled context.
 func TestCancelFindsTurns(t *testing.T) {
 	t.Parallel()
 	const rounds, each, quick = 4, 6, 3
 	c := emptyCluster(t)
-	c.tune = func(cfg *shard.Config) { cfg.Lanes = 16 } // a lane that has lost one turn runs the next ones alone
+	c.tune = func(cfg *shard.Config) { cfg.Lanes = 16 } // a lane that has handed over one turn runs the next ones on their own goroutines
 	c.probe.Entered, c.probe.Left = make(chan string, 2*each), make(chan error, 2*each)
 	a := c.start("a")
 	accounts := fixture.NewAccountClient(c.dial("client"))
@@ -108,8 +108,8 @@ func TestCancelFindsTurns(t *testing.T) {
 	require.LessOrEqual(t, sum, executed.Load()+unknown.Load())
 }
 
-// TestCancelFindsATurnThatWaits: a turn that waits for a call of its own is cancelled with its
-// caller, and what comes behind it goes on.
+// TestCancelFindsATurnThatWaits: a turn that waits for a call of its own ends if its caller is
+// cancelled, and later calls go on.
 func TestCancelFindsATurnThatWaits(t *testing.T) {
 	c := emptyCluster(t)
 	a := c.start("a")
@@ -135,8 +135,8 @@ func TestCancelFindsATurnThatWaits(t *testing.T) {
 	require.NoError(t, receive(t, held, "Hold returns"))
 }
 
-// TestTurnThatLosesItsLaneAnswersItsCaller: a turn whose lane goes on without it answers its own
-// caller with its own result, whatever the lane handles meanwhile.
+// TestTurnThatLosesItsLaneAnswersItsCaller: a long turn, whose lane goes on without waiting for it,
+// answers its own caller with its own result, whatever the lane handles meanwhile.
 func TestTurnThatLosesItsLaneAnswersItsCaller(t *testing.T) {
 	t.Parallel()
 	const turns = 8

@@ -16,11 +16,12 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// noCall are the errors that are of no call: of hosting, of an ended node, of followers and of Epoch.
+// noCall are the errors that no call returns, such as those of hosting, of an ended node, of
+// followers and of Epoch.
 var noCall = []string{"ErrEscalated", "ErrEventsGone", "ErrFollowed", "ErrNoEpoch", "ErrNoReminders", "ErrNotPublished", "ErrNotSingleton", "ErrPosition", "ErrStarted"}
 
-// TestEveryErrorHasItsCause: each declared error that a call may have has a cause of its own, so that none
-// counts as the entity's.
+// TestEveryErrorHasItsCause: each declared error that a call may return has its own cause, so that
+// none counts as an error of the entity.
 func TestEveryErrorHasItsCause(t *testing.T) {
 	var declared, caused []string
 	files, err := filepath.Glob("*.go")

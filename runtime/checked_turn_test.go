@@ -11,8 +11,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// TestReadsAreHeldToIt: in tests, a method that is marked //shard:read and changes the state fails,
-// whether it runs on its caller's goroutine, queues, or is called from another node; its change is
+// TestReadsAreHeldToIt: under go test, a method marked //shard:read that changes the state fails,
+// whether it runs on its caller's goroutine, queues, or is called from another node. Its change is
 // dropped.
 func TestReadsAreHeldToIt(t *testing.T) {
 	t.Parallel()
@@ -39,11 +39,11 @@ func TestReadsAreHeldToIt(t *testing.T) {
 	}
 }
 
-// TestReadsRecordNothing: an event of a method that is marked //shard:read is dropped likewise.
+// TestReadsRecordNothing: an event recorded by a method marked //shard:read is dropped.
 func TestReadsRecordNothing(t *testing.T) {
 	v := newWallets(t)
 	_, c := startSavings(v, "a")
-	for range 2 { // the account is passivated, then it is active
+	for range 2 { // first the account is passivated, then it is active
 		_, err := c.Ref("x").Enter(testContext(t), 5, "")
 		require.NoError(t, err)
 		_, _, err = c.Ref("x").Statement(testContext(t))
@@ -55,7 +55,7 @@ func TestReadsRecordNothing(t *testing.T) {
 	require.Equal(t, []int64{10, 2}, []int64{balance, entries})
 }
 
-// strays are the log's lines about durable state that was changed beside turns.
+// strays returns the log's lines about durable state that was changed outside turns.
 func strays(book logBook) (all []string) {
 	for _, l := range book.take() {
 		if l.text == "durable state was changed beside its turns" {
@@ -65,9 +65,9 @@ func strays(book logBook) (all []string) {
 	return all
 }
 
-// TestLostChangesAreLogged: a program does not check each turn. A change beside an event is shown, and is not
-// there any more when the events have given the state anew, which is logged with the entity. The same events
-// are then those of that state, and nothing more is logged.
+// TestLostChangesAreLogged: outside go test, turns are not checked, so a state change that no event
+// records is visible at first. It is lost when the state is rebuilt from the events, and this is
+// logged with the entity. From then on state and events agree, and nothing more is logged.
 func TestLostChangesAreLogged(t *testing.T) {
 	t.Parallel()
 	v, book := newWallets(t), newLogBook()
@@ -116,8 +116,8 @@ func TestLostChangesAreLogged(t *testing.T) {
 	}
 }
 
-// TestStrayChangesAreLogged: a change by a method that is marked //shard:read is logged when the entity, without
-// a journal, is passivated or moves, and nothing is logged of changes by turns and hooks.
+// TestStrayChangesAreLogged: a change by a method marked //shard:read is logged when the entity,
+// which has no journal, is passivated or moves. Changes by other turns and hooks are not logged.
 func TestStrayChangesAreLogged(t *testing.T) {
 	v, book := newWallets(t), newLogBook()
 	v.tune = func(cfg *shard.Config) { cfg.Logger = slog.New(book) }

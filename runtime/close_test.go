@@ -14,13 +14,13 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// stuck is a transport whose links take nothing, and do not close, from jam on: as when
-// a broker reads nothing any more.
+// stuck is a transport whose links take no message and do not close after jam, as if the broker had
+// stopped reading.
 type stuck struct {
 	transport.Transport
 	jammed  chan struct{} // closed by jam
 	free    chan struct{} // closed by release
-	waiting atomic.Int64  // who waits for release
+	waiting atomic.Int64  // number of goroutines that wait for release
 	lanes   bool          // the control channel goes on
 }
 
@@ -62,8 +62,8 @@ func (l *stuckLink) Close() error {
 	return l.Link.Close()
 }
 
-// TestCloseSaysWhatIsUndelivered: tells that were sent into the void, or could not be
-// sent, are counted in the error of Close, by whether they may have run.
+// TestCloseSaysWhatIsUndelivered: the error of Close counts the tells that were lost or could not
+// be sent, by whether they may have run.
 func TestCloseSaysWhatIsUndelivered(t *testing.T) {
 	t.Setenv(testDirect, "") // direct lanes would bring what the broker loses
 	const tells = 20
@@ -95,8 +95,8 @@ func TestCloseSaysWhatIsUndelivered(t *testing.T) {
 	}
 }
 
-// TestCloseDoesNotWaitForTheBroker: Close of a connection returns although its link
-// takes nothing and does not close.
+// TestCloseDoesNotWaitForTheBroker: Close of a connection returns although its link takes no
+// message and does not close.
 func TestCloseDoesNotWaitForTheBroker(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
@@ -116,8 +116,8 @@ func TestCloseDoesNotWaitForTheBroker(t *testing.T) {
 	require.ErrorContains(t, receive(t, closed, "Close returns"), "closed before 1 tells were delivered: ")
 }
 
-// TestShutdownEndsWithItsContext: Shutdown returns soon after its context has ended,
-// also if the node's link takes nothing and does not close.
+// TestShutdownEndsWithItsContext: Shutdown returns soon after its context has ended, also if the
+// node's link takes no message and does not close.
 func TestShutdownEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	for _, started := range []bool{false, true} {
@@ -147,8 +147,7 @@ func TestShutdownEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestGoodbyeEndsWithItsContext: a node that has left does not outlast Shutdown's context
-// to say goodbye.
+// TestGoodbyeEndsWithItsContext: a node that has left stops draining when Shutdown's context ends.
 func TestGoodbyeEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)

@@ -24,7 +24,7 @@ const (
 // testDirect is a variable of the environment that turns direct lanes on in all tests.
 const testDirect = "SHARD_TEST_DIRECT"
 
-// cluster is some nodes in one process over one broker.
+// cluster is a cluster of nodes in one process, over one broker.
 type cluster struct {
 	t      *testing.T
 	broker *memory.Broker

@@ -26,12 +26,12 @@ func consumePaid(node *shard.Node, source stream.Source) error {
 	})
 }
 
-// openPaid is the source of programs that run.
+// openPaid opens the source for use outside of tests.
 func openPaid(ctx context.Context, url string) (stream.Source, error) {
 	return natsstream.Open(ctx, url, natsstream.Config{Stream: "PAID"})
 }
 
-// openParts has four partitions, which are read at different members.
+// openParts opens a source with four partitions, which different members can read.
 func openParts(ctx context.Context, url string) (stream.Source, error) {
 	return natsstream.Open(ctx, url, natsstream.Config{Stream: "PARTS", Subjects: []string{"part.0", "part.1", "part.2", "part.3"}})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// damage gives a wallet that has not been called a record that is unreadable. No node runs.
+// damage stores an unreadable record for a wallet that has not been called. No node runs meanwhile.
 func (v *wallets) damage(id string) {
 	v.t.Helper()
 	s, written := v.store.Client().Shards(), 0
@@ -31,8 +31,8 @@ func (v *wallets) damage(id string) {
 	require.Equal(v.t, 64, written)
 }
 
-// TestDeadLetter: a tell whose receiver cannot run it is given up when its time is over: it is counted,
-// logged as an error with its entity and method, and those behind it arrive no later for it.
+// TestDeadLetter: a tell that its receiver cannot run is given up after a time. It is counted, and
+// logged as an error with its entity and method. It does not delay later tells.
 func TestDeadLetter(t *testing.T) {
 	t.Parallel()
 	book := newLogBook()

@@ -13,8 +13,8 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// cashiers starts a node that hosts cashiers, and returns how they are called from
-// there, with and without the caller's own goroutine, and from outside.
+// cashiers starts a node that hosts cashiers, and returns clients that call them on the caller's
+// goroutine, on another one, and from another process.
 func cashiers(t *testing.T) map[string]*fixture.CashierClient {
 	t.Helper()
 	broker := memory.NewBroker(memory.Options{})
@@ -31,8 +31,8 @@ func cashiers(t *testing.T) map[string]*fixture.CashierClient {
 	return map[string]*fixture.CashierClient{"near": fixture.NewCashierClient(node), "far": fixture.NewCashierClient(conn)}
 }
 
-// TestDeclaredErrors: what a caller finds in a method's error is the same near
-// and far, and nothing but what is declared.
+// TestDeclaredErrors: a caller finds exactly the declared errors in a method's error, whether the
+// call is local or remote.
 func TestDeclaredErrors(t *testing.T) {
 	tests := []struct {
 		what  string
@@ -85,14 +85,14 @@ func TestDeclaredErrors(t *testing.T) {
 	}
 }
 
-// TestTellDirective: a reference to a method that is told returns before it ran,
-// and calls after it find it done.
+// TestTellDirective: a method marked as a tell returns to its caller before it has run. Later calls
+// run after it.
 func TestTellDirective(t *testing.T) {
 	for name, client := range cashiers(t) {
 		var api fixture.CashierAPI = client.Ref("cashier-" + name)
 		ctx, cancel := context.WithCancel(testContext(t))
 		require.NoError(t, api.Remark(ctx, "one"))
-		cancel() // nobody's cancellation reaches what was told
+		cancel() // a tell is not cancelled with its sender's context
 		require.NoError(t, client.Tell("cashier-"+name).Remark(testContext(t), "two"))
 		remarks, err := api.Read(testContext(t))
 		require.NoError(t, err)

@@ -18,13 +18,13 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// directly has all nodes listen, and clients dial them.
+// directly makes all nodes listen, and clients dial them.
 func (c *cluster) directly() *cluster {
 	c.tune = func(cfg *shard.Config) { cfg.Direct.Listen = "127.0.0.1:0" }
 	return c
 }
 
-// through has the nodes be dialed through proxies, and starts them.
+// through starts the nodes, and proxies through which others dial them.
 func (c *cluster) through(names ...string) (proxies []*proxy.Proxy) {
 	for _, name := range names {
 		p, err := proxy.New()
@@ -53,7 +53,7 @@ func awaitDirect(t *testing.T, all ...counts) {
 	}
 }
 
-// endedDirect is how many direct lanes of a process ended for a reason.
+// endedDirect returns how many direct lanes of a process have ended for a reason.
 func endedDirect(c counts, why string) uint64 { return c.Counters()["direct lane ended: "+why] }
 
 func TestCallsGoDirect(t *testing.T) {
@@ -129,7 +129,7 @@ func TestDirectCut(t *testing.T) {
 	}
 }
 
-// TestDirectBlackHole: a connection that brings nothing any more is left after
+// TestDirectBlackHole: a connection that delivers nothing any more is given up after
 // stream.RetryAfter, and made anew later.
 func TestDirectBlackHole(t *testing.T) {
 	underLoad(t)
@@ -210,7 +210,7 @@ func TestDirectFlap(t *testing.T) {
 	require.GreaterOrEqual(t, conn.Counters()["direct lane opened"], uint64(4))
 }
 
-// TestDirectRefused: a port that a firewall closes costs nothing but tries with back-off.
+// TestDirectRefused: if a firewall closes the port, a process only tries again, with back-off.
 func TestDirectRefused(t *testing.T) {
 	underLoad(t)
 	c := emptyCluster(t)
@@ -239,7 +239,8 @@ func TestDirectMixed(t *testing.T) {
 	require.Zero(t, c.nodes["a"].Counters()["frames sent directly"])
 }
 
-// TestDirectRevoked: a client that the broker does not hear any more loses its direct lanes.
+// TestDirectRevoked: a client whose messages no longer arrive through the broker loses its direct
+// lanes too.
 func TestDirectRevoked(t *testing.T) {
 	underLoad(t)
 	c := newClusterDirectly(t, "a")
@@ -282,7 +283,7 @@ func TestDirectForged(t *testing.T) {
 			if endedDirect(a, "forged frame") > forged {
 				return true
 			}
-			if direct := conn.DirectLane(a.Peer(), 0); direct != nil { // else traffic brings the lane back
+			if direct := conn.DirectLane(a.Peer(), 0); direct != nil { // nil: the lane has ended, and traffic restores it
 				_ = direct.Send(frame) // the connection may end for another reason before the frame is read
 			}
 			_, _ = accounts.Ref("bob").Get(testContext(t))
@@ -306,8 +307,8 @@ func TestDirectListenFails(t *testing.T) {
 	}
 }
 
-// underLoad has a test run beside others. Its callers call without a pause, and with the race
-// detector they would leave the tests beside them no processor time.
+// underLoad makes a test run in parallel, and skips it with the race detector: its callers call
+// without a pause, and would leave the other tests no processor time.
 func underLoad(t *testing.T) {
 	t.Helper()
 	if invariant.Race {

@@ -15,7 +15,7 @@ import (
 	memorystore "github.com/shardgen/shardgen/store/memory"
 )
 
-// hasty makes a cluster judge as fast as its bounds allow.
+// hasty makes a cluster decide about members as fast as the options' bounds allow.
 func hasty(m *membership.Options) {
 	m.QuorumTimeout, m.CutAfter, m.SilentAfter = time.Second, time.Second, time.Second
 	m.Downing.StableAfter = time.Second
@@ -72,7 +72,7 @@ func TestDowningConfigErrors(t *testing.T) {
 	}
 }
 
-// TestDowningMustAgree: a node that judges in another way is refused, with both
+// TestDowningMustAgree: a node with another downing strategy is refused, and the error has both
 // values.
 func TestDowningMustAgree(t *testing.T) {
 	c := emptyCluster(t)
@@ -82,7 +82,7 @@ func TestDowningMustAgree(t *testing.T) {
 	require.ErrorContains(t, err, `Config.Membership.Downing.Strategy is "keep oldest" at b and "broker" at a`)
 }
 
-// leased is three nodes that decide by a lease.
+// leased starts three nodes with DowningLeaseMajority.
 func leased(t *testing.T) (*cluster, *memorystore.Server) {
 	server := memorystore.New()
 	c := emptyCluster(t)
@@ -96,7 +96,7 @@ func leased(t *testing.T) (*cluster, *memorystore.Server) {
 	return c, server
 }
 
-// deciding is a claim of a stranger for the lease that decides.
+// deciding returns the claim of another process to the lease that decides about downing.
 func deciding(n *shard.Node) store.Claim {
 	founder := n.Cluster().Founder
 	return store.Claim{
@@ -105,13 +105,13 @@ func deciding(n *shard.Node) store.Claim {
 	}
 }
 
-// TestLeaseMajority: when one of three dies the others take the lease and go on.
+// TestLeaseMajority: when one of three nodes dies, the others take the lease and go on.
 func TestLeaseMajority(t *testing.T) {
 	t.Parallel()
 	c, server := leased(t)
 	a := c.nodes["a"]
 	events := follow(testContext(t), a)
-	// The store does not answer at first: taking it is tried again.
+	// The store does not answer at first, so the nodes try again to take the lease.
 	failures := 2
 	server.Fault(func(op memorystore.Op) memorystore.Fault {
 		if failures--; failures >= 0 {
@@ -129,7 +129,7 @@ func TestLeaseMajority(t *testing.T) {
 	require.NoError(t, c.nodes["b"].Err())
 }
 
-// TestLeaseMajorityLost: when somebody else has the lease both that are left stop.
+// TestLeaseMajorityLost: if another process has the lease, both remaining nodes stop.
 func TestLeaseMajorityLost(t *testing.T) {
 	t.Parallel()
 	c, server := leased(t)

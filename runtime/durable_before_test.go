@@ -12,7 +12,7 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// otherwise is a wallet whose Add is that function.
+// otherwise is a wallet with another function as Add.
 type otherwise struct {
 	bank.WalletAPI
 	add func(ctx context.Context, n int64) error
@@ -20,8 +20,8 @@ type otherwise struct {
 
 func (o otherwise) Add(ctx context.Context, n int64) (int64, error) { return n, o.add(ctx, n) }
 
-// TestDurableTurnsCallWhenWhatTheySawIsCommitted: a call that a turn makes, by whatever function, does
-// not leave before the log has what the turn saw of its entity.
+// TestDurableTurnsCallWhenWhatTheySawIsCommitted: a call that a turn makes, by whatever function,
+// is not sent before the log has all state that the turn saw.
 func TestDurableTurnsCallWhenWhatTheySawIsCommitted(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -60,7 +60,7 @@ func TestDurableTurnsCallWhenWhatTheySawIsCommitted(t *testing.T) {
 			v.own["a"].Cut(true)
 			ctx, cancel := context.WithTimeout(t.Context(), short)
 			defer cancel()
-			_, err = ref(node, "v").Add(ctx, 5) // its turn ends, and the log does not get it
+			_, err = ref(node, "v").Add(ctx, 5) // its turn ends, but its commit does not reach the log
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			ctx, cancel = context.WithTimeout(t.Context(), short)
 			defer cancel()

@@ -38,7 +38,7 @@ func newLodgers(t *testing.T) *lodgers {
 	return g
 }
 
-// onActivate has OnActivate of every saver do something.
+// onActivate sets the function that OnActivate of every saver calls.
 func (g *lodgers) onActivate(f func(context.Context, *bank.Saver) error) { g.wakes.Store(&f) }
 
 func saverOf(n shard.Caller, id string, opts ...shard.CallOption) bank.SaverRef {
@@ -55,8 +55,8 @@ func (g *lodgers) counts(n shard.Caller, id string) [3]int64 {
 // isAppend reports whether an operation appends to a log.
 func isAppend(op memorystore.Op) bool { return op.Name == "append" }
 
-// TestPassivationIsStoredBeforeTheEnd: a node that nobody takes over from ends when the store has the
-// changes of OnPassivate, however slow it is.
+// TestPassivationIsStoredBeforeTheEnd: the last node of a cluster ends only when the store has the
+// changes of OnPassivate, however slow the store is.
 func TestPassivationIsStoredBeforeTheEnd(t *testing.T) {
 	t.Parallel()
 	g := newLodgers(t)
@@ -77,8 +77,8 @@ func TestPassivationIsStoredBeforeTheEnd(t *testing.T) {
 	require.Equal(t, [3]int64{1, 2, 1}, g.counts(b, "y"))
 }
 
-// TestSecondShutdownWaitsForTheFirst: it does not end the node before the store has the changes of
-// OnPassivate.
+// TestSecondShutdownWaitsForTheFirst: a second Shutdown does not end the node before the store has
+// the changes of OnPassivate.
 func TestSecondShutdownWaitsForTheFirst(t *testing.T) {
 	t.Parallel()
 	g := newLodgers(t)
@@ -98,7 +98,8 @@ func TestSecondShutdownWaitsForTheFirst(t *testing.T) {
 	require.Equal(t, [3]int64{1, 2, 1}, g.counts(g.start("b"), "x"))
 }
 
-// TestPassivationThatIsNotStoredIsLogged: with the entity, when the time for the end is over.
+// TestPassivationThatIsNotStoredIsLogged: if a node's time to end is over and the store lacks the
+// changes of OnPassivate, this is logged with the entity.
 func TestPassivationThatIsNotStoredIsLogged(t *testing.T) {
 	book := newLogBook()
 	g := newLodgers(t)
@@ -112,7 +113,7 @@ func TestPassivationThatIsNotStoredIsLogged(t *testing.T) {
 	ctx, cancel := context.WithCancel(testContext(t))
 	defer cancel()
 	g.own["a"].Fault(func(op memorystore.Op) memorystore.Fault {
-		if isAppend(op) && op.Key == log { // of the changes of OnPassivate: other shards may claim yet
+		if isAppend(op) && op.Key == log { // the append of OnPassivate's changes; other shards may still claim
 			cancel()
 			return memorystore.Fault{Loss: memorystore.LoseConnection}
 		}
@@ -130,7 +131,8 @@ func TestPassivationThatIsNotStoredIsLogged(t *testing.T) {
 	t.Error("nothing is logged")
 }
 
-// TestChangesOfOnActivateAreCommitted: before a read shows them.
+// TestChangesOfOnActivateAreCommitted: changes made by OnActivate are committed before a read shows
+// them.
 func TestChangesOfOnActivateAreCommitted(t *testing.T) {
 	t.Parallel()
 	g := newLodgers(t)
@@ -142,7 +144,8 @@ func TestChangesOfOnActivateAreCommitted(t *testing.T) {
 }
 
 // TestCallsOfOnActivateAreNotTheCommands: a command runs again on an entity that another call has
-// activated. Its own call is the same, and those of OnActivate do not count.
+// activated. The command's nested call is recognized, because calls made by OnActivate do not
+// count.
 func TestCallsOfOnActivateAreNotTheCommands(t *testing.T) {
 	g := newLodgers(t)
 	a := g.start("a")
@@ -168,7 +171,7 @@ func TestCallsOfOnActivateAreNotTheCommands(t *testing.T) {
 }
 
 // TestOnActivateSeesWhatIsStored: an activation that follows a panic begins when the log has the
-// commits before it, because OnActivate may tell others of them.
+// commits before it, because OnActivate may tell other entities of them.
 func TestOnActivateSeesWhatIsStored(t *testing.T) {
 	t.Parallel()
 	book := newLogBook()

@@ -56,8 +56,9 @@ func (s *treasuries) leave(name string) {
 	delete(s.nodes, name)
 }
 
-// TestDurableSingletonSurvives: its node dies, and then all nodes do, in order or not. Each instance
-// has what was acknowledged, is told so, and has a higher epoch than all before it.
+// TestDurableSingletonSurvives: the singleton's node ends, and later all nodes do, in order or by a
+// crash. Each new instance has all acknowledged state, is activated as recovered, and has a higher
+// epoch than all earlier instances.
 func TestDurableSingletonSurvives(t *testing.T) {
 	t.Parallel()
 	s := newTreasuries(t, nil, "a", "b")
@@ -95,7 +96,7 @@ func TestDurableSingletonSurvives(t *testing.T) {
 	rests, err := s.ref("d").Rested(ctx)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, rests, "and those of OnPassivate")
-	s.kill("d") // nothing has changed there but by OnActivate
+	s.kill("d") // at d, only OnActivate has changed the state
 	s.start("e")
 	_, lives, err = s.ref("e").Get(ctx)
 	require.NoError(t, err)
@@ -103,8 +104,8 @@ func TestDurableSingletonSurvives(t *testing.T) {
 	higher("e")
 }
 
-// TestDurableSingletonIsHandedOver: the oldest leaves while everybody calls. No call fails, and each is
-// applied once.
+// TestDurableSingletonIsHandedOver: the oldest node leaves while all nodes call. No call fails, and
+// each is applied once.
 func TestDurableSingletonIsHandedOver(t *testing.T) {
 	s := newTreasuries(t, nil, "a", "b", "c")
 	sum, stop := s.calls("b", "c")
@@ -121,7 +122,8 @@ func TestDurableSingletonIsHandedOver(t *testing.T) {
 	require.EqualValues(t, 1, rests, "the change of OnPassivate stands")
 }
 
-// TestDurableSingletonLosesNothing: its node dies again and again under calls.
+// TestDurableSingletonLosesNothing: the singleton's node dies again and again during calls, and no
+// call is lost.
 func TestDurableSingletonLosesNothing(t *testing.T) {
 	t.Parallel()
 	s := newTreasuries(t, func(ctx context.Context, _ *bank.Treasury) error { <-ctx.Done(); return ctx.Err() }, "a", "b", "c", "client")
@@ -139,7 +141,8 @@ func TestDurableSingletonLosesNothing(t *testing.T) {
 	require.Equal(t, 1, s.watch.Most())
 }
 
-// calls has the nodes call until stop, which returns how much was added. No call fails.
+// calls makes the nodes call the singleton until stop, which returns how much was added. No call
+// may fail.
 func (s *treasuries) calls(nodes ...string) (sum *atomic.Int64, stop func() int64) {
 	sum = new(atomic.Int64)
 	ctx, end := context.WithCancel(context.Background())
@@ -165,15 +168,15 @@ func (s *treasuries) calls(nodes ...string) (sum *atomic.Int64, stop func() int6
 	}
 }
 
-// waitCalls waits until so many more calls were answered.
+// waitCalls waits until n more calls were answered.
 func (s *treasuries) waitCalls(sum *atomic.Int64, n int64) {
 	s.t.Helper()
 	from := sum.Load()
 	waitFor(s.t, func() bool { return sum.Load() >= from+n })
 }
 
-// TestDurableSingletonUndoes: changes of a turn that panics, or that the store does not take, are undone.
-// They end the instance, with its tasks, and the next one begins with what was committed.
+// TestDurableSingletonUndoes: the changes of a turn are undone if it panics or the store refuses
+// them. The instance and its tasks end, and the next instance begins with the committed state.
 func TestDurableSingletonUndoes(t *testing.T) {
 	t.Parallel()
 	s := newTreasuries(t, func(ctx context.Context, _ *bank.Treasury) error { <-ctx.Done(); return ctx.Err() }, "a")
@@ -191,8 +194,8 @@ func TestDurableSingletonUndoes(t *testing.T) {
 	require.Equal(t, 1, s.watch.Most())
 }
 
-// TestDurableSingletonsTaskBeginsWithTheCommit: a task may tell others what the turn that starts it has
-// changed, so it does not begin before that is in the store.
+// TestDurableSingletonsTaskBeginsWithTheCommit: a task may tell others about changes of the turn
+// that started it, so it begins only when these changes are in the store.
 func TestDurableSingletonsTaskBeginsWithTheCommit(t *testing.T) {
 	s := newTreasuries(t, nil, "a")
 	ctx := testContext(t)
@@ -212,7 +215,7 @@ func TestDurableSingletonsTaskBeginsWithTheCommit(t *testing.T) {
 	select {
 	case err := <-answered:
 		t.Errorf("answered with %v before the append", err)
-	case <-time.After(20 * time.Millisecond): // it is a matter of the order: this finds at most too little
+	case <-time.After(20 * time.Millisecond): // too short a wait may only miss a fault
 	}
 	require.Zero(t, s.watch.Running(), "the task runs before the append")
 	close(held)
@@ -220,8 +223,8 @@ func TestDurableSingletonsTaskBeginsWithTheCommit(t *testing.T) {
 	waitFor(t, func() bool { return s.watch.Running() == 1 })
 }
 
-// TestStuckSingletonIsInTheHealth: a singleton whose shard cannot be claimed is placed at its node, so
-// nothing else is wrong. The node's health names the shard, its epoch and the remedy.
+// TestStuckSingletonIsInTheHealth: a singleton whose shard cannot be claimed has a home, so no
+// other check finds a fault. The node's health names the shard, its epoch and the remedy.
 func TestStuckSingletonIsInTheHealth(t *testing.T) {
 	t.Parallel()
 	s := newTreasuries(t, nil, "a")
@@ -249,8 +252,8 @@ func TestStuckSingletonIsInTheHealth(t *testing.T) {
 	require.NotContains(t, reasons(), "has not opened")
 }
 
-// TestDurableSingletonsTaskChangesByCalls: a task that changes the state itself has its change undone and
-// the instance ended. One that calls has its changes committed.
+// TestDurableSingletonsTaskChangesByCalls: if a task changes the state itself, the change is undone
+// and the instance ends. Changes that a task makes by calls are committed.
 func TestDurableSingletonsTaskChangesByCalls(t *testing.T) {
 	t.Parallel()
 	var strayed atomic.Bool
@@ -281,8 +284,8 @@ func TestDurableSingletonsTaskChangesByCalls(t *testing.T) {
 	})
 }
 
-// TestDurableSingletonLeavesWithoutStrayChanges: what a task has changed is not committed when the
-// instance is given away either.
+// TestDurableSingletonLeavesWithoutStrayChanges: state changed by a task itself is not committed
+// either when the instance is handed over.
 func TestDurableSingletonLeavesWithoutStrayChanges(t *testing.T) {
 	t.Parallel()
 	changed := make(chan struct{}, 2)
@@ -301,8 +304,8 @@ func TestDurableSingletonLeavesWithoutStrayChanges(t *testing.T) {
 	require.Zero(t, total)
 }
 
-// TestDurableSingletonWaitsForItsStore: calls end with the store's error while it does not answer, and
-// succeed when it does.
+// TestDurableSingletonWaitsForItsStore: while the store does not answer, calls fail with its error.
+// They succeed when it answers again.
 func TestDurableSingletonWaitsForItsStore(t *testing.T) {
 	t.Parallel()
 	s := newTreasuries(t, nil, "a")
@@ -360,7 +363,7 @@ func TestDurableSingletonWhoseShardIsTaken(t *testing.T) {
 	require.Equal(t, 1, s.watch.Most())
 }
 
-// TestDurableSingletonNeedsAStore: a node without one does not host it.
+// TestDurableSingletonNeedsAStore: a node without a store cannot host a durable singleton.
 func TestDurableSingletonNeedsAStore(t *testing.T) {
 	err := bank.HostTreasury(shard.New(emptyCluster(t).config("a")), func() *bank.Treasury { return &bank.Treasury{} })
 	require.EqualError(t, err, "host Treasury: the type is durable, but Config.Store is nil (set it to the result of natsstore.Open)")

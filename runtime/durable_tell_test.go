@@ -14,7 +14,7 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// homeOf is the node that has a wallet, as another sees it.
+// homeOf returns the home of a wallet, as node n sees it.
 func (v *wallets) homeOf(n *shard.Node, id string) string {
 	v.t.Helper()
 	at, err := n.Locate(testContext(v.t), "Wallet", id)
@@ -22,7 +22,7 @@ func (v *wallets) homeOf(n *shard.Node, id string) string {
 	return at.Node
 }
 
-// walletsAt returns ids of wallets that a node has.
+// walletsAt returns count ids of wallets whose home is the named node.
 func (v *wallets) walletsAt(name string, count int) (ids []string) {
 	v.t.Helper()
 	for i := 0; len(ids) < count; i++ {
@@ -54,9 +54,9 @@ func (v *wallets) noted(n shard.Caller, id string, want []int64) {
 	require.Equal(v.t, want, got, id)
 }
 
-// TestDurableTellsOutliveTheirSender: what a turn has told others is in its commit. The
-// receiver's home ends, then the sender's, before anything could arrive; the next homes send
-// it, once and in order.
+// TestDurableTellsOutliveTheirSender: the tells of a turn are in its commit. The receivers' home
+// ends, then the senders', before any tell could arrive. The next homes deliver each tell once and
+// in order.
 func TestDurableTellsOutliveTheirSender(t *testing.T) {
 	t.Parallel()
 	v := newWallets(t, "a", "b")
@@ -66,7 +66,7 @@ func TestDurableTellsOutliveTheirSender(t *testing.T) {
 		require.NoError(t, err)
 	}
 	var last [64]string
-	same := 0 // looks that found all at home where they were
+	same := 0 // consecutive checks in which no home has changed
 	require.Eventually(t, func() bool {
 		homes, now := map[string]bool{}, last
 		for i := range now {
@@ -83,7 +83,7 @@ func TestDurableTellsOutliveTheirSender(t *testing.T) {
 		total(t, v.nodes["a"], from[i], 0)
 		total(t, v.nodes["a"], to[i], 0)
 	}
-	v.own["b"].Cut(true) // what b is told it cannot commit
+	v.own["b"].Cut(true) // b cannot commit the tells that it gets
 	for i := range from {
 		last, err := ref(v.nodes["a"], from[i]).Dictate(ctx, to[i], 1, 10)
 		require.NoError(t, err)
@@ -144,7 +144,8 @@ func TestDurableTellsArriveOnceOverDeaths(t *testing.T) {
 	}
 }
 
-// A lateTeller is a wallet that is told, instead of called, when the context of its caller's turn has ended.
+// A lateTeller is a wallet whose Add sends a tell instead of a call, after the context of the
+// calling turn has ended.
 type lateTeller struct {
 	bank.WalletAPI
 	end func(context.Context) context.Context
@@ -156,8 +157,8 @@ func (l lateTeller) Add(ctx context.Context, n int64) (total int64, err error) {
 	return 0, l.Note(ctx, n)
 }
 
-// TestTellsOfALateTurn: what a turn changes and what it tells others is committed together, also if the
-// context of the turn, or one derived from it, has ended meanwhile.
+// TestTellsOfALateTurn: a turn's changes and its tells are committed together, even if the turn's
+// context, or one derived from it, has ended before.
 func TestTellsOfALateTurn(t *testing.T) {
 	t.Parallel()
 	var end atomic.Pointer[func(context.Context) context.Context]

@@ -97,7 +97,8 @@ func total(t *testing.T, n shard.Caller, id string, want int64) {
 	require.Equal(t, want, got, id)
 }
 
-// TestDurableStateSurvives: a restart of all nodes, with whatever one of them was doing.
+// TestDurableStateSurvives: durable state survives a restart of all nodes, whatever a node was
+// doing before.
 func TestDurableStateSurvives(t *testing.T) {
 	t.Parallel()
 	v := newWallets(t, "a")
@@ -124,8 +125,8 @@ func TestDurableStateSurvives(t *testing.T) {
 	require.Greater(t, after, before)
 }
 
-// TestDurableCallsAreAppliedOnceOverDeaths: callers lose no call and double none while homes
-// end, in order or not.
+// TestDurableCallsAreAppliedOnceOverDeaths: no call is lost or applied twice while homes end, in
+// order or by a crash.
 func TestDurableCallsAreAppliedOnceOverDeaths(t *testing.T) {
 	t.Parallel()
 	v := newWallets(t, "a", "b", "c")
@@ -147,7 +148,7 @@ func TestDurableCallsAreAppliedOnceOverDeaths(t *testing.T) {
 				}
 				got, err := r.Add(testContext(t), 1)
 				if errors.Is(err, shard.ErrOverloaded) {
-					continue // while one call waits for its home, the others may be too many to be remembered
+					continue // while one call waits for its home, others may exceed the number of remembered calls
 				}
 				if err != nil {
 					t.Errorf("v%d: %v", i, err)
@@ -179,9 +180,8 @@ func TestDurableCallsAreAppliedOnceOverDeaths(t *testing.T) {
 	}
 }
 
-// TestDurableNothingIsAnsweredBeforeTheStoreHasIt: a call whose commit the store does not
-// take is not answered, and its outcome is unknown; a read says what is committed, and serves
-// on.
+// TestDurableNothingIsAnsweredBeforeTheStoreHasIt: a call whose commit the store does not take gets
+// no answer, and its outcome is unknown. Reads go on, and return the committed state.
 func TestDurableNothingIsAnsweredBeforeTheStoreHasIt(t *testing.T) {
 	t.Parallel()
 	v := newWallets(t, "a")
@@ -198,8 +198,8 @@ func TestDurableNothingIsAnsweredBeforeTheStoreHasIt(t *testing.T) {
 	total(t, n, "v", 2)
 }
 
-// TestDurableErrorsPanicsAndEnds: an error commits what was changed, and a panic does not; an
-// entity that ends begins anew.
+// TestDurableErrorsPanicsAndEnds: the changes of a turn that returns an error are committed, those
+// of a turn that panics are not. An entity that ended begins anew.
 func TestDurableErrorsPanicsAndEnds(t *testing.T) {
 	t.Parallel()
 	v := newWallets(t, "a")
@@ -220,8 +220,8 @@ func TestDurableErrorsPanicsAndEnds(t *testing.T) {
 	total(t, v.nodes["b"], "v", 0)
 }
 
-// TestDurableNestedCallsAndTells: what a turn asks of others is part of its command, and what
-// it tells leaves when it is committed.
+// TestDurableNestedCallsAndTells: the calls of a turn are part of its command, and its tells are
+// sent when it is committed.
 func TestDurableNestedCallsAndTells(t *testing.T) {
 	v := newWallets(t, "a", "b")
 	ctx := testContext(t)
@@ -241,9 +241,9 @@ func TestDurableNestedCallsAndTells(t *testing.T) {
 	}
 }
 
-// TestDurableCommandIDOutlivesTheTable: the shard has forgotten the caller, and the entity's
-// record still has the answer: while it is active, passivated, after a full restart, and after its
-// end.
+// TestDurableCommandIDOutlivesTheTable: after the shard has forgotten a command, the entity's
+// record still has its answer: while the entity is active, passivated, after a full restart, and
+// after its end.
 func TestDurableCommandIDOutlivesTheTable(t *testing.T) {
 	t.Parallel()
 	v := newWallets(t)
@@ -252,7 +252,7 @@ func TestDurableCommandIDOutlivesTheTable(t *testing.T) {
 	ctx := testContext(t)
 	pay := func(n shard.Caller) {
 		t.Helper()
-		for range 2 { // the table has forgotten the key after its next tick
+		for range 2 { // the shard's table forgets the key at its next tick
 			<-time.After(1100 * time.Millisecond)
 			got, err := ref(n, "v", shard.CommandID("payment-1")).Add(ctx, 5)
 			require.NoError(t, err)
@@ -283,8 +283,9 @@ func TestDurableCommandIDOutlivesTheTable(t *testing.T) {
 	total(t, v.nodes["c"], "v", 1)
 }
 
-// TestDurableCommandIDAtABusyEntity: an entity gets more keys than it and its shard keep with their answers. The
-// oldest has run, and says so; one that could not be kept for ten minutes is refused.
+// TestDurableCommandIDAtABusyEntity: an entity gets more keys than it and its shard can keep with
+// their answers. A call with the oldest key fails, and its error says that the command has run. A
+// new key that could not be kept for ten minutes is refused.
 func TestDurableCommandIDAtABusyEntity(t *testing.T) {
 	t.Parallel()
 	const keys = 300
@@ -325,8 +326,8 @@ func TestDurableCommandIDAtABusyEntity(t *testing.T) {
 	require.NoError(t, err, "a call without a key")
 }
 
-// TestDurableResultTooLarge: a call whose results do not fit changes nothing, near and far, however often it is
-// sent.
+// TestDurableResultTooLarge: a call whose results are too large changes nothing, local or remote,
+// however often it is sent.
 func TestDurableResultTooLarge(t *testing.T) {
 	v := newWallets(t, "a")
 	ctx := testContext(t)
@@ -345,8 +346,8 @@ func TestDurableResultTooLarge(t *testing.T) {
 	}
 }
 
-// TestDurableCommandID: calls with one key are one command, from whatever process and over a
-// restart; with other arguments they fail.
+// TestDurableCommandID: calls with one key are one command, from any process and over a restart.
+// Calls with the key and other arguments fail.
 func TestDurableCommandID(t *testing.T) {
 	t.Parallel()
 	v := newWallets(t, "a")
@@ -378,8 +379,8 @@ func TestDurableCommandID(t *testing.T) {
 	total(t, v.nodes["b"], "v", 10)
 }
 
-// TestEmptyCommandID: an empty key, as of a request without the header that it is read from, fails all
-// calls of its reference, instead of making each a command of its own.
+// TestEmptyCommandID: with an empty key, for example from a missing header, all calls of the
+// reference fail. They do not become commands of their own.
 func TestEmptyCommandID(t *testing.T) {
 	v := newWallets(t, "a")
 	ctx := testContext(t)
@@ -399,8 +400,8 @@ func TestEmptyCommandID(t *testing.T) {
 	total(t, conn, "v", 0)
 }
 
-// TestDurableEmptyAnswersAreReplayed: an answer without results that is given again leaves
-// later answers whole.
+// TestDurableEmptyAnswersAreReplayed: replaying an answer without results does not damage later
+// answers.
 func TestDurableEmptyAnswersAreReplayed(t *testing.T) {
 	v := newWallets(t, "a")
 	ctx := testContext(t)
@@ -430,7 +431,8 @@ func TestDurableEntitiesArePassivated(t *testing.T) {
 	}
 }
 
-// TestDurableTypeNeedsItsStore: what is missing or has changed is said before the node joins.
+// TestDurableTypeNeedsItsStore: if the store is missing or belongs to another cluster, an error
+// says so before the node joins.
 func TestDurableTypeNeedsItsStore(t *testing.T) {
 	v := newWallets(t)
 	cfg := v.config("a")
@@ -446,8 +448,8 @@ func TestDurableTypeNeedsItsStore(t *testing.T) {
 	_ = n.Close()
 }
 
-// TestDurableShardSaysWhatIsWrong: a shard that cannot be recovered fails its calls with its
-// name and what to do, and others serve.
+// TestDurableShardSaysWhatIsWrong: calls to a shard that cannot be recovered fail at once, with its
+// name and the reason.
 func TestDurableShardSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	v := newWallets(t, "a")
@@ -477,7 +479,7 @@ func TestDurableShardSaysWhatIsWrong(t *testing.T) {
 	require.False(t, errors.Is(err, context.DeadlineExceeded), err)
 }
 
-// waitTurn calls Wait with ever more time, until it is enough for its turn to begin.
+// waitTurn calls Wait with ever longer deadlines, until one is long enough for its turn to begin.
 func waitTurn(ctx context.Context, v bank.WalletAPI) (err error) {
 	for d := 50 * time.Millisecond; ctx.Err() == nil; d *= 2 {
 		short, cancel := context.WithTimeout(ctx, d)
@@ -490,8 +492,8 @@ func waitTurn(ctx context.Context, v bank.WalletAPI) (err error) {
 	return err
 }
 
-// TestDurableLocalCalls: a local call runs on its caller's goroutine, ends with its context,
-// and holds nobody up if its method ends the goroutine; unless the type's calls queue.
+// TestDurableLocalCalls: a local call runs on its caller's goroutine unless the type's calls queue.
+// It ends with its context, and blocks no other call if its method ends the goroutine.
 func TestDurableLocalCalls(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string][]shard.HostOption{"inline": nil, "queued": {shard.Inline(false)}} {
@@ -499,10 +501,10 @@ func TestDurableLocalCalls(t *testing.T) {
 			v := newWallets(t)
 			v.opts = opts
 			n := v.start("n1")
-			total(t, n, "a", 0) // its shard is open: the call ends within its turn
+			total(t, n, "a", 0) // the shard is open, so the call runs on this goroutine
 			err := waitTurn(testContext(t), ref(n, "a"))
 			require.Error(t, err)
-			total(t, n, "a", 1) // what the method did stands: it was not undone by its end
+			total(t, n, "a", 1) // the method's change stays, although its call has failed
 
 			ended := make(chan bool)
 			go func() {
@@ -518,8 +520,8 @@ func TestDurableLocalCalls(t *testing.T) {
 	}
 }
 
-// TestDurableReads: a read is answered without the store, but not before the store has what
-// it saw; it knows its epoch, and cannot end its entity.
+// TestDurableReads: a read needs no write of its own, but is answered only when the store has the
+// state that it saw. It knows its epoch, and cannot end its entity.
 func TestDurableReads(t *testing.T) {
 	t.Parallel()
 	v := newWallets(t, "a")
@@ -548,9 +550,9 @@ func TestDurableReads(t *testing.T) {
 	total(t, v.nodes["a"], "v", 2)
 }
 
-// TestDurableShardsOpenAboveALostTerm: the store has lost the record of the coordinator's terms,
-// and a cluster that starts then has a lower one than its shards have had. Its homes say so, and
-// the coordinator goes above it without being started again; so it does once more later.
+// TestDurableShardsOpenAboveALostTerm: the store has lost the record of the coordinator's terms, so
+// a new cluster has a lower term than its shards have had. The homes report that, and the
+// coordinator takes a higher term without a restart. Later it does so once more.
 func TestDurableShardsOpenAboveALostTerm(t *testing.T) {
 	t.Parallel()
 	for name, lives := range map[string][2][]string{
@@ -561,7 +563,8 @@ func TestDurableShardsOpenAboveALostTerm(t *testing.T) {
 	}
 }
 
-// testLostTerm has processes live one after the other; the second ones begin without the record.
+// testLostTerm runs processes one after the other; those of the second life begin without the
+// record.
 func testLostTerm(t *testing.T, lives [2][]string) {
 	v := newWallets(t)
 	want := int64(0)

@@ -12,8 +12,9 @@ import (
 	memorystore "github.com/shardgen/shardgen/store/memory"
 )
 
-// TestDurableEntityExpires: who has changed nothing for the type's ttl is gone, active and at
-// rest, for calls and reads, here and after a restart. Reads do not prolong, changes do.
+// TestDurableEntityExpires: an entity without a change for the type's ttl is gone, active or
+// passivated, for calls and reads, before and after a restart. Changes prolong its life, reads do
+// not.
 func TestDurableEntityExpires(t *testing.T) {
 	t.Parallel()
 	v := newWallets(t)

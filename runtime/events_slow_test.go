@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A reader that is too slow loses events, hears how many, and goes on from a view
-// that holds them.
+// TestEventsSlowReader: a reader that is too slow loses events. It learns how many, and goes on
+// from a view that includes them.
 func TestEventsSlowReader(t *testing.T) {
 	var v events
 	s := v.subscribe()

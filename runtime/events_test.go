@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// follow reads a node's events in a goroutine of its own until ctx ends or the
-// node stops; the channel is closed then.
+// follow reads a node's events in a goroutine of its own until ctx ends or the node stops. Then it
+// closes the channel.
 func follow(ctx context.Context, n *shard.Node) <-chan shard.ClusterEvent {
 	events := make(chan shard.ClusterEvent, 1024)
 	go func() {
@@ -24,8 +24,8 @@ func follow(ctx context.Context, n *shard.Node) <-chan shard.ClusterEvent {
 	return events
 }
 
-// await reads events until one of that kind about that name comes, and returns
-// all that were read.
+// await reads events until one of the kind about the named member comes, and returns all events
+// that it has read.
 func await(t *testing.T, events <-chan shard.ClusterEvent, kind shard.EventKind, name string) (seen []shard.ClusterEvent) {
 	t.Helper()
 	for {
@@ -37,8 +37,8 @@ func await(t *testing.T, events <-chan shard.ClusterEvent, kind shard.EventKind,
 	}
 }
 
-// TestEvents follows a cluster through a member's life. What a reader makes of
-// the first view and the events after it is what Cluster says.
+// TestEvents follows a cluster through a member's life. A reader that applies the events to the
+// first view gets the same state as Cluster returns.
 func TestEvents(t *testing.T) {
 	c := emptyCluster(t)
 	a := c.add("a")
@@ -63,7 +63,7 @@ func TestEvents(t *testing.T) {
 	members := map[transport.Address]shard.MemberStatus{}
 	for _, e := range seen {
 		require.NotZero(t, e.Time)
-		if e.Member.Name == "b" && e.Kind != shard.EventExiting { // a member may run through it unseen
+		if e.Member.Name == "b" && e.Kind != shard.EventExiting { // a member may pass through this status unseen
 			about = append(about, e.Kind.String())
 		}
 		switch e.Kind {
@@ -86,7 +86,7 @@ func TestEvents(t *testing.T) {
 	require.Equal(t, a.Peer().Address, now.Leader)
 
 	cancel()
-	for range events { // it is closed
+	for range events { // until it is closed
 	}
 	again := follow(context.Background(), a)
 	require.Equal(t, shard.EventView, receive(t, again, "the view").Kind)
@@ -96,7 +96,8 @@ func TestEvents(t *testing.T) {
 	require.Equal(t, shard.MemberUp, a.Cluster().Status, "what it saw last")
 }
 
-// TestRolesBeforeUp: the first members wait for those with a role.
+// TestRolesBeforeUp: the first members become Up only when there are enough members with a required
+// role.
 func TestRolesBeforeUp(t *testing.T) {
 	c := emptyCluster(t)
 	c.tune = func(cfg *shard.Config) { cfg.Membership.MinRoleMembers = map[string]int{"gpu": 1} }
@@ -114,7 +115,7 @@ func TestRolesBeforeUp(t *testing.T) {
 	}
 	seen := await(t, events, shard.EventUp, "g")
 	joined := slices.IndexFunc(seen, func(e shard.ClusterEvent) bool { return e.Kind == shard.EventJoined && e.Member.Name == "g" })
-	for _, e := range seen { // what one step tells has one time
+	for _, e := range seen { // events of one step have one time
 		require.False(t, e.Kind == shard.EventUp && e.Time.Before(seen[joined].Time), "%v before g was there", e)
 	}
 	g, ok := a.Cluster().Member(c.nodes["g"].Peer().Address)

@@ -15,7 +15,7 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// stalled waits until no call of the load was answered for a while.
+// stalled waits until no call of the load has been answered for a while.
 func (l *load) stalled() {
 	l.t.Helper()
 	last, looks := l.calls.Load(), 0
@@ -28,8 +28,8 @@ func (l *load) stalled() {
 	}, testPatience, testTick)
 }
 
-// TestPausedBroker takes the broker away mid-load, so briefly that no call runs
-// out of time: each still runs, once.
+// TestPausedBroker pauses the broker under load, so briefly that no call reaches its deadline: each
+// call runs once.
 func TestPausedBroker(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
@@ -48,14 +48,14 @@ func TestPausedBroker(t *testing.T) {
 	}
 }
 
-// TestCutLink loses everything on one way of one link for a while: what was lost
-// is sent again, and what was sent twice runs once.
+// TestCutLink loses all messages in one direction of one link for a while. Lost calls are sent
+// again, and a call that was sent twice runs once.
 func TestCutLink(t *testing.T) {
 	t.Parallel()
 	for _, p := range []memory.Path{
 		{From: "client", To: "b"}, // calls
 		{From: "b", To: "client"}, // answers
-		{From: "a", To: "b"},      // both, of the nodes' own calls
+		{From: "a", To: "b"},      // calls and answers between the nodes
 	} {
 		t.Run(fmt.Sprint(p.From, " to ", p.To), func(t *testing.T) {
 			c := newCluster(t, "a", "b")
@@ -74,7 +74,7 @@ func TestCutLink(t *testing.T) {
 	}
 }
 
-// TestLossyLinks loses some of everything between two nodes and a client.
+// TestLossyLinks loses a part of all messages between two nodes and a client.
 func TestLossyLinks(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
@@ -90,7 +90,7 @@ func TestLossyLinks(t *testing.T) {
 	l.end(conn)
 }
 
-// TestForeignBytes sends what no process of the cluster would.
+// TestForeignBytes sends bytes that no process of the cluster would send.
 func TestForeignBytes(t *testing.T) {
 	c := newCluster(t, "a")
 	a := c.nodes["a"]
@@ -144,7 +144,7 @@ func TestTellsKeepOrder(t *testing.T) {
 	}
 }
 
-// TestNobodyHosts: calls to a type without a host say so, and tells are counted.
+// TestNobodyHosts: the errors of calls to a type without a host say so, and its tells are counted.
 func TestNobodyHosts(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)

@@ -12,7 +12,7 @@ import (
 // Stage is how far a ticket is.
 type Stage string
 
-// A Ticket is that of package wallet, where it is a durable entity.
+// A Ticket is a copy of the durable entity Ticket of package wallet.
 type Ticket struct {
 	ID    string    `shard:"id"`
 	Stage Stage     `shard:"state,index"`
@@ -20,7 +20,7 @@ type Ticket struct {
 	Note  string    `shard:"state"`
 }
 
-// Entities of a durable type are found by the fields of their state that are tagged index.
+// Example_find finds entities of a durable type by fields of their state that are tagged index.
 func Example_find() {
 	caller := shardtest.NewCaller()
 	for i, id := range []string{"c", "a", "b"} {

@@ -15,7 +15,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// tickets are nodes that host tickets, and what the tickets are to be found by.
+// tickets are nodes that host tickets, and the expected fields of each ticket.
 type tickets struct {
 	*wallets
 	want map[string]bank.Ticket
@@ -58,7 +58,8 @@ func (c *tickets) set(ctx context.Context, at *bank.TicketClient, id string, n i
 	c.want[id] = w
 }
 
-// ids returns the tickets that match, in the order of before, or of their ids if it is nil.
+// ids returns the ids of the tickets that match, in the order of compare, or of their ids if it is
+// nil.
 func (c *tickets) ids(match func(w bank.Ticket) bool, compare func(a, b bank.Ticket) int) []string {
 	ids := []string{}
 	for id, w := range c.want {
@@ -91,8 +92,8 @@ func (c *tickets) check(ctx context.Context, at *bank.TicketClient, when string)
 	require.Empty(c.t, listed(c.t, at.FindByPointsBetween(ctx, 3, -3)), when)
 }
 
-// TestFind: finds are what the tickets' fields say after each change, at members and clients, after
-// restarts and moves, and across checkpoints.
+// TestFind: searches by fields are right after each change, at members and clients, after restarts
+// and moves, and across checkpoints.
 func TestFind(t *testing.T) {
 	t.Parallel()
 	c := newTickets(t, "a", "b")
@@ -170,8 +171,8 @@ func TestFindOptions(t *testing.T) {
 
 func noFormat(id string) (string, error) { return id, nil }
 
-// TestIndexOfAnotherProgram: a shard whose next home has another program answers finds of its own
-// indexes from existing data, and refuses others. Lists go on.
+// TestIndexOfAnotherProgram: if a shard moves to a home with another program, the home answers
+// searches of its own indexes from the existing data. It refuses other indexes. Lists go on.
 func TestIndexOfAnotherProgram(t *testing.T) {
 	t.Parallel()
 	c := newTickets(t)

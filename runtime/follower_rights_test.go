@@ -68,7 +68,7 @@ func TestFollowerWithoutRights(t *testing.T) {
 		"get records": func(r *refusing) *atomic.Bool { return &r.read },
 	} {
 		t.Run(name, func(t *testing.T) {
-			var own *refusing // of the followers' process
+			var own *refusing // the store of the followers' process
 			shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()

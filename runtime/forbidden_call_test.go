@@ -11,8 +11,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// TestForbiddenCallsAreAnswered: a client that makes a call that only members may make hears at once
-// which right it lacks. Its honest calls go on.
+// TestForbiddenCallsAreAnswered: a client's call that only members may make fails at once, with the
+// missing right. The client's allowed calls go on.
 func TestForbiddenCallsAreAnswered(t *testing.T) {
 	c := newCluster(t, "a")
 	accounts := fixture.NewAccountClient(c.dial("web"))

@@ -11,9 +11,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestForbiddenEnvelopesDoNothing: a client sends calls in the name of others and of turns that it
-// does not run, and messages of members alone. None is executed, each is counted, and the honest
-// calls of the same client before, between and behind them are executed.
+// TestForbiddenEnvelopesDoNothing: a client sends calls in the name of other processes and of turns
+// that it does not run, and messages that only members may send. None is executed, and each is
+// counted. The client's allowed calls before, between and behind them are executed.
 func TestForbiddenEnvelopesDoNothing(t *testing.T) {
 	c := newCluster(t, "a")
 	home := c.nodes["a"]
@@ -30,7 +30,7 @@ func TestForbiddenEnvelopesDoNothing(t *testing.T) {
 	method, payload := []byte("Add"), codegen.AppendInt(codegen.NewArgs(), 1, int64(100))
 	forbidden := func() uint64 { return home.Counters()["forbidden message"] }
 	evil.Inject(home.Peer(), "Account", "bob", wire.Envelope{Type: wire.TypeTell, Epoch: epoch, Method: method, Payload: payload})
-	add(1, 102) // what is injected below would be executed if it were allowed
+	add(1, 102) // the envelopes injected below would be executed if they were allowed
 	require.Zero(t, forbidden())
 	for i, e := range []wire.Envelope{
 		{Type: wire.TypeCall, ID: 1, Node: victim.Peer()},

@@ -15,8 +15,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestForeignControl sends what a node of another cluster, of an older start or
-// of a later release would: each is counted under its reason, and changes nothing.
+// TestForeignControl sends messages as from a node of another cluster, of an earlier start or of a
+// later release. Each is counted under its reason, and changes nothing.
 func TestForeignControl(t *testing.T) {
 	c := newCluster(t, "a")
 	a := c.nodes["a"]

@@ -12,9 +12,9 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// TestSecondBrokerWithTheSameStoreIsRefused: a node that reaches another broker than the members of
-// its cluster, and the same store, forms no second cluster while the first one lives. Its error
-// names the founder and both brokers. When the first one is gone it forms one.
+// TestSecondBrokerWithTheSameStoreIsRefused: a node at another broker than its cluster, but with
+// the same store, forms no second cluster while the first cluster lives. Its error names the
+// founder and both brokers. When the first cluster is gone, the node forms a cluster.
 func TestSecondBrokerWithTheSameStoreIsRefused(t *testing.T) {
 	t.Parallel()
 	v := newWallets(t, "a")
@@ -36,8 +36,8 @@ func TestSecondBrokerWithTheSameStoreIsRefused(t *testing.T) {
 	total(t, v.nodes["c"], "v", 1)
 }
 
-// TestRestartAtTheSameBrokerTakesNoLonger: the record of a cluster whose processes have all ended
-// does not hold up the next one that uses the same broker.
+// TestRestartAtTheSameBrokerTakesNoLonger: the founding record of a cluster whose processes have
+// all ended does not delay the next cluster at the same broker.
 func TestRestartAtTheSameBrokerTakesNoLonger(t *testing.T) {
 	t.Parallel()
 	v := newWallets(t, "a")
@@ -49,9 +49,9 @@ func TestRestartAtTheSameBrokerTakesNoLonger(t *testing.T) {
 	require.Less(t, first, 3*time.Second, "the record counts for longer where its broker is another one")
 }
 
-// TestClusterServesAgainAfterAnother: another cluster of the same name gets in, because the record
-// of the founding was lost, and takes all shards in the store. Each leader names the other cluster.
-// When that has ended, the first one serves all its entities again without being started anew.
+// TestClusterServesAgainAfterAnother: the record of the founding was lost, so a second cluster of
+// the same name forms and takes all shards in the store. Each leader names the other cluster. When
+// the second cluster has ended, the first one serves all its entities again without a restart.
 func TestClusterServesAgainAfterAnother(t *testing.T) {
 	t.Parallel()
 	v := newWallets(t)
@@ -71,7 +71,7 @@ func TestClusterServesAgainAfterAnother(t *testing.T) {
 	up, lost := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(lost)
-		for { // the leader of the first cluster writes it every second
+		for { // the leader of the first cluster writes the record every second
 			if found, err := client.Get(ctx, "founding/test"); err == nil && strings.Contains(string(found.Value), `"name":"a"`) {
 				_ = client.Delete(ctx, "founding/test", found.Revision)
 			}

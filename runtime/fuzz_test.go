@@ -12,8 +12,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// FuzzPosition reads any text as a follower's position. One that is accepted is the same after it
-// was written and read again, and one that is refused leaves the follower where it was.
+// FuzzPosition reads any text as a follower's position. An accepted position stays the same when it
+// is written and read again. A refused one leaves the follower where it was.
 func FuzzPosition(f *testing.F) {
 	follower := func() *following {
 		return &following{kind: "Cart", Follower: durablehost.Follower{Places: []durable.Place{{Chunk: 1, Number: 2, Sum: 3}, {Chunk: 1 << 60}}}}
@@ -37,8 +37,8 @@ func FuzzPosition(f *testing.F) {
 	})
 }
 
-// TestPositionOfTheFormatBefore: a position without sums of events is read. Where it has read nothing of a shard, it
-// begins anew there.
+// TestPositionOfTheFormatBefore: a position of the former format, without checksums of events, is
+// accepted. In a shard without a read event, the follower begins at the oldest one.
 func TestPositionOfTheFormatBefore(t *testing.T) {
 	f := following{kind: "Cart", Follower: durablehost.Follower{Places: make([]durable.Place, 2)}}
 	if err := f.take("1.Cart.AgECAAA"); err != nil || !slices.Equal(f.Places, []durable.Place{{Chunk: 1, Number: 2}, {}}) || f.Begun() {
@@ -46,8 +46,8 @@ func TestPositionOfTheFormatBefore(t *testing.T) {
 	}
 }
 
-// FuzzUnderstand gives any request to the gateway. One that it understands names a method of the
-// type, ends in time, and has headers that can be sent on.
+// FuzzUnderstand gives any request to the gateway. An accepted request names a method of the type,
+// has a bounded timeout, and has headers that can be sent on.
 func FuzzUnderstand(f *testing.F) {
 	f.Add("php", "Get", "2s", "Tenant", "a")
 	f.Add("", "", "-1s", "", "")

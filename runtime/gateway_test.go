@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// A process outside whose gateway is on its way out is told to look for another
-// one, so that the types that it asks for meanwhile find a home.
+// TestGatewayLeaves: a leaving member tells the client that it serves to find another member. So
+// types that the client asks for meanwhile get a home.
 func TestGatewayLeaves(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
@@ -23,14 +23,15 @@ func TestGatewayLeaves(t *testing.T) {
 		return n
 	}
 	a := host("a")
-	conn := c.dial("client") // nobody but a can serve it
+	conn := c.dial("client") // only a can serve the client
 	held := c.hold(testContext(t), fixture.NewAccountClient(conn))
 	host("b")
 	left := make(chan error, 1)
-	go func() { left <- a.Shutdown(testContext(t)) }() // waits for the turn that is held
+	go func() { left <- a.Shutdown(testContext(t)) }() // waits for the held turn
 	require.Eventually(t, func() bool { return a.Cluster().Status == membership.Leaving }, testPatience, testTick)
 
-	// Longer than a gateway takes to answer, and shorter than a silent one is trusted.
+	// The timeout is longer than a member takes to answer, and shorter than a client waits for a
+	// silent member.
 	cashier := fixture.NewCashierClient(conn).Ref("front", shard.Timeout(9*time.Second))
 	err := cashier.Refuse(testContext(t), "none")
 	require.NoError(t, err)

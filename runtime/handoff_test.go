@@ -14,8 +14,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// TestHandoffOptionsKeepState moves accounts by the modes that types with state may
-// have: callers repeat calls that were dropped or refused.
+// TestHandoffOptionsKeepState moves accounts in the modes allowed for types with state. Callers
+// repeat dropped or refused calls.
 func TestHandoffOptionsKeepState(t *testing.T) {
 	t.Parallel()
 	for _, modes := range [][]shard.HandoffMode{{shard.HandoffDropCalls}, {shard.HandoffRefusing}, {shard.HandoffDropCalls, shard.HandoffRefusing}} {
@@ -35,7 +35,7 @@ func TestHandoffOptionsKeepState(t *testing.T) {
 	}
 }
 
-// TestHandoffDrop: the state stays behind, and no call fails.
+// TestHandoffDrop: with HandoffDropState the state is dropped, and no call fails.
 func TestHandoffDrop(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
@@ -49,8 +49,8 @@ func TestHandoffDrop(t *testing.T) {
 	c.hooks("bob", "fresh", "moving", "fresh")
 }
 
-// TestHandoffOptionsWithoutState moves a type without state, under load, by the
-// modes that only such types may have.
+// TestHandoffOptionsWithoutState moves a type without state under load, in the modes that only such
+// types may have.
 func TestHandoffOptionsWithoutState(t *testing.T) {
 	t.Parallel()
 	for _, modes := range [][]shard.HandoffMode{

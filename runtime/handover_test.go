@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestFrameGoesOnBehindATurnThatWaits: the turn of a frame's 5th envelope waits until
-// those behind it have run, which another goroutine goes on with; each runs once.
+// TestFrameGoesOnBehindATurnThatWaits: the turn of a frame's 5th envelope waits until the later
+// envelopes have run. Another goroutine runs these; each runs once.
 func TestFrameGoesOnBehindATurnThatWaits(t *testing.T) {
 	t.Parallel()
 	t.Run("tells", func(t *testing.T) { testFrameGoesOn(t, wire.TypeTell) })

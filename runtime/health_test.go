@@ -18,8 +18,8 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// becomes waits until the health is as wanted, with a reason that contains the text; ""
-// stands for no reason at all.
+// becomes waits until the health is as wanted, with a reason that contains the text. An empty text
+// means no reason at all.
 func becomes(t *testing.T, check func() shard.Health, live, ready bool, reason string) {
 	t.Helper()
 	var h shard.Health
@@ -33,8 +33,8 @@ func becomes(t *testing.T, check func() shard.Health, live, ready bool, reason s
 	}, testPatience, testTick, "want live %v, ready %v, reason %q", live, ready, reason)
 }
 
-// TestHealthOfALife: a node is ready while it is up. When it is to leave it is not ready,
-// and serves on for LeaveDelay.
+// TestHealthOfALife: a node is ready while it is up. Once told to leave it is not ready, but serves
+// calls for LeaveDelay.
 func TestHealthOfALife(t *testing.T) {
 	c := emptyCluster(t)
 	c.tune = func(cfg *shard.Config) { cfg.Membership.LeaveDelay = time.Hour }
@@ -104,7 +104,7 @@ func TestHealthWithoutBroker(t *testing.T) {
 	require.Equal(t, shard.Health{Ending: true, Reasons: []string{"the connection is closed"}}, conn.Health())
 }
 
-// TestHealthBeforeUp: the reason why a node is not a member yet.
+// TestHealthBeforeUp: the health says why a node is not a member yet.
 func TestHealthBeforeUp(t *testing.T) {
 	t.Run("MinMembers", func(t *testing.T) {
 		c := emptyCluster(t)
@@ -137,8 +137,8 @@ func TestHealthBeforeUp(t *testing.T) {
 	})
 }
 
-// TestHealthOfTheOthers: a member that nobody hears is not ready, and the others are and
-// say so.
+// TestHealthOfTheOthers: a member that no other member hears is not ready. The others are ready,
+// and their health names it.
 func TestHealthOfTheOthers(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
@@ -158,7 +158,8 @@ func TestHealthOfTheOthers(t *testing.T) {
 	}
 }
 
-// TestHealthOfCallsThatWait: a member without hosts of a type says so while calls wait.
+// TestHealthOfCallsThatWait: while calls wait for a type that no member hosts, the caller's health
+// says so.
 func TestHealthOfCallsThatWait(t *testing.T) {
 	c := emptyCluster(t)
 	n := shard.New(c.config("a"))
@@ -169,8 +170,8 @@ func TestHealthOfCallsThatWait(t *testing.T) {
 	becomes(t, n.Health, true, true, "Account: no member hosts it, so calls of it wait: 1")
 }
 
-// TestHealthWithoutStore: a node that hosts durable types is not ready while the store takes
-// no writes. One that hosts none says so, and is ready.
+// TestHealthWithoutStore: a node that hosts durable types is not ready while the store takes no
+// writes. A node without durable types is ready, and its health names the fault.
 func TestHealthWithoutStore(t *testing.T) {
 	t.Parallel()
 	v := newWallets(t, "a")
@@ -195,8 +196,8 @@ func TestHealthWithoutStore(t *testing.T) {
 	becomes(t, b.Health, true, true, "")
 }
 
-// TestHealthOfALostMember: the others miss a member that did not leave in order, until it is back, and
-// log that once.
+// TestHealthOfALostMember: the health of the others names a member that did not leave in order,
+// until it is back. They log it once.
 func TestHealthOfALostMember(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)

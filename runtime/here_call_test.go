@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// TestDurableContextOfOtherTurns: a context that a method of a durable type has kept belongs to no turn
-// any more while later calls, whose memory is that of earlier ones, run.
+// TestDurableContextOfOtherTurns: a context kept by a method of a durable type belongs to no turn
+// after the method's own, although later calls reuse the memory of earlier ones.
 func TestDurableContextOfOtherTurns(t *testing.T) {
 	v := newWallets(t)
 	var kept []context.Context
@@ -36,8 +36,9 @@ func TestDurableContextOfOtherTurns(t *testing.T) {
 	require.Len(t, kept, 5)
 }
 
-// TestDurableContextThatIsNotNamed: as for a volatile type, a method that uses its context although the
-// generated code says that it does not name it gets one that has ended, with the remedy.
+// TestDurableContextThatIsNotNamed: if the generated code says that a method does not name its
+// context, and the method uses it, the context has ended, with the remedy as its error. This is as
+// in volatile types.
 func TestDurableContextThatIsNotNamed(t *testing.T) {
 	v := newWallets(t)
 	var seen context.Context
@@ -60,8 +61,8 @@ func startDurableLooker(t *testing.T, v *wallets, look func(context.Context)) (c
 	return func(method string) error { return callLooker(testContext(t), r, method) }
 }
 
-// TestDurableCallsKeepTheirMemory: calls that run beside each other, some of which are given up while they
-// wait for the store, get their own results, although later calls use their memory.
+// TestDurableCallsKeepTheirMemory: concurrent calls get their own results, although later calls
+// reuse their memory and some calls are given up while they wait for the store.
 func TestDurableCallsKeepTheirMemory(t *testing.T) {
 	t.Parallel()
 	v := newWallets(t, "a")
@@ -95,8 +96,8 @@ func TestDurableCallsKeepTheirMemory(t *testing.T) {
 	callers.Wait()
 }
 
-// TestOlderClientOfDurable: a method that the host does not know as a read is not run as one, whatever the
-// client's generated code says.
+// TestOlderClientOfDurable: a method that is no read in the host's code is not run as a read,
+// whatever the client's generated code says.
 func TestOlderClientOfDurable(t *testing.T) {
 	v := newWallets(t)
 	h := lookers(func(context.Context) {})

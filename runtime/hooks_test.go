@@ -39,7 +39,7 @@ func TestPassivationKeepsState(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"line"}, lines)
 	c.hooks("bob", "fresh", "idle", "reactivated", "idle")
-	c.hooks("busy", "fresh") // who has a turn is not idle
+	c.hooks("busy", "fresh") // an entity with a turn is not idle
 	close(c.probe.Release)
 	require.NoError(t, receive(t, held, "Hold returns"))
 }
@@ -73,7 +73,7 @@ func TestMovedActivation(t *testing.T) {
 	add("rests", 1)
 	c.hooks("rests", "fresh", "idle")
 	add("active", 1)
-	c.opts = nil // nobody is passivated at the new home
+	c.opts = nil // no entity is passivated at the new home
 	c.start("b")
 	require.NoError(t, c.nodes["a"].Shutdown(testContext(t)))
 	add("rests", 2)
@@ -82,8 +82,8 @@ func TestMovedActivation(t *testing.T) {
 	require.Contains(t, [][]string{{"fresh", "moving", "moved"}, {"fresh", "idle", "moved"}}, c.probe.Hooks("active"))
 }
 
-// TestLargeStateMoves gives away more state than the broker takes at once, of
-// one account and of many small ones.
+// TestLargeStateMoves moves more state than fits into one message of the broker, of one account and
+// of many small ones.
 func TestLargeStateMoves(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
@@ -130,13 +130,12 @@ func TestShutdownRunsStopHooks(t *testing.T) {
 	}
 }
 
-// TestShutdownWaitsForTurns: a turn that runs is ended by its method, and the
-// stop hook comes after it.
+// TestShutdownWaitsForTurns: Shutdown lets a running turn end, and runs the stop hook after it.
 func TestShutdownWaitsForTurns(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	accounts := fixture.NewAccountClient(c.nodes["a"])
-	settle(t, accounts, "bob") // what follows is inline
+	settle(t, accounts, "bob") // later calls run on the caller's goroutine
 	held := c.hold(testContext(t), accounts)
 	down := make(chan error, 1)
 	go func() { down <- c.nodes["a"].Shutdown(testContext(t)) }()

@@ -13,7 +13,7 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// witness keeps what interceptors saw.
+// witness keeps a line for each event that interceptors saw.
 type witness struct {
 	mu    sync.Mutex
 	lines []string
@@ -34,7 +34,7 @@ func (j *witness) take() []string {
 	return lines
 }
 
-// around takes note of what comes by, and how it ends.
+// around returns an interceptor that notes each call and its end.
 func (j *witness) around(name string) shard.Interceptor {
 	return func(ctx context.Context, call shard.Info, next func(context.Context) error) error {
 		j.add("%s> %s", name, shop.Describe(call))
@@ -44,12 +44,13 @@ func (j *witness) around(name string) shard.Interceptor {
 	}
 }
 
-// guarded refuses what has no tenant, by an error that callers tell apart.
+// guarded is an interceptor that refuses calls without a tenant, with a declared error.
 func guarded(_ context.Context, call shard.Info, next func(context.Context) error) error {
 	return fmt.Errorf("%s/%s: %w", call.Kind, call.ID, shop.ErrUnwanted)
 }
 
-// TestHostInterceptors: they are around each turn, near and far, in order, and see its end.
+// TestHostInterceptors: interceptors are called around each turn, for local and remote calls, in
+// order, and see its end.
 func TestHostInterceptors(t *testing.T) {
 	t.Parallel()
 	var j witness
@@ -91,8 +92,8 @@ func TestHostInterceptors(t *testing.T) {
 	}
 }
 
-// TestHostInterceptorRefuses: nothing runs, not even the activation, and the caller learns why, by
-// an outcome and an error that it can tell apart, near and far.
+// TestHostInterceptorRefuses: if an interceptor of the host refuses a call, nothing runs, not even
+// the activation. A local or remote caller gets the outcome and a declared error.
 func TestHostInterceptorRefuses(t *testing.T) {
 	t.Parallel()
 	g := newBuyers(t, nil, []shard.HostOption{shard.Intercept(guarded)}, "a", "b")
@@ -122,8 +123,8 @@ func TestHostInterceptorRefuses(t *testing.T) {
 
 type spanKey struct{}
 
-// TestInterceptorsGiveContext: values that interceptors give reach the method and its nested
-// calls' interceptors, and a header that the caller's interceptor sets reaches the method.
+// TestInterceptorsGiveContext: context values set by interceptors reach the method and the
+// interceptors of its nested calls. A header set by the caller's interceptor reaches the method.
 func TestInterceptorsGiveContext(t *testing.T) {
 	var j witness
 	give := func(ctx context.Context, call shard.Info, next func(context.Context) error) error {
@@ -163,7 +164,7 @@ func TestInterceptorsGiveContext(t *testing.T) {
 	}
 }
 
-// TestCallerInterceptorRefuses: nothing is sent.
+// TestCallerInterceptorRefuses: if an interceptor of the caller refuses a call, nothing is sent.
 func TestCallerInterceptorRefuses(t *testing.T) {
 	var refusing sync.Map
 	cause := errors.New("not now")
@@ -212,8 +213,8 @@ func TestCallerInterceptorRefuses(t *testing.T) {
 	g.await()
 }
 
-// TestHostInterceptorFaults: what an interceptor does wrong is its caller's error, and harms no
-// turn.
+// TestHostInterceptorFaults: if an interceptor misbehaves, the call fails, and no other turn is
+// harmed.
 func TestHostInterceptorFaults(t *testing.T) {
 	g := newBuyers(t, nil, []shard.HostOption{shard.Intercept(func(ctx context.Context, call shard.Info, next func(context.Context) error) error {
 		switch call.ID {

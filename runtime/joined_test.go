@@ -16,8 +16,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestTellsThatJoinedStayInOrder: tells to a busy entity run once and in order, whatever becomes of the
-// turn that they have joined: a tell takes long, fails, ends its goroutine, or has the entity
+// TestTellsThatJoinedStayInOrder: tells to a busy entity, which join its running turn, run once and
+// in order. That holds if a tell takes long, fails, ends its goroutine, or makes the entity be
 // passivated, restarted or forgotten.
 func TestTellsThatJoinedStayInOrder(t *testing.T) {
 	t.Parallel()
@@ -28,7 +28,7 @@ func TestTellsThatJoinedStayInOrder(t *testing.T) {
 	for name, tt := range map[string]struct {
 		disturb func(t *testing.T, to tell) error
 		opts    []shard.HostOption
-		forgets bool // the lines before it are lost
+		forgets bool // earlier lines are lost
 	}{
 		"passivated": {disturb: func(t *testing.T, to tell) error { return to.Rest(testContext(t)) }},
 		"fails":      {disturb: func(t *testing.T, to tell) error { return to.Fail(testContext(t)) }},
@@ -113,7 +113,7 @@ func TestTellsThatJoinedStayInOrder(t *testing.T) {
 	}
 }
 
-// slowly has an account's turn wait in a tell's decoder until release is called.
+// slowly makes an account's turn wait in the decoder of a tell until release is called.
 func slowly(t *testing.T, to fixture.AccountTell) (release func()) {
 	t.Helper()
 	entered, released := make(chan struct{}), make(chan struct{})
@@ -130,7 +130,7 @@ func slowly(t *testing.T, to fixture.AccountTell) (release func()) {
 	return release
 }
 
-// TestTellsThatJoinedAreBounded: tells that join a turn keep the bounds of the mailbox.
+// TestTellsThatJoinedAreBounded: the bounds of the mailbox hold for tells that join a turn.
 func TestTellsThatJoinedAreBounded(t *testing.T) {
 	c := emptyCluster(t)
 	c.opts = []shard.HostOption{shard.MaxMailboxBytes(64 << 10)}
@@ -161,8 +161,8 @@ func TestTellsThatJoinedAreBounded(t *testing.T) {
 	require.EqualValues(t, 1, got)
 }
 
-// TestTellsThatJoinedALostShard: of tells that have joined a turn during which the shard is lost, those
-// behind the one that runs do not run, and are counted.
+// TestTellsThatJoinedALostShard: if a shard is lost during a turn, the tells that have joined the
+// turn and wait behind the running one do not run, and are counted.
 func TestTellsThatJoinedALostShard(t *testing.T) {
 	c := emptyCluster(t)
 	a := c.start("a")

@@ -28,8 +28,8 @@ func hostSavings(n *shard.Node) error {
 	return savings.HostRoll(n, func() *savings.Roll { return &savings.Roll{} })
 }
 
-// TestEventsGone: a journal that keeps its last three events by keep=3 deletes the others, and a
-// follower that has not read them is told so instead of passing over them.
+// TestEventsGone: with keep=3 a journal keeps its last three events and deletes the others. A
+// follower that has not read these gets an error; it does not skip them.
 func TestEventsGone(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		roll := savings.NewRollClient(c.Node("n1"))
@@ -38,7 +38,7 @@ func TestEventsGone(t *testing.T) {
 			for range n {
 				_, err := roll.Ref("a").Enter(t.Context(), 1, note)
 				require.NoError(t, err)
-				c.Advance(time.Second) // it is written to the journal alone
+				c.Advance(time.Second) // this event gets a journal entry of its own
 			}
 		}
 		read := func(from shard.Position, n int) (numbers []uint64, at shard.Position, err error) {
@@ -97,9 +97,9 @@ func TestFollowedByAnother(t *testing.T) {
 			return ctx.Err()
 		}
 		err := follow(func(n int) bool {
-			if n == 1 { // a second one begins, and reads more
+			if n == 1 { // a second loop begins, and reads more
 				require.NoError(t, follow(func(n int) bool { return n < 5 }))
-				c.Advance(2 * time.Second) // the first one stores its place when it goes on
+				c.Advance(2 * time.Second) // the first loop stores its place when it goes on
 			}
 			return true
 		})
@@ -130,8 +130,9 @@ func followNamed(ctx context.Context, n *shard.Node) *named {
 	return f
 }
 
-// takeOver begins a loop at n1 and later one at n2, whose process uses own: fault says what happens to
-// its writes of the name, by their number from 1. It returns both loops and the number of writes.
+// takeOver begins a loop at n1, and later one at n2, whose process uses own. fault decides what
+// happens to its writes of the name's record, by their number from 1. takeOver returns both loops
+// and the number of writes.
 func takeOver(ctx context.Context, c *shardtest.Cluster, own *memorystore.Client, fault func(write int) memorystore.Fault) (former, next *named, writes *atomic.Int64) {
 	former, writes = followNamed(ctx, c.Node("n1")), new(atomic.Int64)
 	c.Advance(5 * time.Second)
@@ -144,8 +145,8 @@ func takeOver(ctx context.Context, c *shardtest.Cluster, own *memorystore.Client
 	return former, followNamed(ctx, c.Node("n2")), writes
 }
 
-// TestFollowerNameIsTakenOver: a loop that begins takes the name over from the one before, which ends
-// soon, whether there are events or not, and however far each has read.
+// TestFollowerNameIsTakenOver: a new loop takes the name over from the former loop. The former loop
+// ends soon, whether there are events or not, and however far each has read.
 func TestFollowerNameIsTakenOver(t *testing.T) {
 	for name, entries := range map[string]int{"without events": 0, "with events": 300} {
 		t.Run(name, func(t *testing.T) {
@@ -180,8 +181,8 @@ func TestFollowerNameIsTakenOver(t *testing.T) {
 	}
 }
 
-// TestFollowerKeepsItsName: answers of the store that get lost, also to the write that takes the name
-// over, do not end a loop, and its position is stored all the same.
+// TestFollowerKeepsItsName: lost answers of the store, even to the write that takes the name over,
+// do not end a loop. Its position is stored nevertheless.
 func TestFollowerKeepsItsName(t *testing.T) {
 	for name, tt := range map[string]struct {
 		met  func(write int) bool
@@ -259,7 +260,7 @@ func TestFollowerTakesItsNameLater(t *testing.T) {
 	}))
 }
 
-// A lagging store answers each look at a follower's record with what the look before has found.
+// A lagging store answers each read of a follower's record with the result of the read before.
 type lagging struct {
 	store.Backend
 	mu    sync.Mutex
@@ -280,7 +281,8 @@ func (l *lagging) Get(ctx context.Context, key string) (store.Record, error) {
 	return r, nil
 }
 
-// TestFollowerReadsWhatIsOutOfDate: a loop that is shown the owner before it does not end for that.
+// TestFollowerReadsWhatIsOutOfDate: a loop does not end if an outdated read shows the former owner
+// of its name.
 func TestFollowerReadsWhatIsOutOfDate(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -304,8 +306,9 @@ func TestFollowerReadsWhatIsOutOfDate(t *testing.T) {
 	}))
 }
 
-// TestNamedFollowerBeforeTheFirstEvent: a named follower that has begun before there was any event is told that the
-// first ones were deleted. It does not begin at the oldest that is kept, like a new one.
+// TestNamedFollowerBeforeTheFirstEvent: if the first events were deleted, a named follower that
+// began before any event gets an error. It does not begin at the oldest kept event, as a new
+// follower does.
 func TestNamedFollowerBeforeTheFirstEvent(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		roll := savings.NewRollClient(c.Node("n1"))
@@ -389,8 +392,8 @@ func (b *syncBuffer) String() string {
 	return b.text.String()
 }
 
-// TestNamedFollowerBeginsWithoutTheStore: a loop that begins while the store does not answer waits for it, and so does
-// one that reads. Both log it.
+// TestNamedFollowerBeginsWithoutTheStore: a loop that begins while the store does not answer waits
+// for it. So does a loop that has begun to read. Both log it.
 func TestNamedFollowerBeginsWithoutTheStore(t *testing.T) {
 	var own *memorystore.Client // of the loop's process
 	var log syncBuffer

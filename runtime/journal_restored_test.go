@@ -10,9 +10,9 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// TestEventsOfARestoredStore: a follower whose store was put back to a state before its position gets an error
-// that says so and what to do, whether the store has fewer events or others in the place of those that were read.
-// It neither waits for ever nor passes over them.
+// TestEventsOfARestoredStore: if the store was restored to a state before a follower's position,
+// the follower gets an error with the remedy, whether the read events are gone or replaced by
+// others. It neither waits for ever nor skips events.
 func TestEventsOfARestoredStore(t *testing.T) {
 	t.Parallel()
 	p := newProjection()
@@ -44,7 +44,7 @@ func TestEventsOfARestoredStore(t *testing.T) {
 			require.NoError(t, err)
 		}
 		q := newProjection()
-		q.follow(t, c, tt.more) // all of them are in the journal
+		q.follow(t, c, tt.more) // until all events are in the journal
 		err := read(p.at, shard.FollowerName("billing"))
 		require.ErrorIs(t, err, shard.ErrPosition)
 		require.ErrorContains(t, err, "has read up to event 5")

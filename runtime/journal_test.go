@@ -28,7 +28,7 @@ func startSavings(v *wallets, name string) (*shard.Node, *savings.AccountClient)
 	return n, savings.NewAccountClient(n)
 }
 
-// A projection follows events alone.
+// A projection is a state that is built from events only.
 type projection struct {
 	balance map[string]int64
 	last    map[string]uint64 // version, by entity
@@ -56,8 +56,8 @@ func (p *projection) follow(t *testing.T, c *savings.AccountClient, n int, opts 
 	}
 }
 
-// TestEventsAreFollowed: a projection gets each event of committed turns once, over deaths of
-// homes and pauses of its own, and comes to the state of the entities.
+// TestEventsAreFollowed: a projection gets each event of committed turns once, over crashes of
+// homes and its own pauses, and ends with the state of the entities.
 func TestEventsAreFollowed(t *testing.T) {
 	t.Parallel()
 	v := newWallets(t)
@@ -126,8 +126,8 @@ func TestNamedFollowerGoesOn(t *testing.T) {
 	require.ErrorIs(t, err, shard.ErrPosition)
 }
 
-// TestBadFollowerNames: a loop under a name that is none fails at once, also under an empty one: without a name,
-// no position would be kept.
+// TestBadFollowerNames: a loop with an invalid or empty name fails at once, because no position
+// could be kept for it.
 func TestBadFollowerNames(t *testing.T) {
 	v := newWallets(t)
 	_, c := startSavings(v, "a")
@@ -146,8 +146,8 @@ func TestBadFollowerNames(t *testing.T) {
 	}
 }
 
-// TestEventsWithInterceptors: a process with interceptors follows events like any other, and they are
-// not asked.
+// TestEventsWithInterceptors: a process with interceptors follows events like any other process.
+// Its interceptors are not called.
 func TestEventsWithInterceptors(t *testing.T) {
 	t.Parallel()
 	v := newWallets(t)
@@ -177,7 +177,8 @@ func TestEventsWithInterceptors(t *testing.T) {
 	}
 }
 
-// TestStateWithoutAnEventIsRefused: such a change does not stand.
+// TestStateWithoutAnEventIsRefused: a turn that changes state without recording an event fails, and
+// its change is undone.
 func TestStateWithoutAnEventIsRefused(t *testing.T) {
 	v := newWallets(t)
 	_, c := startSavings(v, "a")
@@ -193,8 +194,8 @@ func TestStateWithoutAnEventIsRefused(t *testing.T) {
 	require.Equal(t, [2]int64{7, 1}, [2]int64{balance, entries})
 }
 
-// TestEventsAreKeptAsRecorded: an event that shares memory with the state is kept as it was when it was
-// recorded. The next home and followers have it so.
+// TestEventsAreKeptAsRecorded: an event that shares memory with the state is stored with its value
+// at the time of recording. The next home and followers get that value.
 func TestEventsAreKeptAsRecorded(t *testing.T) {
 	t.Parallel()
 	v := newWallets(t)
