@@ -201,7 +201,7 @@ func TestEventsAreKeptAsRecorded(t *testing.T) {
 	v := newWallets(t)
 	n, _ := startSavings(v, "a")
 	ctx := testContext(t)
-	for _, item := range []string{"pear", "fig"} { // the first commit has the state, the second its events alone
+	for _, item := range []string{"pear", "fig"} { // the first commit has the state, the second one only its events
 		got, err := savings.NewBasketClient(n).Ref("x").Fill(ctx, item, "!")
 		require.NoError(t, err)
 		require.Equal(t, []string{item + "!"}, got)
@@ -221,7 +221,7 @@ func TestEventsAreKeptAsRecorded(t *testing.T) {
 	require.Equal(t, []savings.BasketEvent{savings.Filled{Items: []string{"pear"}}, savings.Marked{Mark: "!"}, savings.Filled{Items: []string{"fig"}}, savings.Marked{Mark: "!"}}, events)
 }
 
-// TestNilEventIsRefused: a turn that records one fails, and nothing of it stands.
+// TestNilEventIsRefused: a turn that records a nil event fails, and its changes are undone.
 func TestNilEventIsRefused(t *testing.T) {
 	v := newWallets(t)
 	n, _ := startSavings(v, "a")
@@ -236,7 +236,7 @@ func TestNilEventIsRefused(t *testing.T) {
 	require.Equal(t, []string{"pear"}, got)
 }
 
-// TestFollowerEndsWithItsContext: Events waits, and ends with ctx.
+// TestFollowerEndsWithItsContext: a loop over Events that waits for events ends when its ctx ends.
 func TestFollowerEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	v := newWallets(t)
@@ -251,7 +251,7 @@ func TestFollowerEndsWithItsContext(t *testing.T) {
 	require.Equal(t, 1, n)
 }
 
-// TestAnEntityWithAJournalIsAPlainStruct: it works without a node.
+// TestAnEntityWithAJournalIsAPlainStruct: an entity with a journal works without a node.
 func TestAnEntityWithAJournalIsAPlainStruct(t *testing.T) {
 	a := &savings.Account{ID: "a"}
 	balance, err := a.Enter(context.Background(), 5, "rent")
@@ -260,8 +260,8 @@ func TestAnEntityWithAJournalIsAPlainStruct(t *testing.T) {
 	require.Equal(t, []savings.Entry{{Amount: 5, Note: "rent"}}, a.Journal.Recorded())
 }
 
-// TestFollowerFromNow: a loop that begins at the end gets no older event and each later one once,
-// also over the death of the homes, and goes on from its positions like any other.
+// TestFollowerFromNow: a loop that begins at the end gets no older event and each later event once,
+// even if the homes die. It continues from its positions like any other loop.
 func TestFollowerFromNow(t *testing.T) {
 	t.Parallel()
 	v := newWallets(t)
@@ -274,7 +274,7 @@ func TestFollowerFromNow(t *testing.T) {
 	for range 20 {
 		enter(c, 1)
 	}
-	newProjection().follow(t, c, 20) // they are in the journal
+	newProjection().follow(t, c, 20) // until the events are in the journal
 	type read struct {
 		at      shard.Position
 		amounts []int64
@@ -345,8 +345,8 @@ func TestFollowerOfEntity(t *testing.T) {
 	}
 }
 
-// TestEventBatches: a batch has events of one shard, in order, and the position behind the last one.
-// A loop that ends in its body gets the batch again.
+// TestEventBatches: a batch has events of one shard, in order, and the position behind the last
+// one. If the body leaves the loop, the next loop gets the batch again.
 func TestEventBatches(t *testing.T) {
 	t.Parallel()
 	v := newWallets(t)
@@ -362,7 +362,7 @@ func TestEventBatches(t *testing.T) {
 	for len(seen) < 300 {
 		for batch, err := range c.EventBatches(ctx, at) {
 			require.NoError(t, err)
-			if !left { // it comes again
+			if !left { // the batch comes again
 				left = true
 				break
 			}
@@ -376,7 +376,7 @@ func TestEventBatches(t *testing.T) {
 				seen[name] = true
 			}
 			at = batch[len(batch)-1].Position
-			break // and goes on at the position
+			break // the next loop goes on at the position
 		}
 	}
 	require.LessOrEqual(t, batches, 30, "of 300 events in three shards at most")

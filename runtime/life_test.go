@@ -90,9 +90,8 @@ func (c *cluster) end(inOrder bool) {
 	clear(c.nodes)
 }
 
-// inTheNextLife makes a call until its outcome is known: one that went to a worker of
-// the life before, which nobody can ask any more, is lost.
-// From workers that ended in order nothing is lost.
+// inTheNextLife makes a call after all workers were restarted. Unless they ended in order, it
+// repeats the call while the call is lost with a former worker.
 func inTheNextLife(t *testing.T, inOrder bool, call func() error) {
 	t.Helper()
 	var err error
@@ -103,8 +102,8 @@ func inTheNextLife(t *testing.T, inOrder bool, call func() error) {
 	require.NoError(t, err)
 }
 
-// TestClientFollowsAnotherLife: all workers are restarted, and a client that stays
-// goes on with the references that it has, every time.
+// TestClientFollowsAnotherLife: all workers are restarted, several times. A client that stays goes
+// on with the references that it has.
 func TestClientFollowsAnotherLife(t *testing.T) {
 	for _, inOrder := range []bool{true, false} {
 		t.Run(map[bool]string{true: "in order", false: "at once"}[inOrder], func(t *testing.T) {
@@ -149,7 +148,8 @@ func TestClientFollowsAnotherLife(t *testing.T) {
 	}
 }
 
-// TestSingletonAfterAnotherLife: the same for who calls a singleton from outside.
+// TestSingletonAfterAnotherLife: a client's calls to a singleton go on after all workers were
+// restarted.
 func TestSingletonAfterAnotherLife(t *testing.T) {
 	t.Parallel()
 	c := newChiefs(t, "a", "b")
@@ -167,15 +167,15 @@ func TestSingletonAfterAnotherLife(t *testing.T) {
 	}
 }
 
-// TestCallsAtTheEndOfALife: what had begun when the cluster ended is Unknown, at
-// once; what had not is made in the next one.
+// TestCallsAtTheEndOfALife: all members end, and a new cluster starts. A call whose turn had begun
+// fails at once with outcome Unknown. Calls that had not begun run in the new cluster.
 func TestCallsAtTheEndOfALife(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	conn := c.dial("client")
 	accounts := fixture.NewAccountClient(conn)
 	held := c.hold(testContext(t), accounts)
-	c.broker.Cut(memory.Path{From: "a", To: "client"}) // the acknowledgement of nothing more arrives
+	c.broker.Cut(memory.Path{From: "a", To: "client"}) // no further acknowledgement arrives
 	c.end(false)
 	require.NoError(t, accounts.Tell("bob").Add(testContext(t), 5))
 	added := make(chan error, 1)
@@ -194,7 +194,7 @@ func TestCallsAtTheEndOfALife(t *testing.T) {
 	close(c.probe.Release)
 }
 
-// A ghost speaks in the name of a process that has ended.
+// A ghost sends messages in the name of a process that has ended.
 type ghost struct {
 	t    *testing.T
 	self transport.Peer
@@ -214,15 +214,15 @@ func (g *ghost) say(to transport.Peer, topic wire.ControlTopic, body []byte) {
 	require.NoError(g.t, g.link.Send(transport.Control, to, 0, wire.SealControl("test", g.self, topic, body)))
 }
 
-// welcome is a member's answer to a client's hello.
+// welcome sends a member's answer to a client's hello.
 func (g *ghost) welcome(to transport.Peer, w *wire.GatewayWelcome) {
 	body, err := proto.Marshal(&wire.Gateway{Welcome: w})
 	require.NoError(g.t, err)
 	g.say(to, wire.ControlTopic_CONTROL_TOPIC_GATEWAY, body)
 }
 
-// TestLateWordsOfTheLifeBefore: what members of the former cluster had sent
-// arrives after the client has followed the next one. It never goes back.
+// TestLateWordsOfTheLifeBefore: messages of members of the former cluster arrive after the client
+// has followed the next cluster. The client never goes back.
 func TestLateWordsOfTheLifeBefore(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
@@ -265,8 +265,8 @@ func TestLateWordsOfTheLifeBefore(t *testing.T) {
 	require.Len(t, journals("client").with(followsAnother), 1)
 }
 
-// TestClientGoesBackToACluster: a client that was served by a cluster which gave
-// way to the one before calls there again.
+// TestClientGoesBackToACluster: a client follows a second cluster of the same name. When that one
+// has ended, the client calls in the first cluster again.
 func TestClientGoesBackToACluster(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
@@ -277,7 +277,7 @@ func TestClientGoesBackToACluster(t *testing.T) {
 	_, err := ref.Add(testContext(t), 1)
 	require.NoError(t, err)
 
-	// The ghost stands for a cluster that a does not hear of.
+	// The ghost stands for a second cluster, of which a does not learn.
 	other := transport.Address{Name: "z", Incarnation: 1}
 	g := c.ghost(other)
 	ctx, cancel := context.WithTimeout(testContext(t), testPatience)
@@ -285,7 +285,7 @@ func TestClientGoesBackToACluster(t *testing.T) {
 	require.NoError(t, g.link.Serve(ctx, true))
 	bye, err := proto.Marshal(&wire.Gateway{Bye: &wire.GatewayBye{}})
 	require.NoError(t, err)
-	c.ghost(transport.Address{Name: "none", Incarnation: 2}).say(conn.Peer(), wire.ControlTopic_CONTROL_TOPIC_GATEWAY, bye) // of a stranger: it changes nothing
+	c.ghost(transport.Address{Name: "none", Incarnation: 2}).say(conn.Peer(), wire.ControlTopic_CONTROL_TOPIC_GATEWAY, bye) // from an unknown process: changes nothing
 	node := &wire.GatewayNode{Name: other.Name, Incarnation: other.Incarnation}
 	as := &ghost{t, a, g.link} // a sends the client away
 	go func() {                // ends with the link
@@ -307,7 +307,7 @@ func TestClientGoesBackToACluster(t *testing.T) {
 		as.say(conn.Peer(), wire.ControlTopic_CONTROL_TOPIC_GATEWAY, bye)
 		return journals("client").with(followsAnother) != nil
 	}, testPatience, 10*testTick)
-	require.NoError(t, g.link.Close()) // the other one gives way
+	require.NoError(t, g.link.Close()) // the second cluster ends
 	got, err := ref.Add(testContext(t), 1)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, got)

@@ -28,7 +28,7 @@ func listed[ID any](t *testing.T, all iter.Seq2[ID, error]) []ID {
 	return ids
 }
 
-// manyBytes are ids that a codec or an order could mistake.
+// manyBytes are ids that a faulty codec or order could confuse.
 var manyBytes = []string{"\x00", "\x00\x00", "!list", "a", "a\x00", "a\xff", "de-1", "de-10", "de-2", "ü", "\xfe", "\xff", "\xff\xff", strings.Repeat("x", 1024)}
 
 func TestListVolatile(t *testing.T) {
@@ -116,8 +116,8 @@ func TestListDurable(t *testing.T) {
 	require.Equal(t, []string{"v98", "v99"}, listed(t, wallets.List(ctx, shard.Prefix("v9"), shard.After("v97"))))
 }
 
-// TestListWhileShardsMove: what is there throughout comes once and in order while members join,
-// leave and are killed.
+// TestListWhileShardsMove: entities that exist throughout are listed once and in order, while
+// members join, leave and are killed.
 func TestListWhileShardsMove(t *testing.T) {
 	t.Parallel()
 	v := newWallets(t, "a", "b")
@@ -404,7 +404,7 @@ func TestOnlyListsAreForShards(t *testing.T) {
 	} {
 		e.Epoch, e.Entity = epoch, []byte{}
 		evil.Inject(home.Peer(), "Account", "bob", e)
-		add(2 + int64(i)) // behind it
+		add(2 + int64(i)) // behind the injected envelope
 	}
 	require.Equal(t, refused+4, home.Counters()["refused"], "all but the page, whose request does not decode")
 	require.Equal(t, []string{"bob"}, listed(t, accounts.List(testContext(t))))

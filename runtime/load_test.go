@@ -11,8 +11,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// TestLoadOfShards: the processor time of a node's turns is found at their shards, whoever calls, and
-// a turn that waits for another one's does not count for it.
+// TestLoadOfShards: the processor time of a turn counts for its shard, whoever calls. The time for
+// which a turn waits for a nested call does not count.
 func TestLoadOfShards(t *testing.T) {
 	cost := map[string]time.Duration{"cheap": 500 * time.Microsecond, "dear": 2 * time.Millisecond}
 	c := emptyCluster(t)

@@ -108,8 +108,7 @@ func TestFewLinesWhenAllStop(t *testing.T) {
 	require.LessOrEqual(t, len(lines), perNode*len(names), all.String())
 }
 
-// TestForeignBytesAreNotPrinted: what is refused is logged with its size, and not with
-// itself.
+// TestForeignBytesAreNotPrinted: a refused message is logged with its size, and without its bytes.
 func TestForeignBytesAreNotPrinted(t *testing.T) {
 	t.Parallel()
 	stranger := transport.Peer{Address: transport.Address{Name: "stranger", Incarnation: 7}}
@@ -175,7 +174,8 @@ func TestPanicsInALoopAreFewLines(t *testing.T) {
 	require.Contains(t, lines[6].String(), "count=64")
 }
 
-// TestStopHooksThatFailAreFewLines: as many entities stop at once as a node has.
+// TestStopHooksThatFailAreFewLines: if the stop hooks of all entities of a node fail at once, the
+// log has few lines.
 func TestStopHooksThatFailAreFewLines(t *testing.T) {
 	t.Parallel()
 	const entities = 100

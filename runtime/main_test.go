@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// leaked gives goroutines some time to end: timers that fire after a node has
-// stopped find that out by themselves.
+// leaked returns the goroutines left after patience. It gives them this time because timers may
+// still fire after a node has stopped.
 func leaked(patience time.Duration) (left []string) {
 	poll := time.NewTicker(testTick)
 	defer poll.Stop()
@@ -41,7 +41,7 @@ func leaked(patience time.Duration) (left []string) {
 	}
 }
 
-// strangers are the stacks of the module's goroutines but the caller's own.
+// strangers returns the stacks of the module's goroutines, except the caller's.
 func strangers() (found []string) {
 	buf := make([]byte, 4<<20)
 	buf = buf[:runtime.Stack(buf, true)]

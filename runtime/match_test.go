@@ -12,7 +12,7 @@ import (
 	memorystore "github.com/shardgen/shardgen/store/memory"
 )
 
-// A built is a type as one build of a program has it.
+// A built is a type with its options, as in one build of a program.
 type built struct {
 	kind codegen.Kind
 	opts []shard.HostOption
@@ -27,9 +27,9 @@ func (b built) host(t *testing.T, n *shard.Node) {
 	}, b.opts...))
 }
 
-// TestTypesMatchWhoeverAdmits: a node that differs from any member in a setting of a type that must be
-// equal is refused with both names and values, also by a member that knows nothing of the type, and
-// also if that member only knows the type by Proxy.
+// TestTypesMatchWhoeverAdmits: a node that differs from any member in a setting of a type that must
+// be equal is refused with both names and values. The admitting member may not know the type, or
+// know it only by Proxy.
 func TestTypesMatchWhoeverAdmits(t *testing.T) {
 	plain := codegen.Kind{Name: "Boss", Package: "p", Shards: 8, HashName: "xxh64", Methods: []string{"Run"}}
 	single := plain
@@ -86,9 +86,9 @@ func TestTypesMatchWhoeverAdmits(t *testing.T) {
 	}
 }
 
-// TestDurableTypeTurnsVolatile: a type of which the store has state cannot be hosted as a volatile one,
-// by nobody, also when all members have stopped: its entities would begin anew. A cluster of another
-// name can.
+// TestDurableTypeTurnsVolatile: if the store has state of a type, no node can host the type as
+// volatile, even after all members have stopped, because the entities would lose their state. A
+// cluster of another name can.
 func TestDurableTypeTurnsVolatile(t *testing.T) {
 	t.Parallel()
 	durable := codegen.Kind{Name: "Boss", Package: "p", Shards: 8, HashName: "xxh64", Methods: []string{"Run"}, Durable: true}

@@ -14,9 +14,10 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// TestStateIsMigrated: a state of an earlier version is brought up to the program's before
-// anything sees it, however often it is read before it is changed. A program refuses a later
-// version, and names the entity, both versions and the remedy. What MigrateState refuses is kept.
+// TestStateIsMigrated: a state of an earlier version is migrated to the program's version before
+// any method sees it, at each read until it is changed. A program refuses a later version with an
+// error that names the entity, both versions and the remedy. A state that MigrateState refuses is
+// kept.
 func TestStateIsMigrated(t *testing.T) {
 	t.Parallel()
 	t.Run("memory", func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// load calls Add on accounts until it is stopped and remembers what was answered.
+// load calls Add on accounts until it is stopped, and remembers the answers.
 type load struct {
 	t       *testing.T
 	stop    chan struct{}
@@ -95,7 +95,7 @@ func TestLeaveUnderLoad(t *testing.T) {
 	conn := c.dial("client")
 	l := startLoad(t, conn, c.nodes["b"])
 	l.waitFor(1000)
-	for _, leaver := range []string{"a", "c"} { // a is the oldest: the coordinator moves too
+	for _, leaver := range []string{"a", "c"} { // a is the oldest, so the coordinator moves too
 		require.NoError(t, c.nodes[leaver].Shutdown(testContext(t)))
 		l.waitFor(1000)
 	}
@@ -118,8 +118,8 @@ func TestRollingRestartUnderLoad(t *testing.T) {
 	l.end(conn)
 }
 
-// TestNobodyWaitsForTheSilent restarts nodes faster than senders follow, under
-// new names: no call waits for what a node that has left could still forward.
+// TestNobodyWaitsForTheSilent restarts nodes under new names, faster than senders learn of it. No
+// call waits for calls that a node that has left might still forward.
 func TestNobodyWaitsForTheSilent(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a0", "b0", "c0")

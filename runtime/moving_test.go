@@ -15,7 +15,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// sameShard are n account ids of the shard that id is in.
+// sameShard returns n account ids in the same shard as id.
 func sameShard(id string, n int) (ids []string) {
 	shardOf := func(id string) uint64 { return xxhash.Sum64String(id) >> 56 } // of 256 shards
 	for i := 0; len(ids) < n; i++ {
@@ -26,9 +26,8 @@ func sameShard(id string, n int) (ids []string) {
 	return ids
 }
 
-// TestMoveGivenUpStopsNoEntityThatHasATurn gives a move up while a stop hook hangs: the
-// other entities of the shard can be called at once, and none is stopped while it has a
-// turn.
+// TestMoveGivenUpStopsNoEntityThatHasATurn: a move is given up because a stop hook hangs. The other
+// entities of the shard can be called at once, and no entity is stopped while it has a turn.
 func TestMoveGivenUpStopsNoEntityThatHasATurn(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
@@ -78,8 +77,8 @@ func TestMoveGivenUpStopsNoEntityThatHasATurn(t *testing.T) {
 	}
 }
 
-// TestStateThatDoesNotEncodeStays: a move for which an entity's state does not encode is
-// given up, says which entity it is, runs no stop hook and loses nothing.
+// TestStateThatDoesNotEncodeStays: a move is given up if the state of an entity cannot be encoded.
+// The log names the entity, no stop hook runs, and no state is lost.
 func TestStateThatDoesNotEncodeStays(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
@@ -118,8 +117,8 @@ func TestStateThatDoesNotEncodeStays(t *testing.T) {
 	require.Zero(t, a.Counters()["state lost"])
 }
 
-// TestLeavingNodeLeavesBehindWhatDoesNotEncode: a node that leaves tries three times,
-// then goes without the state of the entity that does not encode, and says so.
+// TestLeavingNodeLeavesBehindWhatDoesNotEncode: if the state of an entity cannot be encoded, a
+// leaving node tries three times, then moves the shard without this state and logs it.
 func TestLeavingNodeLeavesBehindWhatDoesNotEncode(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
@@ -148,8 +147,8 @@ func TestLeavingNodeLeavesBehindWhatDoesNotEncode(t *testing.T) {
 	}
 }
 
-// laneStop is a transport whose lanes to one peer can be stopped: what is sent there
-// waits until they go on.
+// laneStop is a transport whose lanes to one peer can be stopped. Messages sent there wait until
+// goOn.
 type laneStop struct {
 	transport.Transport
 	to string

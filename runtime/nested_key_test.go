@@ -12,8 +12,9 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// TestCommandIDInATurn: a key that a turn of a durable entity gives to its call is one command with
-// that of other turns, of other entities and of clients. The turn's own key changes nothing about it.
+// TestCommandIDInATurn: calls with one key are one command, whether they are made by turns of
+// durable entities or by clients. The key of the turn's own call has no effect on the calls that
+// the turn makes.
 func TestCommandIDInATurn(t *testing.T) {
 	var key atomic.Value
 	v := newWallets(t)
@@ -47,7 +48,7 @@ func TestCommandIDInATurn(t *testing.T) {
 	total(t, conn, "y", -20)
 }
 
-// A cutOff is a wallet whose first answer does not come back before its caller's context ends.
+// A cutOff is a wallet whose first answer comes back only when its caller's context has ended.
 type cutOff struct {
 	bank.WalletAPI
 	first   *sync.Once
@@ -64,8 +65,8 @@ func (c cutOff) Add(ctx context.Context, n int64) (total int64, err error) {
 	return total, err
 }
 
-// TestCommandIDInATurnThatRunsAgain: the home of a turn ends when its call with a key was applied. The
-// turn runs again elsewhere, and its call is not applied again.
+// TestCommandIDInATurnThatRunsAgain: the home of a turn ends after the turn's call with a key was
+// applied. The turn runs again elsewhere, and its call is not applied again.
 func TestCommandIDInATurnThatRunsAgain(t *testing.T) {
 	t.Parallel()
 	first, applied := new(sync.Once), make(chan struct{})
@@ -90,8 +91,8 @@ func TestCommandIDInATurnThatRunsAgain(t *testing.T) {
 	total(t, conn, "from", -5)
 }
 
-// A hurried is a wallet of which the first call cannot be made, if the turn runs the first time, because fail
-// ends its context or has it refused. A second call follows.
+// A hurried is a wallet whose Add makes two calls. In the first run of the turn its first call
+// fails, because fail ends the call's context or makes an interceptor refuse it.
 type hurried struct {
 	bank.WalletAPI
 	fail    func(cancel func())
@@ -119,9 +120,9 @@ func (h hurried) Add(ctx context.Context, n int64) (total int64, err error) {
 	return total, err
 }
 
-// TestLateCallsOfATurnThatRunsAgain: a call that a turn could not make, because its time was over or an
-// interceptor refused it, is made when the turn runs again at another home. The calls behind it are still those
-// of the first time.
+// TestLateCallsOfATurnThatRunsAgain: a turn could not make a call, because the call's context had
+// ended or an interceptor refused it. The call is made when the turn runs again at another home.
+// The turn's later calls keep their command ids.
 func TestLateCallsOfATurnThatRunsAgain(t *testing.T) {
 	t.Parallel()
 	var refuse atomic.Bool

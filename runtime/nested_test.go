@@ -10,11 +10,12 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// nestedErrors are calls whose own call cannot be encoded, or its results not decoded.
+// nestedErrors are calls that make a nested call whose arguments or results cannot be encoded or
+// decoded.
 var nestedErrors = []struct {
 	name string
 	call func(t *testing.T, a fixture.AccountRef, peer string) error
-	ran  bool // the nested call
+	ran  bool // whether the nested call ran
 }{
 	{"arguments", func(t *testing.T, a fixture.AccountRef, peer string) error {
 		return a.TradeWith(testContext(t), peer, "unsendable")
@@ -27,7 +28,8 @@ var nestedErrors = []struct {
 	}, true},
 }
 
-// A method whose own call failed has run, whatever became of that call.
+// TestOutcomeIsTheCallersOwn: a method has run although its nested call failed, whatever the
+// outcome of the nested call.
 func TestOutcomeIsTheCallersOwn(t *testing.T) {
 	t.Parallel()
 	for _, queued := range []bool{false, true} {
@@ -40,7 +42,7 @@ func TestOutcomeIsTheCallersOwn(t *testing.T) {
 			for _, caller := range []shard.Caller{c.nodes["a"], c.nodes["b"], conn} {
 				accounts := fixture.NewAccountClient(caller)
 				for i, test := range nestedErrors {
-					for j := range 6 { // near and far peers
+					for j := range 6 { // peers at this node and at others
 						outer, peer := fmt.Sprint("outer-", i, j), fmt.Sprint("peer-", j)
 						before, err := accounts.Ref(outer).Get(testContext(t))
 						require.NoError(t, err)
@@ -48,7 +50,7 @@ func TestOutcomeIsTheCallersOwn(t *testing.T) {
 						after, countErr := accounts.Ref(outer).Get(testContext(t))
 						require.NoError(t, countErr)
 						require.Equal(t, before+1, after, "%s: it ran", test.name)
-						if err != nil { // strings are near at home, and need no encoding
+						if err != nil { // local strings need no encoding, so the call succeeds
 							var entity *shard.EntityError
 							require.ErrorAs(t, err, &entity, test.name)
 							require.Equal(t, shard.Executed, shard.OutcomeOf(err), "%s: %v", test.name, err)
@@ -60,8 +62,9 @@ func TestOutcomeIsTheCallersOwn(t *testing.T) {
 	}
 }
 
-// What cannot be encoded did not run, and what cannot be decoded did: each way says so
-// alike, and with an error that names the call.
+// TestOutcomeOfWhatDoesNotCross: a call whose arguments cannot be encoded did not run, and one
+// whose results cannot be decoded did. Local and remote calls report this alike, with an error that
+// names the call.
 func TestOutcomeOfWhatDoesNotCross(t *testing.T) {
 	c := newCluster(t, "a")
 	accounts := fixture.NewAccountClient(c.dial("client"))

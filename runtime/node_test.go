@@ -127,8 +127,8 @@ func TestRun(t *testing.T) {
 	require.ErrorIs(t, n.Run(context.Background()), shard.ErrClosed)
 }
 
-// TestShutdownRunsOutOfTime: with a turn that does not end, Shutdown stops at
-// once when its context ends.
+// TestShutdownRunsOutOfTime: while a turn does not end, Shutdown waits, and stops the node at once
+// when its context ends.
 func TestShutdownRunsOutOfTime(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")

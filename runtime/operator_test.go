@@ -97,7 +97,7 @@ func TestJoinByCommand(t *testing.T) {
 	require.ErrorIs(t, err, admin.ErrNoCluster)
 	require.Less(t, time.Since(begin), 3*time.Second, "an answer that cannot come is not waited for")
 
-	a, b, d := c.start("a"), c.start("b"), c.start("d") // returns, although they have not joined
+	a, b, d := c.start("a"), c.start("b"), c.start("d") // start returns, although the nodes have not joined
 	_, err = o.Members(testContext(t))
 	require.ErrorIs(t, err, admin.ErrNoMember)
 	require.ErrorContains(t, err, "waiting to be told to join: a, b, d (shardctl join a)")

@@ -20,8 +20,8 @@ func wantTooLarge(t *testing.T, err error) {
 	require.Regexp(t, `\d{6} bytes, at most 65\d{3} `, err.Error(), "both sizes")
 }
 
-// A call that the broker takes no more fails alone: those behind it go on, and what the
-// broker takes again later is sent again.
+// TestLimitShrinksUnderPaths: the broker lowers its payload limit. Only a call that is now too
+// large fails; later calls go on. Calls that fit again later are sent again.
 func TestLimitShrinksUnderPaths(t *testing.T) {
 	c := newCluster(t, "a")
 	conn := c.dial("client")
@@ -45,8 +45,9 @@ func TestLimitShrinksUnderPaths(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A connection is lost and comes back to a server that takes less, with tells in batches,
-// a tell and a call that are too large: only those two are lost, and said to be.
+// TestReconnectToSmallerServer: a lost connection comes back to a server with a smaller payload
+// limit. Of the waiting messages, only a tell and a call are too large. Only these two are lost,
+// and errors and counters say so.
 func TestReconnectToSmallerServer(t *testing.T) {
 	c := newCluster(t, "a")
 	conn := c.dial("client")

@@ -15,8 +15,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// slow is a transport on which a full frame from a to b has everything lost that b sends
-// to a on that lane, until heal.
+// slow is a transport that loses messages. After the first large frame from a to b on a lane,
+// everything that b sends to a on this lane is lost until heal.
 type slow struct {
 	transport.Transport
 	name string
@@ -24,7 +24,7 @@ type slow struct {
 }
 
 type slowLane struct {
-	lane atomic.Int64  // one more than the lane whose frames are lost; 0 means none yet, -1: none any more
+	lane atomic.Int64  // one more than the lane whose frames are lost; 0: none yet, -1: healed
 	lost atomic.Uint64 // frames
 }
 
@@ -52,9 +52,9 @@ func (l *slowLink) Send(ch transport.Channel, to transport.Peer, token uint64, p
 	return l.Link.Send(ch, to, token, payload)
 }
 
-// leaveWithTells has node a leave while many tells for one of its entities wait there,
-// which is many windows to pass on to b. It returns when a is out of the cluster and b
-// has not acknowledged any of them.
+// leaveWithTells makes node a leave while many tells wait there for one of its entities. They are
+// more than fit into one window to b. It returns when a is out of the cluster and b has
+// acknowledged none of the tells.
 func leaveWithTells(t *testing.T, tells int) (c *cluster, conn *shard.Conn, lane *slowLane, down chan error) {
 	c, lane = emptyCluster(t), &slowLane{}
 	c.tune = func(cfg *shard.Config) {
@@ -108,14 +108,14 @@ func leaveWithTells(t *testing.T, tells int) (c *cluster, conn *shard.Conn, lane
 	return c, conn, lane, down
 }
 
-// TestLeavingPassesEverythingOn: a node that leaves waits until the next home has taken
-// the tells that it forwards, however slowly that acknowledges them.
+// TestLeavingPassesEverythingOn: a leaving node waits until the next home has taken all forwarded
+// tells, however slowly the home acknowledges them.
 func TestLeavingPassesEverythingOn(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { // times run as they should on a machine that is busy
+	synctest.Test(t, func(t *testing.T) { // virtual time: a busy machine delays nothing
 		const tells = 100
 		_, conn, lane, down := leaveWithTells(t, tells)
-		// It goes on trying.
+		// Node a goes on trying.
 		lost, ended := lane.lost.Load(), false
 		require.Eventually(t, func() bool {
 			select {
@@ -136,10 +136,10 @@ func TestLeavingPassesEverythingOn(t *testing.T) {
 	})
 }
 
-// TestLeavingEndsInTime: a next home that acknowledges nothing holds a leaving node up
-// for a moment only. The rest is sent then all the same, and counted. Its senders waited
-// for it no longer than region.BarrierTimeout, so what comes after that may be refused, and
-// is counted too.
+// TestLeavingEndsInTime: a next home that acknowledges nothing delays a leaving node only for a
+// moment. The node then sends the remaining tells without waiting, and counts them. The next home
+// holds later calls of their senders back no longer than region.BarrierTimeout, so tells that
+// arrive after that may be refused, which is counted too.
 func TestLeavingEndsInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // as above

@@ -12,11 +12,11 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// TestHangingHooksHoldUpOnlyTheirOwn: stop hooks that never return keep no other entity
-// from being passivated, however many they are.
+// TestHangingHooksHoldUpOnlyTheirOwn: stop hooks that never return keep no other entity from being
+// passivated, however many such hooks there are.
 func TestHangingHooksHoldUpOnlyTheirOwn(t *testing.T) {
 	t.Parallel()
-	for _, hanging := range []int{1, 100} { // fewer and more than run at once
+	for _, hanging := range []int{1, 100} { // less and more than the number of hooks that run at once
 		t.Run(fmt.Sprint(hanging), func(t *testing.T) {
 			t.Parallel()
 			c := emptyCluster(t)
@@ -70,10 +70,10 @@ func TestIdleHooksThatDoNotEnd(t *testing.T) {
 	c.hooks(ids[1], "fresh", "idle")
 }
 
-// TestQuickHooksAreCheap: an idle entity whose stop hook is quick costs no goroutine,
-// timer or channel, so that very many can be passivated while calls go on. Its encoded state takes two of the
-// allocations, with the part of the entity that has it.
-func TestQuickHooksAreCheap(t *testing.T) { // not parallel: it counts what is allocated
+// TestQuickHooksAreCheap: an idle entity whose stop hook is quick costs no goroutine, timer or
+// channel, so that very many can be passivated while calls go on. Two of the allocations are for
+// its encoded state and the part of the entity that holds it.
+func TestQuickHooksAreCheap(t *testing.T) { // not parallel: it counts allocations
 	const all, most = 2000, 4
 	c := emptyCluster(t)
 	n := shard.New(c.config("a"))
@@ -96,8 +96,8 @@ func TestQuickHooksAreCheap(t *testing.T) { // not parallel: it counts what is a
 	require.LessOrEqual(t, (after.Mallocs-before.Mallocs)/all, uint64(most), "allocations for each entity")
 }
 
-// TestHangingHooksGetNoRoom: entities whose stop hooks hang are over the bound
-// already, so no others have to make room for them.
+// TestHangingHooksGetNoRoom: entities whose stop hooks hang are already being passivated, so no
+// others are passivated to make room.
 func TestHangingHooksGetNoRoom(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
@@ -115,8 +115,8 @@ func TestHangingHooksGetNoRoom(t *testing.T) {
 	require.EqualValues(t, 10, c.probe.Passivated.Load())
 }
 
-// TestShardsMoveWhileEntitiesArePassivated: every entity keeps its state whether its shard leaves
-// before it is passivated, while it is, or afterwards.
+// TestShardsMoveWhileEntitiesArePassivated: every entity keeps its state, whether its shard moves
+// before, during or after the entity's passivation.
 func TestShardsMoveWhileEntitiesArePassivated(t *testing.T) {
 	t.Parallel()
 	const all = 3000
@@ -136,8 +136,8 @@ func TestShardsMoveWhileEntitiesArePassivated(t *testing.T) {
 	}
 }
 
-// TestPassivatedIsForgotten: remembered entities that are passivated because they are idle are not
-// activated again where their shard goes.
+// TestPassivatedIsForgotten: remembered entities that were passivated as idle are not activated
+// again at the next home of their shard.
 func TestPassivatedIsForgotten(t *testing.T) {
 	t.Parallel()
 	const all = 500
@@ -157,8 +157,8 @@ func TestPassivatedIsForgotten(t *testing.T) {
 	}
 }
 
-// TestNobodyIsPassivatedWithoutALease: stop hooks do not run where another node may have the
-// entity.
+// TestNobodyIsPassivatedWithoutALease: without a lease a node runs no stop hooks, because another
+// node may have the entity.
 func TestNobodyIsPassivatedWithoutALease(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)

@@ -13,7 +13,7 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// homes are how many shards of Account each node holds, by the table.
+// homes returns how many shards of Account each node holds, by the table of n.
 func homes(t *testing.T, n *shard.Node) map[string]int {
 	t.Helper()
 	stats, err := n.Shards(testContext(t), "Account")
@@ -54,13 +54,13 @@ func (c *cluster) startWith(name string, roles []string, opts ...shard.HostOptio
 	return c.start(name)
 }
 
-// TestProxies: who does not host a type calls it, by option, by role, or without
-// HostX at all.
+// TestProxies: a node that does not host a type can call it, whether it has the option Proxy, lacks
+// the role, or never called HostX.
 func TestProxies(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
 	back := shard.HostRole("back")
-	c.startWith("p", nil, shard.Proxy(), back) // the oldest: it coordinates
+	c.startWith("p", nil, shard.Proxy(), back) // the oldest node, so it runs the coordinator
 	front := c.startWith("f", []string{"front"}, back)
 	c.startWith("a", []string{"back"}, back)
 	b := c.startWith("b", []string{"back", "other"}, back)
@@ -79,8 +79,8 @@ func TestProxies(t *testing.T) {
 	c.awaitHomes(front, map[string]int{"a": 256})
 }
 
-// TestNewTypeRollsOut restarts a cluster node by node with one type more: who calls
-// it early waits for its first host, and no state is lost on the way.
+// TestNewTypeRollsOut restarts a cluster node by node with one more type. Early calls of the new
+// type wait for its first host, and no state of the old types is lost.
 func TestNewTypeRollsOut(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
@@ -99,7 +99,7 @@ func TestNewTypeRollsOut(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool { return b.Counters()["buffered"] > 0 }, testPatience, testTick)
 	require.Equal(t, []string{"Cashier"}, b.TypeNames())
-	c.start("c") // the first that hosts it
+	c.start("c") // the first host of the new type
 	require.NoError(t, receive(t, early, "the early call is answered"))
 	for i, old := range []*shard.Node{a, b} {
 		require.NoError(t, old.Shutdown(testContext(t)))
@@ -112,8 +112,8 @@ func TestNewTypeRollsOut(t *testing.T) {
 	}, testPatience, testTick)
 }
 
-// TestRoleMustMatch: a member that would host the type elsewhere is refused, also
-// by a member that knows nothing of the type.
+// TestRoleMustMatch: a node with another HostRole for a type is refused, also by a member that
+// knows nothing of the type.
 func TestRoleMustMatch(t *testing.T) {
 	c := emptyCluster(t)
 	plain := shard.New(c.config("x"))
@@ -152,8 +152,8 @@ func TestPlaceShards(t *testing.T) {
 	require.Equal(t, "b", at.Node)
 	require.Contains(t, at.Why, "lives at b under epoch "+at.Epoch)
 
-	// The coordinator goes, and a new member comes: the pins hold. What was
-	// pinned to c moves when it comes.
+	// The coordinator's node leaves, and node c joins. The pins hold, and shards pinned to c move
+	// there.
 	require.NoError(t, c.nodes["b"].PinShards(testContext(t), "Account", map[uint32]string{at.Shard: "c"}))
 	require.NoError(t, a.Shutdown(testContext(t)))
 	d := c.start("d")
@@ -190,7 +190,7 @@ func TestPlaceShardsRefused(t *testing.T) {
 	require.ErrorContains(t, shard.New(emptyCluster(t).config("z")).PinShards(ctx, "Account", nil), "has not joined")
 }
 
-// TestConsistentHash: the same names get the same shards, whoever came first.
+// TestConsistentHash: nodes of the same names get the same shards, in whatever order they joined.
 func TestConsistentHash(t *testing.T) {
 	t.Parallel()
 	var before map[string]int
@@ -211,7 +211,7 @@ func TestConsistentHash(t *testing.T) {
 	}
 }
 
-// TestMinHosts: calls wait until enough members host the type, and say so.
+// TestMinHosts: calls wait until enough members host the type, and their errors say so.
 func TestMinHosts(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
@@ -226,8 +226,8 @@ func TestMinHosts(t *testing.T) {
 	require.Equal(t, map[string]int{"a": 128, "b": 128}, homes(t, a))
 }
 
-// TestForwardingEnds: when shards have moved and their callers have heard of it, each is
-// counted once, where it lives.
+// TestForwardingEnds: when shards have moved and their callers know the new homes, each shard is
+// listed once, at its home.
 func TestForwardingEnds(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
@@ -262,8 +262,8 @@ func TestForwardingEnds(t *testing.T) {
 	add(t, fixture.NewAccountClient(a), "caller 0", 2)
 }
 
-// callMany calls entities by turns until stop is closed, each time expecting that none
-// of the calls before was lost.
+// callMany calls entities one after the other until stop is closed. It fails if an earlier call was
+// lost.
 func callMany(t *testing.T, n *shard.Node, name string, stop <-chan struct{}) {
 	accounts := fixture.NewAccountClient(n)
 	for i := 0; ; i++ {

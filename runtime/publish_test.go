@@ -31,9 +31,9 @@ func (m *mute) Publish(ctx context.Context, msg store.Message) error {
 	return store.ErrUncertain
 }
 
-// TestPublishedOnceOnJetStream: a home ends after it has published, before it knows that the stream has
-// the messages. When the stream's duplicate window has forgotten them, the next home publishes them
-// again: each is in the stream once, in order.
+// TestPublishedOnceOnJetStream: a home ends after it has published messages, before their
+// acknowledgements. The next home publishes the messages again, after the stream's duplicate
+// window. Each message is in the stream once, in order.
 func TestPublishedOnceOnJetStream(t *testing.T) {
 	t.Parallel()
 	const window = 100 * time.Millisecond // the shortest that nats-server takes

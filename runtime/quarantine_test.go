@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// A mute member joins, answers heartbeats, claims to host a type, and never says
-// a word to the coordinator. It stops when its machine has ended, or with ctx.
+// muteMember runs a member that joins, answers heartbeats, claims to host a type, and never answers
+// the coordinator. It stops when its state machine has ended, or with ctx.
 func muteMember(ctx context.Context, t *testing.T, broker *memory.Broker) (ended <-chan []string) {
 	t.Helper()
 	self := transport.Peer{Address: transport.Address{Name: "mute", Incarnation: 99}}
@@ -86,8 +86,8 @@ func muteMember(ctx context.Context, t *testing.T, broker *memory.Broker) (ended
 	return done
 }
 
-// TestQuarantine: a member that answers heartbeats and not the coordinator is
-// quarantined, stops when it hears of it, and is removed.
+// TestQuarantine: a member that answers heartbeats and not the coordinator is quarantined. It stops
+// when it learns of that, and is removed.
 func TestQuarantine(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)

@@ -64,9 +64,9 @@ func (a *alive) host(t *testing.T, n *shard.Node, k codegen.Kind) {
 	}, shard.Remember(shard.RememberOptions{})))
 }
 
-// TestRememberedAfterAnotherLayout: all members stop, and start with another number of shards or another
-// shard function: the remembered entities are active again, each once, also after calls. A function of
-// the same name that has other results starts none twice.
+// TestRememberedAfterAnotherLayout: all members stop, and start with another number of shards or
+// another shard function: the remembered entities are active again, each once, also after calls. If
+// only the function's results have changed, but not its name, no entity is active twice.
 func TestRememberedAfterAnotherLayout(t *testing.T) {
 	const ids = 300
 	plain := codegen.Kind{Name: "Vol", Package: "p", Shards: 256, HashName: "xxh64", Methods: []string{"Run"}}
@@ -111,7 +111,7 @@ func TestRememberedAfterAnotherLayout(t *testing.T) {
 			for _, n := range c.nodes {
 				require.NoError(t, n.Close())
 			}
-			for range 2 { // and once more, from where they are now
+			for range 2 { // and once more, from the new layout
 				c, a = start(tt.next)
 				if tt.uncalled {
 					require.Eventually(t, all, testPatience, testTick)

@@ -36,8 +36,7 @@ func (c *cluster) awaitLives(want int, nodes ...string) {
 	require.Eventually(c.t, func() bool { return lives(at...) == want }, testPatience, testTick, "%d accounts live", want)
 }
 
-// awaitEven waits until nothing moves any more to even the shards out over so many
-// nodes.
+// awaitEven waits until the shards are spread evenly over that many nodes and none moves.
 func (c *cluster) awaitEven(nodes int) {
 	c.t.Helper()
 	require.Eventually(c.t, func() bool {
@@ -55,7 +54,7 @@ func (c *cluster) awaitEven(nodes int) {
 	}, testPatience, testTick)
 }
 
-// fresh counts the lives that began without a state.
+// fresh returns how many activations of the remembered accounts began without a state.
 func (c *cluster) fresh() (n int) {
 	for i := range remembered {
 		for _, h := range c.probe.Hooks(fmt.Sprint("e", i)) {
@@ -67,7 +66,7 @@ func (c *cluster) fresh() (n int) {
 	return n
 }
 
-// storeAt gives a store to the nodes that start from now on.
+// storeAt gives the store to all nodes that are started later.
 func (c *cluster) storeAt(backend store.Backend) {
 	c.tune = func(cfg *shard.Config) { cfg.Store = backend }
 }
@@ -76,7 +75,7 @@ func rememberAccounts(r shard.RememberOptions) []shard.HostOption {
 	return []shard.HostOption{shard.Remember(r)}
 }
 
-// enliven calls so many accounts.
+// enliven activates n accounts by calls.
 func enliven(t *testing.T, accounts *fixture.AccountClient, n int) {
 	t.Helper()
 	for i := range n {
@@ -84,8 +83,8 @@ func enliven(t *testing.T, accounts *fixture.AccountClient, n int) {
 	}
 }
 
-// TestRememberedAfterCrash: the entities of a node that dies are active again at the
-// others, each once, without a call; also those of a second one.
+// TestRememberedAfterCrash: the entities of a node that dies are activated at the other nodes, each
+// once, without a call. So are those of a second node.
 func TestRememberedAfterCrash(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
@@ -95,12 +94,12 @@ func TestRememberedAfterCrash(t *testing.T) {
 	}
 	conn := c.dial("client")
 	enliven(t, fixture.NewAccountClient(conn), remembered)
-	require.NoError(t, conn.Close()) // nobody calls any more
+	require.NoError(t, conn.Close()) // no process calls any more
 	c.awaitEven(4)
 	c.awaitLives(remembered, "a", "b", "c", "d")
 	lost := lives(c.nodes["a"])
 	require.NotZero(t, lost)
-	require.NoError(t, c.nodes["a"].Close()) // the coordinator, too
+	require.NoError(t, c.nodes["a"].Close()) // the coordinator ends too
 	delete(c.nodes, "a")
 	c.awaitLives(remembered, "b", "c", "d")
 	require.Eventually(t, func() bool { return c.fresh() == remembered+lost }, testPatience, testTick)
@@ -112,8 +111,8 @@ func TestRememberedAfterCrash(t *testing.T) {
 	require.Eventually(t, func() bool { return c.fresh() == remembered+lost+second }, testPatience, testTick)
 }
 
-// TestRememberedAfterMove: they are active again where their shards went, with what they
-// had; also those that waited for nothing but a call at the old home.
+// TestRememberedAfterMove: after a move of their shards, remembered entities are activated at the
+// new home with their state. So are those that waited for a call at the old home.
 func TestRememberedAfterMove(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []shard.HandoffMode{shard.HandoffOrdered, shard.HandoffDropState} {
@@ -134,8 +133,8 @@ func TestRememberedAfterMove(t *testing.T) {
 	}
 }
 
-// TestRememberedUntil: who asks for Passivate or Forget is not remembered, who is
-// stopped by the supervisor or fails is, and who never lived is not.
+// TestRememberedUntil: an entity that calls Passivate or Forget is no longer remembered. One that
+// its supervisor stops or restarts stays remembered. One whose first activation failed never was.
 func TestRememberedUntil(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
@@ -170,7 +169,8 @@ func TestRememberedUntil(t *testing.T) {
 	add(t, fixture.NewAccountClient(c.nodes["b"]), "rested", 1)
 }
 
-// TestRememberedInStore stops all members and starts others.
+// TestRememberedInStore stops all members and starts new ones, which activate the remembered
+// entities.
 func TestRememberedInStore(t *testing.T) {
 	t.Parallel()
 	server := storememory.New()
@@ -201,8 +201,8 @@ func TestRememberedInStore(t *testing.T) {
 	require.NotEmpty(t, records)
 }
 
-// TestRememberedMoveNeedsNoRead: ids move with their shard, so its entities are active again at the new
-// home also while that cannot read the store.
+// TestRememberedMoveNeedsNoRead: ids move with their shard, so its entities are activated at the
+// new home even while that home cannot read the store.
 func TestRememberedMoveNeedsNoRead(t *testing.T) {
 	t.Parallel()
 	server := storememory.New()
@@ -223,8 +223,8 @@ func TestRememberedMoveNeedsNoRead(t *testing.T) {
 	c.awaitLives(remembered, "b")
 }
 
-// TestRememberingFails: without its store no entity begins to live, and who lives
-// goes on.
+// TestRememberingFails: while the store fails, no entity can be activated for the first time.
+// Active entities go on.
 func TestRememberingFails(t *testing.T) {
 	server := storememory.New()
 	client := server.Client()
@@ -261,8 +261,8 @@ func TestRememberTooMany(t *testing.T) {
 	require.Equal(t, 1000-kind, lives(c.nodes["a"]))
 }
 
-// TestRememberedAtOnce: without ConstantRate the number and the pause of its activations say nothing:
-// all entities are activated at once.
+// TestRememberedAtOnce: without ConstantRate, the options Entities and Every have no effect: all
+// entities are activated at once.
 func TestRememberedAtOnce(t *testing.T) {
 	t.Parallel()
 	server := storememory.New()
@@ -278,7 +278,7 @@ func TestRememberedAtOnce(t *testing.T) {
 	c.awaitLives(10, "b")
 }
 
-// TestConstantRate: two entities in 40ms and no more.
+// TestConstantRate: two entities are activated every 40ms, not more.
 func TestConstantRate(t *testing.T) {
 	t.Parallel()
 	server := storememory.New()
@@ -294,7 +294,7 @@ func TestConstantRate(t *testing.T) {
 	require.Eventually(t, func() bool { return lives(c.nodes["b"]) > 0 }, testPatience, time.Millisecond)
 	begin := time.Now()
 	c.awaitLives(10, "b")
-	require.Greater(t, time.Since(begin), 100*time.Millisecond) // four times 40ms, less what was missed of the first
+	require.Greater(t, time.Since(begin), 100*time.Millisecond) // four times 40ms, less the part of the first that was missed
 }
 
 func TestRememberOptions(t *testing.T) {
@@ -313,7 +313,7 @@ func TestRememberOptions(t *testing.T) {
 	}
 }
 
-// TestStoreKeepsTheIDs: where there is a store, no members do.
+// TestStoreKeepsTheIDs: with a store, no replicas keep the ids, so Replicas is refused.
 func TestStoreKeepsTheIDs(t *testing.T) {
 	c := emptyCluster(t)
 	c.storeAt(storememory.New().Client())
@@ -321,7 +321,8 @@ func TestStoreKeepsTheIDs(t *testing.T) {
 	require.EqualError(t, err, "host Account: RememberOptions.Replicas is 1: want 0, because Config.Store keeps the ids")
 }
 
-// TestRememberMustAgree: a member that forgets cannot be home to who is remembered.
+// TestRememberMustAgree: a node that does not remember the type's entities is refused if the
+// members do.
 func TestRememberMustAgree(t *testing.T) {
 	c := emptyCluster(t)
 	c.opts = rememberAccounts(shard.RememberOptions{})

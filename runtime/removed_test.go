@@ -13,8 +13,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestRemovedWhileUp: a node that the others hold for one that has left ends, and
-// says why. It does not stay as one that serves nothing.
+// TestRemovedWhileUp: a node that the others believe to have left ends with an error that says so.
+// It does not go on as a node that serves nothing.
 func TestRemovedWhileUp(t *testing.T) {
 	c := emptyCluster(t)
 	journals := c.keepJournals()

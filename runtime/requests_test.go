@@ -27,8 +27,8 @@ import (
 	"github.com/shardgen/shardgen/transport/nats/embedded"
 )
 
-// gatewayCluster starts two nodes that take requests, over a server of their own,
-// and a client that knows nothing of shardgen.
+// gatewayCluster starts two nodes that take requests, over a server of their own, and a NATS client
+// without generated code.
 func gatewayCluster(t *testing.T) (*nats.Conn, *shard.Node) {
 	t.Helper()
 	server, err := embedded.Start(embedded.Options{})
@@ -59,7 +59,7 @@ func TestGateway(t *testing.T) {
 	args := codegen.AppendInt(nil, 1, 3)
 	tests := []struct {
 		name, subject, content, timeout, body string
-		outcome, failure, want                string // failure and want: parts of them
+		outcome, failure, want                string // failure and want are parts of the actual texts
 	}{
 		{name: "json", subject: "Account.Add.alice", body: `{"n": 5}`, outcome: "executed", want: `{"balance":5}`},
 		{name: "declared json", subject: "Account.Add.alice", content: "application/json; charset=utf-8", body: ` {"n":2} `, outcome: "executed", want: `{"balance":7}`},
@@ -128,7 +128,7 @@ func TestGateway(t *testing.T) {
 		})
 	}
 
-	// A request without a reply subject is a call that nobody waits for.
+	// A request without a reply subject is a call without an answer.
 	require.NoError(t, nc.Publish("sh.test.g.any.Account.Add.carol", []byte(`{"n":1}`)))
 	accounts := fixture.NewAccountClient(node)
 	require.Eventually(t, func() bool {
@@ -136,7 +136,7 @@ func TestGateway(t *testing.T) {
 		return err == nil && got == 1
 	}, testPatience, testTick)
 
-	// A host publishes to no other subject than the inbox of the caller that its subject names.
+	// A host answers only to the inbox of the caller named in the request's subject.
 	other, err := nc.SubscribeSync("elsewhere.>")
 	require.NoError(t, err)
 	for _, reply := range []string{"elsewhere.purge", "_INBOX.other.x"} {
@@ -202,8 +202,8 @@ func TestGatewayByHand(t *testing.T) {
 	}
 }
 
-// TestGatewayWithoutJSON: a node with a gateway takes no type that was generated
-// without JSON, and says at once what to do; as a proxy it does.
+// TestGatewayWithoutJSON: a node with a gateway cannot host a type that was generated without JSON.
+// The error has the remedy. As a proxy the node can have the type.
 func TestGatewayWithoutJSON(t *testing.T) {
 	hosting := func(gateway bool, opts ...shard.HostOption) error {
 		node := shard.New(shard.Config{
@@ -217,7 +217,7 @@ func TestGatewayWithoutJSON(t *testing.T) {
 	require.ErrorContains(t, hosting(true), "host Fine: Config.Gateway is set, and the type's code was generated without JSON (add json to its directive, as in //shard:entity json, and run go generate)")
 }
 
-// TestGatewayUnanswered: a kind that nobody hosts has no listener.
+// TestGatewayUnanswered: a request for a type that no node hosts has no listener.
 func TestGatewayUnanswered(t *testing.T) {
 	nc, _ := gatewayCluster(t)
 	_, err := nc.Request("sh.test.g.any.Nobody.Get.x", nil, 5*time.Second)
@@ -260,8 +260,9 @@ func TestOnlyTheCanonicalEscape(t *testing.T) {
 	}
 }
 
-// TestGatewayKey: requests with one Idempotency-Key run once, at any node and after a restart of all,
-// and get the same answer. A key that cannot be kept is refused, and so is one for another call.
+// TestGatewayKey: requests with one Idempotency-Key run once, at any node and after a restart of
+// all, and get the same answer. A key that cannot be kept is refused, and so is a key that was used
+// for another call.
 func TestGatewayKey(t *testing.T) {
 	t.Parallel()
 	server, err := embedded.Start(embedded.Options{})
@@ -369,6 +370,6 @@ func TestGatewayReminder(t *testing.T) {
 		require.Equal(t, "not executed", outcome, want)
 		require.Contains(t, text, want)
 	}
-	outcome, answer = ask("Buyer.Who.g", "Shard-In", "1s") // of a type that is not durable
+	outcome, answer = ask("Buyer.Who.g", "Shard-In", "1s") // the type is not durable
 	require.Equal(t, "executed", outcome, answer)
 }

@@ -10,8 +10,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// TestMisspeltSeed: a node is let in by others than the seed that does not exist,
-// and says so once. A seed that is there, or was, is right.
+// TestMisspeltSeed: a node joins through other nodes although one of its seeds does not exist, and
+// logs that seed once. It does not log a seed that is or was a member.
 func TestMisspeltSeed(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
@@ -29,8 +29,8 @@ func TestMisspeltSeed(t *testing.T) {
 	require.Contains(t, log.await(t, "no member has the name of a seed"), `seeds="mispelt b0rken" after=500ms`)
 }
 
-// TestGivingUpIsTold: a node that waits for more members leaves in order when its
-// context ends, at once, and nobody has to find out that it is gone.
+// TestGivingUpIsTold: a node that waits for more members leaves at once when its context ends. It
+// tells the others, so they need not detect its end.
 func TestGivingUpIsTold(t *testing.T) {
 	c := emptyCluster(t)
 	c.tune = func(cfg *shard.Config) { cfg.Membership.MinMembers = 3 }
@@ -60,7 +60,7 @@ func TestGivingUpIsTold(t *testing.T) {
 	for e.Kind != shard.EventRemoved {
 		e = receive(t, events, "b is removed")
 	}
-	if time.Since(begin) < time.Second { // a machine that stands still for longer may find it gone
+	if time.Since(begin) < time.Second { // on a machine that was stopped for longer, b may be detected as gone
 		require.Contains(t, []shard.MemberStatus{shard.MemberLeaving, shard.MemberExiting}, e.Member.Status, "it was not found to be gone")
 	}
 	require.Len(t, a.Cluster().Members, 1)

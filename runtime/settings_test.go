@@ -12,7 +12,7 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// TestSettingsExist: what docs/settings.md names is there.
+// TestSettingsExist: all settings that docs/settings.md names exist.
 func TestSettingsExist(t *testing.T) {
 	page, err := os.ReadFile("../docs/settings.md")
 	require.NoError(t, err)

@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// TestBadShardFunctions: a call through one fails before it is sent, naming the
-// type, the id and the remedy.
+// TestBadShardFunctions: a call of a type with a failing shard function fails before it is sent.
+// The error names the type, the id and the remedy.
 func TestBadShardFunctions(t *testing.T) {
 	answers := uint64(0)
 	own := errors.New("odd id")

@@ -45,7 +45,7 @@ func (l *leasedChiefs) start(name string) *shard.Node {
 	return l.chiefs.start(name)
 }
 
-// claim is a claim to the singleton's lease from elsewhere.
+// claim returns another process's claim to the singleton's lease.
 func (l *leasedChiefs) claim() (store.Lease, store.Claim) {
 	return l.server.Client(), store.Claim{Name: "singleton/test/Chief", Holder: "somebody", TTL: testTTL}
 }
@@ -70,15 +70,15 @@ func TestSingletonLeaseIsHandedOver(t *testing.T) {
 	require.NoError(t, err, "who leaves last gives it back, too")
 }
 
-// TestSingletonLeaseNeedsAStore: without one there is nothing that guards.
+// TestSingletonLeaseNeedsAStore: a singleton with a lease is refused at a node without a store.
 func TestSingletonLeaseNeedsAStore(t *testing.T) {
 	n := shard.New(emptyCluster(t).config("a"))
 	err := fixture.HostChief(n, func() *fixture.Chief { return nil }, shard.Singleton(singleton.Options{Lease: true}))
 	require.EqualError(t, err, "host Chief: singleton.Options.Lease is set, and Config.Store is nil (set what natsstore.Open returns)")
 }
 
-// TestSingletonWaitsForItsLease: somebody else has it, or the store does not
-// answer. The callers hear why.
+// TestSingletonWaitsForItsLease: the singleton does not start while another process has its lease
+// or the store does not answer. The callers' errors say why.
 func TestSingletonWaitsForItsLease(t *testing.T) {
 	t.Parallel()
 	l := newLeased(t)
@@ -106,9 +106,8 @@ func TestSingletonWaitsForItsLease(t *testing.T) {
 	require.Equal(t, "a", node)
 }
 
-// TestSingletonLosesItsLease: the store cannot be reached for longer than the
-// lease lasts. The instance stops before the lease ends, and another one starts
-// with the lease.
+// TestSingletonLosesItsLease: the store cannot be reached for longer than the lease lasts. The
+// instance stops before the lease ends, and the next instance starts only with the lease.
 func TestSingletonLosesItsLease(t *testing.T) {
 	t.Parallel()
 	l := newLeased(t, "a", "b")
@@ -133,8 +132,8 @@ func TestSingletonLosesItsLease(t *testing.T) {
 	require.Equal(t, []string{"a", "a"}, l.watch.Started())
 }
 
-// TestSingletonAfterACrashWithLease: the next one has to wait until the lease of
-// the dead one ends.
+// TestSingletonAfterACrashWithLease: after a crash, the next instance waits until the lease of the
+// dead node ends.
 func TestSingletonAfterACrashWithLease(t *testing.T) {
 	t.Parallel()
 	l := newLeased(t, "a", "b")

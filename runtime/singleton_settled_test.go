@@ -11,9 +11,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestStateOfASingletonThatNobodyRunsHoldsNobodyUp: all members leave at once, and one
-// of them has got the instance's state from its predecessor and may not start it. It
-// drops the state, instead of waiting for the end of LeaveTimeout.
+// TestStateOfASingletonThatNobodyRunsHoldsNobodyUp: all members leave at once. One of them has got
+// the singleton's state from the former node, but may not start the instance. It drops the state
+// instead of waiting for LeaveTimeout.
 func TestStateOfASingletonThatNobodyRunsHoldsNobodyUp(t *testing.T) {
 	n := New(Config{Cluster: "test", Name: "n1"})
 	kind := codegen.Kind{

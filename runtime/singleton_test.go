@@ -44,7 +44,7 @@ func (c *chiefs) chief(caller string) fixture.ChiefRef {
 	return fixture.NewChiefClient(c.nodes[caller]).Ref()
 }
 
-// next calls the singleton and says how often it was called, and where it is.
+// next calls the singleton, and returns the number of its calls and its node.
 func (c *chiefs) next(caller fixture.ChiefRef) (int64, string) {
 	c.t.Helper()
 	n, node, err := caller.Next(testContext(c.t))
@@ -60,7 +60,7 @@ func (c *chiefs) leave(name string) {
 
 func TestSingletonLivesOnTheOldest(t *testing.T) {
 	c := newChiefs(t, "a", "b", "c")
-	saver := c.cluster.start("saver") // does not host it
+	saver := c.cluster.start("saver") // does not host the singleton
 	conn := c.dial("client")
 	for i, caller := range []shard.Caller{c.nodes["a"], c.nodes["b"], c.nodes["c"], saver, conn} {
 		n, node := c.next(fixture.NewChiefClient(caller).Ref())
@@ -71,8 +71,8 @@ func TestSingletonLivesOnTheOldest(t *testing.T) {
 	require.Equal(t, 1, c.watch.Most())
 }
 
-// TestSingletonIsHandedOver: the oldest leaves while everybody calls. No call
-// fails, none runs twice, and the state goes along.
+// TestSingletonIsHandedOver: the oldest node leaves while all nodes call. No call fails or runs
+// twice, and the state moves with the instance.
 func TestSingletonIsHandedOver(t *testing.T) {
 	t.Parallel()
 	c := newChiefs(t, "a", "b", "c")
@@ -137,8 +137,8 @@ func TestSingletonAfterACrash(t *testing.T) {
 	require.Equal(t, 1, c.watch.Most())
 }
 
-// TestSingletonDies: whatever ends an instance, another one comes, on the same
-// node, and the neighbours do not notice.
+// TestSingletonDies: whatever ends an instance, a new instance starts on the same node. Other
+// entities are not affected.
 func TestSingletonDies(t *testing.T) {
 	t.Parallel()
 	for name, kill := range map[string]func(*chiefs, context.Context) error{
@@ -190,8 +190,8 @@ func TestSingletonDies(t *testing.T) {
 	}
 }
 
-// TestSingletonStays: a method cannot passivate the instance or forget it, for
-// its task would go on beside that of the next one.
+// TestSingletonStays: a method cannot passivate or forget the instance, because its task would run
+// beside that of the next instance.
 func TestSingletonStays(t *testing.T) {
 	c := newChiefs(t, "a", "b")
 	for name, end := range map[string]func(context.Context) error{"passivate": shard.Passivate, "forget": shard.Forget} {
@@ -203,7 +203,7 @@ func TestSingletonStays(t *testing.T) {
 	require.Equal(t, "a", node)
 	require.EqualValues(t, 3, n, "its state is there")
 	require.Equal(t, []string{"a"}, c.watch.Started())
-	waitFor(t, func() bool { return c.watch.Most() == 1 }) // its task begins beside the calls
+	waitFor(t, func() bool { return c.watch.Most() == 1 }) // the task begins concurrently with the calls
 }
 
 func TestSingletonCallsItself(t *testing.T) {
@@ -216,7 +216,7 @@ func TestSingletonCallsItself(t *testing.T) {
 func TestSingletonBuffer(t *testing.T) {
 	c := &chiefs{cluster: emptyCluster(t), watch: fixture.NewWatch()}
 	c.tune = func(cfg *shard.Config) { cfg.Limits.SingletonBuffer = new(2) }
-	saver := c.cluster.start("saver") // nobody hosts it yet
+	saver := c.cluster.start("saver") // no node hosts the singleton yet
 	chief := fixture.NewChiefClient(saver).Ref()
 	type answer struct {
 		i   int
@@ -230,7 +230,7 @@ func TestSingletonBuffer(t *testing.T) {
 		}()
 		waitFor(t, func() bool { return saver.Counters()["buffered"] == uint64(i+1) })
 	}
-	for i := range 2 { // the oldest are dropped, in order
+	for i := range 2 { // the oldest calls are dropped, in order
 		a := <-answers
 		require.Equal(t, i, a.i)
 		require.ErrorIs(t, a.err, shard.ErrBufferFull)
@@ -317,7 +317,8 @@ func waitFor(t *testing.T, ok func() bool) {
 }
 
 // TestSingletonThatDoesNotStop: a turn outlasts the node's patience, and its method ignores its
-// context. The node exits without it, and nothing else of the instance runs from then on.
+// context. The node leaves without waiting for it, and nothing else of the instance runs from then
+// on.
 func TestSingletonThatDoesNotStop(t *testing.T) {
 	t.Parallel()
 	c := &chiefs{cluster: emptyCluster(t), watch: fixture.NewWatch()}
@@ -338,7 +339,7 @@ func TestSingletonThatDoesNotStop(t *testing.T) {
 	go func() { left <- c.nodes["a"].Shutdown(testContext(t)) }()
 	waitFor(t, func() bool { return c.watch.Tasks() == 0 })
 	var n int64
-	waitFor(t, func() (ok bool) { // what waits behind the turn is lost with the node
+	waitFor(t, func() (ok bool) { // calls that wait behind the turn are lost with the node
 		var node string
 		var err error
 		n, node, err = chief.Next(testContext(t))

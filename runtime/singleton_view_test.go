@@ -11,13 +11,13 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestOperatorSeesSingletons asks members that host the singleton, one that does
-// not and never called it, and again after it has moved.
+// TestOperatorSeesSingletons asks members that host the singleton, and a member that neither hosts
+// nor calls it. It asks again after the singleton has moved.
 func TestOperatorSeesSingletons(t *testing.T) {
 	t.Parallel()
 	c := newChiefs(t, "a", "b")
 	c.cluster.start("plain")
-	c.next(c.chief("b")) // it runs
+	c.next(c.chief("b")) // the singleton runs
 	o := c.operator()
 	at := func(name string) transport.Address { return c.nodes[name].Peer().Address }
 	asked := map[string]bool{}
@@ -42,7 +42,8 @@ func TestOperatorSeesSingletons(t *testing.T) {
 	}, testPatience, testTick)
 }
 
-// TestOperatorSeesNoInstance: none runs without the lease that guards it.
+// TestOperatorSeesNoInstance: operators see why the singleton has no instance: the store has given
+// its lease to another process.
 func TestOperatorSeesNoInstance(t *testing.T) {
 	t.Parallel()
 	l := newLeased(t)
@@ -59,6 +60,6 @@ func TestOperatorSeesNoInstance(t *testing.T) {
 		s := v.Singletons[0]
 		require.Equal(t, []transport.Address{a.Peer().Address}, s.Hosts)
 		require.Zero(t, s.Node)
-		return strings.Contains(s.Why, "somebody") // who has the lease
+		return strings.Contains(s.Why, "somebody") // the holder of the lease
 	})
 }

@@ -14,13 +14,13 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// lines hands on what is logged, a line each.
+// lines is a channel of log lines.
 type lines chan string
 
 func (l lines) Write(p []byte) (int, error) {
 	select {
 	case l <- string(p):
-	default: // more than any test reads
+	default: // drop lines that no test reads
 	}
 	return len(p), nil
 }
@@ -37,7 +37,7 @@ func (l lines) await(t *testing.T, text string) string {
 	}
 }
 
-// TestEndWhileConnecting: neither end waits for a broker that does not answer.
+// TestEndWhileConnecting: Close and Shutdown do not wait for a broker that does not answer.
 func TestEndWhileConnecting(t *testing.T) {
 	for name, end := range map[string]func(*shard.Node) error{
 		"Shutdown": func(n *shard.Node) error { return n.Shutdown(context.Background()) },
@@ -59,7 +59,8 @@ func TestEndWhileConnecting(t *testing.T) {
 	}
 }
 
-// TestWaitingIsTold: who joins or dials in vain for long says what it waits for.
+// TestWaitingIsTold: a node that joins, or a client that dials, logs what it waits for if it waits
+// for long.
 func TestWaitingIsTold(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
@@ -84,7 +85,7 @@ func TestWaitingIsTold(t *testing.T) {
 	require.ErrorIs(t, receive(t, started, "Start returns"), context.Canceled)
 }
 
-// TestDialRefused: a refusal is final and comes at once.
+// TestDialRefused: if a member refuses a client, Dial fails at once.
 func TestDialRefused(t *testing.T) {
 	c := newCluster(t, "a")
 	cfg := c.config("client")
@@ -94,8 +95,8 @@ func TestDialRefused(t *testing.T) {
 	require.NotErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// TestForwardedOutlivesLeaving: a call that a node took and passed on before it
-// left is not lost, however long it runs at its new home.
+// TestForwardedOutlivesLeaving: a call that a node forwarded before it left is not lost, however
+// long it runs at its new home.
 func TestForwardedOutlivesLeaving(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
@@ -125,7 +126,7 @@ func TestForwardedOutlivesLeaving(t *testing.T) {
 	case err := <-second:
 		require.NoError(t, err)
 		t.Fatal("the second turn ended although nobody released it")
-	case <-time.After(4 * time.Second): // longer than goodbyes are waited for
+	case <-time.After(4 * time.Second): // longer than a client waits after a node has left
 	}
 	c.probe.Release <- struct{}{}
 	require.NoError(t, receive(t, second, "the second turn ends"))

@@ -8,8 +8,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// TestStopHosting empties a node of one type under load; it stays a member and a
-// caller.
+// TestStopHosting moves all shards of a type away from a node, under load. The node stays a member
+// and can call the type.
 func TestStopHosting(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
@@ -19,7 +19,7 @@ func TestStopHosting(t *testing.T) {
 	require.NoError(t, a.StopHosting(testContext(t), accountKind))
 	require.Empty(t, activeShards(a.LocalShards(accountKind)))
 	l.waitFor(500)
-	c.start("c") // nothing comes back
+	c.start("c") // no shard comes back to the node
 	l.waitFor(500)
 	require.NoError(t, c.nodes["b"].Shutdown(testContext(t)))
 	l.waitFor(500)

@@ -31,7 +31,7 @@ func TestPassivateAndForget(t *testing.T) {
 		add(t, accounts, "bob", 2) // the state was kept
 		require.NoError(t, accounts.Ref("bob").End(testContext(t)))
 		c.hooks("bob", "fresh", "idle", "reactivated", "forgotten")
-		add(t, accounts, "bob", 1) // and is gone now
+		add(t, accounts, "bob", 1) // the state is gone now
 		counters := c.nodes["a"].Counters()
 		require.EqualValues(t, 1, counters["entity forgotten"])
 		require.EqualValues(t, 1, counters["entity passivated"])
@@ -41,8 +41,8 @@ func TestPassivateAndForget(t *testing.T) {
 	}
 }
 
-// TestCallsWaitForTheNextActivation: what comes while an entity ends meets the
-// one after it.
+// TestCallsWaitForTheNextActivation: a call that arrives while an entity ends runs at the entity's
+// next activation.
 func TestCallsWaitForTheNextActivation(t *testing.T) {
 	c := newCluster(t, "a")
 	accounts := fixture.NewAccountClient(c.nodes["a"])
@@ -96,8 +96,8 @@ func TestSupervision(t *testing.T) {
 	}, shard.Supervise(decide), shard.RestartBackoff(40*time.Millisecond, time.Second))
 }
 
-// TestGivingUpInABackoff: who gives up behind a turn that lasts longer than its call
-// knows that nothing ran, and nothing is left waiting.
+// TestGivingUpInABackoff: a call reaches its deadline while its entity waits for a restart. Its
+// outcome is NotExecuted if the caller is at the entity's node, and no call is left waiting.
 func TestGivingUpInABackoff(t *testing.T) {
 	t.Parallel()
 	for _, far := range []bool{false, true} {
@@ -126,7 +126,7 @@ func TestGivingUpInABackoff(t *testing.T) {
 	}
 }
 
-// TestMovesDoNotWaitForBackoffs moves an entity that is to be restarted in an hour.
+// TestMovesDoNotWaitForBackoffs moves an entity that its supervisor would restart only in an hour.
 func TestMovesDoNotWaitForBackoffs(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
@@ -156,8 +156,8 @@ func TestEscalation(t *testing.T) {
 	require.ErrorContains(t, n.Err(), "Account/bob.Panic: ")
 }
 
-// TestHooksThatDoNotEnd: a hook that never returns, ends its goroutine or panics
-// holds nobody up, and costs at most what it did itself.
+// TestHooksThatDoNotEnd: a hook that never returns, ends its goroutine or panics delays no other
+// entity, and loses at most its own changes.
 func TestHooksThatDoNotEnd(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
@@ -180,7 +180,8 @@ func TestHooksThatDoNotEnd(t *testing.T) {
 	close(c.probe.Release)
 }
 
-// TestStartHookEndsGoroutine: the entity stays callable, and the lane goes on.
+// TestStartHookEndsGoroutine: if OnActivate ends its goroutine, the entity can still be called, and
+// the lane goes on.
 func TestStartHookEndsGoroutine(t *testing.T) {
 	c := newCluster(t, "a")
 	for _, caller := range []shard.Caller{c.nodes["a"], c.dial("client")} {

@@ -17,9 +17,9 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// TestTellsAndCallsInOrder: what one sender tells and asks an account runs once and
-// in order, over kept references, while others do the same, the account is passivated, and
-// its shard moves away and comes back.
+// TestTellsAndCallsInOrder: one sender's tells and calls to an account run once and in order, over
+// kept references. Meanwhile other senders do the same, the account is passivated, and its shard
+// moves away and comes back.
 func TestTellsAndCallsInOrder(t *testing.T) {
 	t.Parallel()
 	const senders, before = 4, 300
@@ -37,7 +37,7 @@ func TestTellsAndCallsInOrder(t *testing.T) {
 		}
 	}
 	under := make(chan struct{}, senders) // each sender is under way
-	var moved atomic.Bool                 // the shards have gone and come back
+	var moved atomic.Bool                 // the shards have moved away and come back
 	var sent [senders]int
 	var wg sync.WaitGroup
 	failed := make(chan error, senders)
@@ -66,7 +66,7 @@ func TestTellsAndCallsInOrder(t *testing.T) {
 					if err != nil {
 						failed <- fmt.Errorf("%s to %s: %w", line, id, err)
 						select {
-						case under <- struct{}{}: // nobody waits in vain
+						case under <- struct{}{}: // do not block when enough senders are under way
 						default:
 						}
 						return
@@ -104,8 +104,8 @@ func TestTellsAndCallsInOrder(t *testing.T) {
 	}
 }
 
-// TestTellsThatFail: what a told method comes to is nobody's but the supervisor's, and
-// the account goes on.
+// TestTellsThatFail: the error or panic of a told method goes only to the supervisor, and the
+// account goes on.
 func TestTellsThatFail(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -141,8 +141,8 @@ func TestTellsThatFail(t *testing.T) {
 	}, shard.Supervise(decide))
 }
 
-// TestTellsBehindOneThatIsDecoded: a tell whose decoder takes long holds up nobody
-// else's, and the arguments of each stay its own meanwhile, whatever decoders do.
+// TestTellsBehindOneThatIsDecoded: a tell whose decoder takes long does not delay the tells to
+// other entities. Each tell keeps its own arguments meanwhile.
 func TestTellsBehindOneThatIsDecoded(t *testing.T) {
 	const accounts, rounds = 300, 20
 	c := emptyCluster(t)
@@ -169,7 +169,7 @@ func TestTellsBehindOneThatIsDecoded(t *testing.T) {
 	slow := fixture.Letter("slow " + strings.Repeat("and long ", 20))
 	for round := range rounds {
 		for n := range accounts {
-			if round == 2 && n == accounts/2 { // among others
+			if round == 2 && n == accounts/2 { // among the other tells
 				require.NoError(t, client.Tell("waits").Read(testContext(t), slow))
 			}
 			require.NoError(t, client.Tell(id(n)).Read(testContext(t), letter(round, n)))
@@ -192,8 +192,8 @@ func TestTellsBehindOneThatIsDecoded(t *testing.T) {
 	require.Equal(t, []string{string(slow)}, log)
 }
 
-// TestTellsBeforeClose: what a connection was told to send arrives before it closes, also
-// when it does not know yet where to, and while shards move.
+// TestTellsBeforeClose: the tells of a connection arrive before it closes, even if it does not know
+// their homes yet, and while shards move.
 func TestTellsBeforeClose(t *testing.T) {
 	t.Parallel()
 	const rounds, each = 10, 100
@@ -201,7 +201,7 @@ func TestTellsBeforeClose(t *testing.T) {
 	id := func(n int) string { return fmt.Sprint("account ", n) }
 	var moves sync.WaitGroup
 	for i := range rounds {
-		switch i { // what is sent meanwhile may come back
+		switch i { // tells sent meanwhile may come back
 		case 2:
 			c.start("c")
 		case 5:
@@ -226,7 +226,8 @@ func TestTellsBeforeClose(t *testing.T) {
 	}
 }
 
-// TestTellsWithoutHomeBeforeClose: Close says what it could not send, and a node counts it.
+// TestTellsWithoutHomeBeforeClose: the error of Conn.Close counts the tells that could not be sent.
+// A node counts them in its counters.
 func TestTellsWithoutHomeBeforeClose(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
@@ -260,7 +261,7 @@ func TestTellsBeforeShutdown(t *testing.T) {
 	}
 	start("a")
 	b := start("b")
-	require.NoError(t, fixture.NewAccountClient(b).Tell("x").Add(testContext(t), 1)) // nobody hosts accounts
+	require.NoError(t, fixture.NewAccountClient(b).Tell("x").Add(testContext(t), 1)) // no other node hosts accounts
 	left := make(chan error, 1)
 	go func() { left <- b.Shutdown(testContext(t)) }()
 	require.Eventually(t, func() bool { return b.Cluster().Status == membership.Leaving }, testPatience, testTick)
@@ -273,8 +274,8 @@ func TestTellsBeforeShutdown(t *testing.T) {
 	}, testPatience, testTick)
 }
 
-// TestTellsFillAMailbox: what is told nearby beyond it is the sender's to hear of, from
-// far away a counter's.
+// TestTellsFillAMailbox: a tell to a full mailbox fails if its sender is in the same process. From
+// another process, the tell is dropped and counted.
 func TestTellsFillAMailbox(t *testing.T) {
 	t.Parallel()
 	tune := func(cfg *shard.Config) { cfg.Limits.MailboxCalls = 2 }

@@ -12,8 +12,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// A looker shows the test the contexts of its methods. Look names its context; Stale does too, and
-// its description says that it does not, like generated code that is older than its source.
+// A looker shows the test the contexts of its methods. Look and Stale name their contexts. The
+// description of Stale says that it does not, like generated code that is older than its source.
 type looker struct{ look func(context.Context) }
 
 func lookers(look func(context.Context)) codegen.Host {
@@ -61,14 +61,15 @@ func startLookers(t *testing.T, c *cluster, look func(context.Context)) map[stri
 			if err := r.Tell(testContext(t), method, nil); err != nil {
 				return err
 			}
-			return callLooker(testContext(t), r, "Look") // behind it
+			return callLooker(testContext(t), r, "Look") // behind the tell
 		}
 	}
 	return ways
 }
 
-// TestContextOfOtherTurns: a context that a method has kept belongs to no turn any more, also while
-// later turns of its entity run, of methods that name their context and of those that do not.
+// TestContextOfOtherTurns: a context that a method has kept belongs to no turn after the method's
+// own. That holds while later turns of its entity run, of methods that name their context and of
+// methods that do not.
 func TestContextOfOtherTurns(t *testing.T) {
 	var kept []context.Context
 	ways := startLookers(t, emptyCluster(t), func(ctx context.Context) {
@@ -88,8 +89,8 @@ func TestContextOfOtherTurns(t *testing.T) {
 	require.GreaterOrEqual(t, len(kept), 3*4*2)
 }
 
-// TestContextThatIsNotNamed: where the generated code says that a method does not name its context and
-// the method uses it, that is a context that has ended, and calls with it fail with the remedy.
+// TestContextThatIsNotNamed: if the generated code says that a method does not name its context,
+// and the method uses it, the context has ended. Calls with it fail with the remedy.
 func TestContextThatIsNotNamed(t *testing.T) {
 	c := emptyCluster(t)
 	var seen []context.Context
@@ -109,8 +110,8 @@ func TestContextThatIsNotNamed(t *testing.T) {
 	}
 }
 
-// TestCallsWithoutGarbage: a local call leaves none if its method does not name its context, with a
-// reference that is kept and with one for each call.
+// TestCallsWithoutGarbage: a local call allocates nothing if its method does not name its context,
+// with a kept reference and with a new reference for each call.
 func TestCallsWithoutGarbage(t *testing.T) {
 	c := newCluster(t, "a")
 	accounts, ctx := fixture.NewAccountClient(c.nodes["a"]), testContext(t)
@@ -127,7 +128,7 @@ func TestCallsWithoutGarbage(t *testing.T) {
 		call()
 		call()
 		least := 1.0
-		for range 100 { // what the node does beside the calls counts, too
+		for range 100 { // the node's own allocations count too
 			if least = min(least, testing.AllocsPerRun(100, call)); least == 0 {
 				break
 			}
@@ -136,8 +137,8 @@ func TestCallsWithoutGarbage(t *testing.T) {
 	}
 }
 
-// TestUnseenTurnUnderWay: an operator who begins to look finds a turn under way also if its method does
-// not name its context.
+// TestUnseenTurnUnderWay: at the first look an operator finds a turn under way, even if its method
+// does not name its context.
 func TestUnseenTurnUnderWay(t *testing.T) {
 	c := emptyCluster(t)
 	entered, release := make(chan bool), make(chan bool)

@@ -18,7 +18,8 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// TestHealthOf: the worst finding decides, notes are no reasons, and long lists are clipped.
+// TestHealthOf: the worst finding decides, findings of severity Note are not among the reasons, and
+// long lists are clipped.
 func TestHealthOf(t *testing.T) {
 	f := func(s operator.Severity) operator.Finding {
 		return operator.Finding{Node: "n1", Severity: s, Text: s.String(), Do: "mend it"}
@@ -56,8 +57,8 @@ func TestPulse(t *testing.T) {
 	require.Len(t, posted, 2)
 }
 
-// TestStoreProbe: a write is tried when the health is asked for, unless another was taken lately, and
-// the fault counts from the first one that failed.
+// TestStoreProbe: the probe tries a write when it is asked, unless the store has taken a write
+// lately. A fault is dated from the first write that failed.
 func TestStoreProbe(t *testing.T) {
 	var p storeProbe
 	var tried []func()
@@ -95,15 +96,14 @@ func TestStoreProbe(t *testing.T) {
 	answer = nil
 	require.Equal(t, 4, ask(probeEvery+3*probeAgainAfter))
 	tried[3]()
-	said("", 0) // it takes writes again
+	said("", 0) // the store takes writes again
 	answer = context.Canceled
 	require.Equal(t, 5, ask(2*time.Hour))
 	tried[4]()
-	said("", 0) // the node has ended, not the store
+	said("", 0) // no fault of the store: the node has ended
 }
 
-// TestHomeless: shards that were given to nobody count, and those of a type that was never
-// placed do not.
+// TestHomeless: shards without a home count, except those of a type that was never placed.
 func TestHomeless(t *testing.T) {
 	require.Empty(t, homeless(nil, false))
 	entry := func(shard uint32, home string) placement.Entry {
@@ -124,8 +124,8 @@ func TestHomeless(t *testing.T) {
 	require.Len(t, homeless(k, true), 1, "an instance of a pool has no home; a pool of three has no fourth one")
 }
 
-// TestTakeLost: members that were downed on evidence are lost, each once, and not those that an operator
-// has downed or that have other settings.
+// TestTakeLost: members that were downed on evidence count as lost, each once. Members that an
+// operator downed, or with other settings, do not.
 func TestTakeLost(t *testing.T) {
 	var v events
 	downed := func(name string, e membership.Evidence, why string) membership.Event {
@@ -153,7 +153,8 @@ func (e expiringTransport) Open(ctx context.Context, o transport.Options) (trans
 	return expiring{l}, err
 }
 
-// TestHealthOfBounds: a node finds full buffers, refused clients and ending credentials, and their end.
+// TestHealthOfBounds: a node's health reports full buffers, refused clients and credentials that
+// end soon, until the fault has ended.
 func TestHealthOfBounds(t *testing.T) {
 	n := New(Config{
 		Cluster: "test", Name: "a", Transport: expiringTransport{memory.NewBroker(memory.Options{}).Transport()}, Logger: slog.New(slog.DiscardHandler),

@@ -13,11 +13,11 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// soon is a deadline for calls that are to run into it.
+// soon is a timeout for calls that should reach their deadline.
 const soon = 100 * time.Millisecond
 
-// hold starts a Hold of bob and returns when its turn has begun; what it returns
-// comes out of the channel.
+// hold starts a Hold of bob and returns when its turn has begun. The channel gets the result of
+// Hold.
 func (c *cluster) hold(ctx context.Context, accounts *fixture.AccountClient) <-chan error {
 	c.t.Helper()
 	done := make(chan error, 1)
@@ -26,7 +26,7 @@ func (c *cluster) hold(ctx context.Context, accounts *fixture.AccountClient) <-c
 	return done
 }
 
-// receive waits for ch, but not for ever.
+// receive returns the next value of ch. It fails the test after testPatience.
 func receive[T any](t *testing.T, ch <-chan T, what string) (v T) {
 	t.Helper()
 	select {
@@ -65,8 +65,9 @@ func TestBusyEntityServesInOrder(t *testing.T) {
 	})
 }
 
-// TestDeadlineWhileWaiting: a caller at the entity's node can say for certain
-// that its call did not run; a far one cannot, but it does not run either.
+// TestDeadlineWhileWaiting: a call reaches its deadline while it waits. If the caller is at the
+// entity's node, the outcome is NotExecuted. A remote caller cannot know the outcome, but the call
+// does not run either.
 func TestDeadlineWhileWaiting(t *testing.T) {
 	t.Parallel()
 	eachWay(t, nil, func(t *testing.T, c *cluster, accounts *fixture.AccountClient) {
@@ -79,7 +80,7 @@ func TestDeadlineWhileWaiting(t *testing.T) {
 			want = shard.Unknown
 		}
 		requireCall(t, err, context.DeadlineExceeded, want)
-		require.Eventually(t, func() bool { // a call from afar may only arrive now
+		require.Eventually(t, func() bool { // a remote call may arrive only now
 			counters := c.nodes["a"].Counters()
 			return counters["cancelled"]+counters["expired"] > 0
 		}, testPatience, testTick)
@@ -118,9 +119,9 @@ func TestCancelWhileWaiting(t *testing.T) {
 	})
 }
 
-// TestEndOfContextInMethod: the method sees its caller's deadline and
-// cancellation. Inline its caller gets what it made of them, else the caller is
-// back at once and nobody knows how far the method came.
+// TestEndOfContextInMethod: the method sees its caller's deadline and cancellation. If the method
+// runs on its caller's goroutine, the caller gets the method's result. Otherwise the caller returns
+// at once with the outcome Unknown.
 func TestEndOfContextInMethod(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -157,8 +158,8 @@ func TestEndOfContextInMethod(t *testing.T) {
 	}
 }
 
-// requireEnded checks the error of a call whose caller's time ended while its
-// method ran: the caller's own, unless the method's answer was faster.
+// requireEnded checks the error of a call whose context ended while its method ran. It is the error
+// want of the context, unless the method's answer was faster.
 func requireEnded(t *testing.T, err, want error) {
 	t.Helper()
 	var entity *shard.EntityError
@@ -169,15 +170,14 @@ func requireEnded(t *testing.T, err, want error) {
 	requireCall(t, err, want, shard.Unknown)
 }
 
-// TestDeadlineComesBack: the caller has its deadline back although the method
-// does not look at its context.
+// TestDeadlineComesBack: a call returns at its deadline, although the method ignores its context.
 func TestDeadlineComesBack(t *testing.T) {
 	t.Parallel()
 	eachWay(t, nil, func(t *testing.T, c *cluster, accounts *fixture.AccountClient) {
 		if t.Name() == "TestDeadlineComesBack/inline" {
 			t.Skip("inline the method runs on the caller's goroutine")
 		}
-		c.probe.Left = make(chan error) // Hold does not return before somebody receives
+		c.probe.Left = make(chan error) // Hold returns only when the test receives
 		ctx, cancel := context.WithTimeout(context.Background(), soon)
 		defer cancel()
 		requireCall(t, receive(t, c.hold(ctx, accounts), "the caller is back"), context.DeadlineExceeded, shard.Unknown)
@@ -189,7 +189,7 @@ func TestTimeouts(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name         string
-		config, call time.Duration // 0 is the default
+		config, call time.Duration // 0 means the default
 		context      time.Duration
 		want         time.Duration
 	}{

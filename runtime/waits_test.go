@@ -12,8 +12,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestCausesNameWhatIsWaitedFor reads what a call without a home waits for, at a
-// node and at a connection from outside.
+// TestCausesNameWhatIsWaitedFor checks the texts that say what a call without a home waits for, at
+// a node and at a connection.
 func TestCausesNameWhatIsWaitedFor(t *testing.T) {
 	now := time.Now()
 	drv := New(Config{Cluster: "test", Name: "a"}).driver
@@ -30,7 +30,7 @@ func TestCausesNameWhatIsWaitedFor(t *testing.T) {
 
 	moved := k.Route(k.Shards + 3)
 	moved.Learn(transport.Address{Name: "n1", Incarnation: 1}, 1, false)
-	moved.Core.LastSeq = 5 // n1 has not acknowledged it
+	moved.Core.LastSeq = 5 // n1 has not acknowledged this message
 	moved.Learn(transport.Address{Name: "n2", Incarnation: 2}, 2, false)
 	require.EqualError(t, moved.WaitsFor(moved.LeftLocked().Add(4200*time.Millisecond)),
 		"the entity's shard kept moving: shard 259 of Cart moves from n1 to n2 (for 4.2s)")

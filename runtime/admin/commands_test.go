@@ -13,8 +13,8 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// A process that is up and does not serve yet, as in the moment after Start, is
-// found all the same; one that is not up is named in the error.
+// TestMembersWithoutServing: a member that is up is found even before it serves, as just after
+// Start. A process that is not up is named in the error.
 func TestMembersWithoutServing(t *testing.T) {
 	for _, tc := range []struct {
 		status membership.Status
@@ -43,13 +43,13 @@ func TestMembersWithoutServing(t *testing.T) {
 	}
 }
 
-// answerRollCalls is a process that answers roll calls and serves nothing else.
+// answerRollCalls starts a process that answers only roll calls.
 func answerRollCalls(t *testing.T, broker *memory.Broker, status membership.Status) transport.Address {
 	return answer(t, broker, status, false, func(c operator.Command) bool { return c == operator.RollCall })
 }
 
-// answer is a process that answers the commands that answers accepts with its status, and ignores others.
-// It is one of the members that the broker picks from if it serves.
+// answer starts a process that answers commands accepted by answers with its status, and ignores
+// other commands. If serves is set, the broker may choose it for questions to any member.
 func answer(t *testing.T, broker *memory.Broker, status membership.Status, serves bool, answers func(operator.Command) bool) transport.Address {
 	self := transport.Address{Name: "web-1", Incarnation: 1}
 	link, err := broker.Transport().Open(t.Context(), transport.Options{Cluster: "shop", Self: self, Lanes: 1})
@@ -86,8 +86,8 @@ func answer(t *testing.T, broker *memory.Broker, status membership.Status, serve
 	return self
 }
 
-// TestMembersBesideOneThatHangs: a question that the broker gives to a hanging member many times over
-// is still answered in time.
+// TestMembersBesideOneThatHangs: a question that the broker gives to a hanging member many times is
+// still answered in time.
 func TestMembersBesideOneThatHangs(t *testing.T) {
 	const unanswered = 12
 	asked := 0

@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// An operator looks at a cluster of one and makes it leave.
+// An operator lists a cluster of one member, and makes the member leave.
 func ExampleClient() {
 	ctx := context.Background()
 	broker := memory.NewBroker(memory.Options{})

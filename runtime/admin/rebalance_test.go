@@ -54,7 +54,7 @@ func TestPauseOutlivesTheCoordinator(t *testing.T) {
 		if err != nil || v.Coordinator.Name != "n1" || v.Pause.By != "ann" || !v.Converged || len(v.Members) != 3 {
 			return false
 		}
-		_, err = ann.Rebalance(t.Context()) // it is refused by the new coordinator
+		_, err = ann.Rebalance(t.Context()) // the new coordinator refuses this
 		return errors.Is(err, admin.ErrRefused) && strings.Contains(err.Error(), "paused by ann")
 	}, time.Minute, 20*time.Millisecond)
 	require.Empty(t, late.LocalShards("Account"), "shards moved")

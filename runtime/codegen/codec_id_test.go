@@ -46,7 +46,7 @@ func TestTextIDs(t *testing.T) {
 	}
 }
 
-// TestLocate pins hashes and shards: all versions must find the same.
+// TestLocate fixes the hashes and shards of some ids, because all versions must compute the same.
 func TestLocate(t *testing.T) {
 	own := errors.New("own")
 	tests := []struct {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Small results of a user's shard function must not share the first shards, whichever bits
-// they differ in.
+// TestMixHashSpreads: small results of a user's shard function are spread over all shards,
+// whichever bits they differ in.
 func TestMixHashSpreads(t *testing.T) {
 	for _, f := range []struct {
 		name string

@@ -19,8 +19,7 @@ import (
 	"time"
 )
 
-// arrivals are what arrives of v: as a field, as an element, as a copy, and as the target of a pointer of
-// which the receiver has another value.
+// arrivals returns the values that arrive if v is sent as a field, as an element, and as a copy.
 func arrivals[T any, P ~*T](v T, m ownMethods[T, P]) (list []T, err error) {
 	b, err := appendOwn(nil, 1, &v, m)
 	if err != nil {
@@ -51,13 +50,13 @@ func arrival[T any, P ~*T](b []byte, m ownMethods[T, P]) (v T, err error) {
 	return v, err
 }
 
-// A formCase are the values of one type.
+// A formCase is a test of some values of one type.
 type formCase struct {
 	name string
 	test func(t *testing.T)
 }
 
-// keeps is a type all of whose values arrive as they were.
+// keeps returns the case of a type whose values all arrive unchanged.
 func keeps[T any, P ~*T](m ownMethods[T, P], same func(a, b T) bool, values ...T) formCase {
 	return formCase{fmt.Sprintf("%T %s", *new(T), m.form), func(t *testing.T) {
 		for _, v := range append(values, *new(T)) {
@@ -74,7 +73,8 @@ func keeps[T any, P ~*T](m ownMethods[T, P], same func(a, b T) bool, values ...T
 	}}
 }
 
-// loses is a type with a value that arrives as another one, as docs/guide/first-entity.md says.
+// loses returns the case of a type with a value that arrives as want, as docs/guide/first-entity.md
+// says.
 func loses[T any, P ~*T](m ownMethods[T, P], same func(a, b T) bool, value, want T) formCase {
 	return formCase{fmt.Sprintf("%T %s loses %v", *new(T), m.form, value), func(t *testing.T) {
 		got, err := arrivals(value, m)
@@ -84,7 +84,7 @@ func loses[T any, P ~*T](m ownMethods[T, P], same func(a, b T) bool, value, want
 	}}
 }
 
-// refuses is a value that cannot be written, and is not written as another one.
+// refuses returns the case of a value that cannot be encoded, and gives an error.
 func refuses[T any, P ~*T](m ownMethods[T, P], value T) formCase {
 	return formCase{fmt.Sprintf("%T %s refuses %v", *new(T), m.form, value), func(t *testing.T) {
 		if got, err := arrivals(value, m); err == nil {
@@ -122,7 +122,8 @@ func sameFloat(a, b big.Float) bool {
 
 func sameString[T any](a, b T) bool { return fmt.Sprint(a) == fmt.Sprint(b) }
 
-// TestOwnForms: a value with a form of its own arrives as it was, also if it is zero or odd.
+// TestOwnForms: a value of a type with its own encoding arrives unchanged, also if it is the zero
+// value or unusual.
 func TestOwnForms(t *testing.T) {
 	huge := new(big.Int).Lsh(big.NewInt(-3), 200)
 	addr := netip.MustParseAddr("fe80::1%eth0")
@@ -175,7 +176,7 @@ func mustURL(s string) url.URL {
 	return *u
 }
 
-// A date is a type whose zero value does not read its own text.
+// A date is a type that cannot decode the text of its zero value.
 type date struct{ year, month, day int }
 
 func (d date) MarshalText() ([]byte, error) {
@@ -188,7 +189,7 @@ func (d *date) UnmarshalText(text []byte) error {
 	return err
 }
 
-// A level is a type that reads an empty text as its default, which is not zero.
+// A level is a type that decodes an empty text as its default, which is not zero.
 type level int
 
 func (l level) MarshalText() ([]byte, error) { return []byte([]string{"", "medium", "high"}[l]), nil }
@@ -198,7 +199,7 @@ func (l *level) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// fragile is a type whose zero value has no text.
+// fragile is a type whose zero value cannot be encoded.
 type fragile struct{ n *int }
 
 func (f fragile) MarshalText() ([]byte, error) { return fmt.Append(nil, *f.n), nil }
@@ -209,7 +210,7 @@ func (f *fragile) UnmarshalText(text []byte) error {
 	return err
 }
 
-// A ticket is a type that hides some values from its text, and not its zero value.
+// A ticket is a type with an empty text for some values, but not for the zero value.
 type ticket struct{ hidden bool }
 
 func (t ticket) MarshalText() ([]byte, error) {

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// TestWireBytes pins what values are on the wire: it must never change.
+// TestWireBytes fixes the encoding of values, which must never change.
 func TestWireBytes(t *testing.T) {
 	type name string
 	text := func(b []byte, err error) []byte {
@@ -74,7 +74,7 @@ func TestWireBytes(t *testing.T) {
 	}
 }
 
-// TestMessageLength: Close makes room where the length wants more than one byte.
+// TestMessageLength: Close makes room if the length of a message takes more than one byte.
 func TestMessageLength(t *testing.T) {
 	for _, size := range []int{0, 1, 127, 128, 129, 16383, 16384, 1<<21 - 1, 1 << 21} {
 		content := bytes.Repeat([]byte{7}, size)
@@ -169,8 +169,8 @@ func TestHostileBytes(t *testing.T) {
 	}
 }
 
-// TestUnknownFields: they are skipped, of any wire type, before, between, and
-// within messages.
+// TestUnknownFields: unknown fields of any wire type are skipped, before, between and within
+// messages.
 func TestUnknownFields(t *testing.T) {
 	unknown := "\x10\x01" + "\x19\x00\x00\x00\x00\x00\x00\x00\x00" + "\x22\x02ab" + "\x2b\x08\x01\x2c" + "\x35\x00\x00\x00\x00"
 	var when time.Time
@@ -180,7 +180,7 @@ func TestUnknownFields(t *testing.T) {
 	}
 }
 
-// TestPackedOrNot: a list is read either way, and both ways at once.
+// TestPackedOrNot: a list is read whether its elements are packed, not packed, or both.
 func TestPackedOrNot(t *testing.T) {
 	var ints []int16
 	var uints []uint
@@ -213,7 +213,7 @@ func TestPackedOrNot(t *testing.T) {
 	}
 }
 
-// TestEmptyListsAreNil: packed with nothing in it, or bytes of no length.
+// TestEmptyListsAreNil: an empty packed list and empty bytes are read as nil.
 func TestEmptyListsAreNil(t *testing.T) {
 	var ints []int
 	var data []byte
@@ -250,7 +250,7 @@ func TestSortedKeys(t *testing.T) {
 	}
 }
 
-// FuzzDecoder walks any bytes as messages within messages.
+// FuzzDecoder decodes any bytes as messages within messages.
 func FuzzDecoder(f *testing.F) {
 	f.Add([]byte("\x0a\x04\x0a\x02\x08\x01\x12\x01a"), byte(2))
 	f.Fuzz(func(t *testing.T, b []byte, deep byte) {

@@ -9,7 +9,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// knownNode is of a message with a number in field 1 and itself in fields 2 and 3.
+// knownNode is the Fields of a message with a number in field 1 and the same message in fields 2
+// and 3.
 func knownNode(num int) (bool, Fields) {
 	switch num {
 	case 1:
@@ -20,7 +21,7 @@ func knownNode(num int) (bool, Fields) {
 	return false, nil
 }
 
-// node is the message that knownNode is about, with what a newer program adds.
+// node is the message of knownNode, with a field that a newer program adds.
 type node struct {
 	n, added    int
 	left, right *node
@@ -63,7 +64,8 @@ func (v *node) read(d *Decoder, newer bool) {
 	}
 }
 
-// randomNode is a tree in which some nodes have what the older program does not know.
+// randomNode returns a tree in which some nodes have the field that the older program does not
+// know.
 func randomNode(r *rand.Rand, depth int) *node {
 	v := &node{n: r.IntN(300), added: r.IntN(2) * r.IntN(300)}
 	if depth > 0 && r.IntN(3) > 0 {
@@ -75,8 +77,8 @@ func randomNode(r *rand.Rand, depth int) *node {
 	return v
 }
 
-// TestUnknownComesBack: an older program that changes what it knows of a state, or
-// drops parts, writes back the rest, however often it reads what it wrote.
+// TestUnknownComesBack: an older program changes or drops known fields of a state. It writes the
+// unknown fields back, however often it reads its own result.
 func TestUnknownComesBack(t *testing.T) {
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -91,7 +93,7 @@ func TestUnknownComesBack(t *testing.T) {
 			if d.Skipped() {
 				kept = UnknownFields(state, knownNode)
 			}
-			change := func(v, w *node) { // both programs' values in the same way
+			change := func(v, w *node) { // changes the values of both programs in the same way
 				v.n += 5
 				w.n += 5
 				if r.IntN(5) == 0 {
@@ -117,8 +119,8 @@ func TestUnknownComesBack(t *testing.T) {
 	}
 }
 
-// TestUnknownCostsNothingWithout: a state without unknown fields is neither looked
-// through again nor copied.
+// TestUnknownCostsNothingWithout: a state without unknown fields is neither scanned again nor
+// copied.
 func TestUnknownCostsNothingWithout(t *testing.T) {
 	v := node{n: 1, left: &node{n: 2}}
 	state := v.append(nil)
@@ -132,7 +134,7 @@ func TestUnknownCostsNothingWithout(t *testing.T) {
 	}))
 }
 
-// TestUnknownOfHostileBytes: bytes that are no message end the search.
+// TestUnknownOfHostileBytes: invalid bytes end the search for unknown fields.
 func TestUnknownOfHostileBytes(t *testing.T) {
 	v := randomNode(rand.New(rand.NewPCG(1, 1)), 6)
 	state := v.append(nil)
@@ -147,8 +149,8 @@ func TestUnknownOfHostileBytes(t *testing.T) {
 	}
 }
 
-// TestEventsAreKnownCompletely: an event's decoder refuses fields that nobody reads, also within protobuf
-// messages, and passes over retired ones.
+// TestEventsAreKnownCompletely: an event's decoder refuses unknown fields, also within protobuf
+// messages, and skips retired fields.
 func TestEventsAreKnownCompletely(t *testing.T) {
 	within := func(m *structpb.Struct) []byte {
 		b, err := PutProto(nil, 1, m)

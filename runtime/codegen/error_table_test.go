@@ -14,7 +14,7 @@ type lateError struct{ N int }
 
 func (l *lateError) Error() string { return fmt.Sprint("late by ", l.N) }
 
-// likeA says that it is A, and shortError by its As.
+// likeA is an error that matches a by its Is method, and shortError by its As method.
 type likeA struct{ a error }
 
 func (likeA) Error() string          { return "like A" }

@@ -11,8 +11,8 @@ type strictInner struct {
 	Counts map[string]int
 }
 
-// TestReadJSONIsStrict: what a caller has misspelt or written twice is refused, at any depth, by an
-// error of bounded length.
+// TestReadJSONIsStrict: misspelt or repeated names are refused at any depth, with an error of
+// bounded length.
 func TestReadJSONIsStrict(t *testing.T) {
 	long := strings.Repeat("x", 2000)
 	for text, want := range map[string]string{
@@ -42,8 +42,8 @@ func TestReadJSONIsStrict(t *testing.T) {
 	}
 }
 
-// TestNamesInTwoCases: a field that a nested struct has in two cases is read as encoding/json reads
-// it, which takes the last. The names of arguments are exact.
+// TestNamesInTwoCases: if a nested object has a name in upper and lower case, the last value
+// counts, as in encoding/json. The names of arguments must match exactly.
 func TestNamesInTwoCases(t *testing.T) {
 	for text, want := range map[string]int{
 		`{"v":{"Number":1,"number":2}}`: 2,
@@ -60,7 +60,7 @@ func TestNamesInTwoCases(t *testing.T) {
 	}
 }
 
-// TestRawForm: what a body is taken for when its type is not given.
+// TestRawForm: whether a body without a content type is taken for JSON.
 func TestRawForm(t *testing.T) {
 	for body, want := range map[string]bool{
 		"": true, "{}": true, `{"n":`: true, " {} ": true, "5": true, "-1.5": true, `"x"`: true, "[1]": true, "true": true, "null": true,

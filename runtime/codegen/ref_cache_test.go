@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A keeper has hashes of its own.
+// A keeper is an invoker with a cache of references and its own hash function.
 type keeper struct {
 	Invoker
 	refs *RefCache
@@ -21,8 +21,8 @@ func (k *keeper) Hash(id string) (uint64, error) { return k.hash(id), CheckID(id
 
 func (k *keeper) Refs() *RefCache { return k.refs }
 
-// TestReferencesAreKept: a reference that is made again and again is the same one, until there is
-// another id of its place.
+// TestReferencesAreKept: repeated references to an id are the same pointer, until an id with the
+// same place in the cache replaces it.
 func TestReferencesAreKept(t *testing.T) {
 	hashes := map[string]uint64{"bob": 7, "other place": 8, "same place": 7 + cachedRefs, "same hash": 7}
 	by := &keeper{refs: new(RefCache), hash: func(id string) uint64 { return hashes[id] }}
@@ -42,8 +42,8 @@ func TestReferencesAreKept(t *testing.T) {
 	}
 }
 
-// TestReferencesThatAreNotKept: references with options, those of another invoker of the kind, and those
-// to bad ids are their maker's own.
+// TestReferencesThatAreNotKept: references with options, of another invoker of the kind, or to bad
+// ids are not taken from the cache.
 func TestReferencesThatAreNotKept(t *testing.T) {
 	by := &keeper{refs: new(RefCache), hash: func(string) uint64 { return 7 }}
 	within := &keeper{refs: by.refs, hash: by.hash} // the invoker of a process with interceptors
@@ -59,7 +59,8 @@ func TestReferencesThatAreNotKept(t *testing.T) {
 	}
 }
 
-// TestKeptReferencesKeepNothingElse: a kept reference does not keep the memory that its id is part of.
+// TestKeptReferencesKeepNothingElse: a cached reference does not retain the longer string that its
+// id is part of.
 func TestKeptReferencesKeepNothingElse(t *testing.T) {
 	by := &keeper{refs: new(RefCache), hash: func(string) uint64 { return 7 }}
 	message := "from bob with very much more beside the id"
@@ -72,8 +73,8 @@ func TestKeptReferencesKeepNothingElse(t *testing.T) {
 	}
 }
 
-// TestReferencesOfManyGoroutines makes references of one place from several goroutines: each gets one to
-// the id that it asks for.
+// TestReferencesOfManyGoroutines: several goroutines make references to ids with the same place in
+// the cache. Each gets a reference to its own id.
 func TestReferencesOfManyGoroutines(t *testing.T) {
 	by := &keeper{refs: new(RefCache), hash: func(id string) uint64 { return uint64(len(id)) * cachedRefs }}
 	var all sync.WaitGroup

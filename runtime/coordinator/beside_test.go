@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A besides is a cluster with types beside each other, whose moves are carried out at once.
+// A besides is a cluster with types placed beside each other. Its members carry out moves at once.
 type besides struct {
 	loaded
 	types []TypeInfo
@@ -47,7 +47,7 @@ func (w *besides) register(i int) {
 	w.step(Receive{w.nodes[i], Register{Term: termOf(1), Node: w.nodes[i], Seq: 1, Types: w.types, Capacity: 1000}})
 }
 
-// up makes these nodes Up, and others that are members leave.
+// up makes the given nodes Up, and the other nodes Leaving.
 func (w *besides) up(nodes ...transport.Address) {
 	v := View{Converged: true}
 	for _, a := range w.nodes {
@@ -60,7 +60,7 @@ func (w *besides) up(nodes ...transport.Address) {
 	w.step(v)
 }
 
-// together fails unless each shard lives with those beside it.
+// together fails the test unless each shard of Stock has the same home as the shards beside it.
 func (w *besides) together(when string) {
 	w.t.Helper()
 	homes := map[transport.Address]int{}
@@ -77,8 +77,8 @@ func (w *besides) together(when string) {
 	}
 }
 
-// TestBeside: shards of types that are beside another one live with its shards, also in a chain, and
-// whatever happens to the members. No shard moves twice for it.
+// TestBeside: shards of a type that is beside another type have the homes of that type's shards,
+// also in a chain of types and after any change of the members. No shard moves twice.
 func TestBeside(t *testing.T) {
 	w := newBesides(t, 3, "beside(Stock)", "beside(Cart)", "least-shards(1)")
 	if w.moved > 0 {
@@ -112,8 +112,8 @@ func TestBeside(t *testing.T) {
 	w.together("after one was lost")
 }
 
-// TestBesideItself: types beside themselves, each other, none or one with more shards are placed as if
-// beside none.
+// TestBesideItself: a type is placed on its own if it is beside itself, an unknown type or a type
+// with more shards, or if two types are beside each other.
 func TestBesideItself(t *testing.T) {
 	for _, allocations := range [][]string{
 		{"beside(Cart)", "beside(Item)", "beside(Stock)"},
@@ -137,8 +137,8 @@ func TestBesideItself(t *testing.T) {
 	}
 }
 
-// TestBesideCounts: a type that is placed by load counts what the shards beside its own use, and moves
-// them together.
+// TestBesideCounts: a type that is placed by load counts the load of the shards beside its own, and
+// these shards move together.
 func TestBesideCounts(t *testing.T) {
 	w := newBesides(t, 2, "beside(Stock)", "beside(Stock)", "load-weighted")
 	report := func() {
@@ -147,7 +147,7 @@ func TestBesideCounts(t *testing.T) {
 			for _, name := range w.c.names {
 				for _, s := range w.c.types[name].shards {
 					use := 0.001
-					if name == "Item" && s.id.Shard < 24 { // beside the first four of Stock
+					if name == "Item" && s.id.Shard < 24 { // the shards beside the first four of Stock
 						use = 0.05
 					}
 					if s.home == a {

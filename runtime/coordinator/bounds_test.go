@@ -32,8 +32,8 @@ func TestFormerTablesAreBounded(t *testing.T) {
 	}
 }
 
-// TestKnownTypesMakeRoomForAskedOnes: what is remembered of types that were asked for before
-// anybody had registered them goes once they are known, for only so many are remembered.
+// TestKnownTypesMakeRoomForAskedOnes: the coordinator remembers a bounded number of types that were
+// asked for before a member had registered them. A type leaves this list when it is registered.
 func TestKnownTypesMakeRoomForAskedOnes(t *testing.T) {
 	s := &script{t: t, now: time.Unix(1_000_000, 0)}
 	s.run([]string{"start", "a", "term=1"})
@@ -51,8 +51,8 @@ func TestKnownTypesMakeRoomForAskedOnes(t *testing.T) {
 	}
 }
 
-// TestShardsAreBounded: types are taken until their shards are maxShards together, exactly, and
-// one that exceeds them is refused.
+// TestShardsAreBounded: types are accepted up to exactly maxShards shards together. A type that
+// exceeds this is refused.
 func TestShardsAreBounded(t *testing.T) {
 	s := &script{t: t, now: time.Unix(1_000_000, 0)}
 	s.run([]string{"start", "a", "term=1"})
@@ -80,8 +80,8 @@ func TestShardsAreBounded(t *testing.T) {
 	}
 }
 
-// TestRecoveryForgetsTheRemoved: a member that registered and was removed before the coordinator
-// had recovered is forgotten when its claims have counted.
+// TestRecoveryForgetsTheRemoved: a member that registered and was removed during recovery is
+// forgotten when recovery has used its claims.
 func TestRecoveryForgetsTheRemoved(t *testing.T) {
 	s := &script{t: t, now: time.Unix(1_000_000, 0)}
 	for _, line := range []string{
@@ -98,7 +98,7 @@ func TestRecoveryForgetsTheRemoved(t *testing.T) {
 	}
 }
 
-// TestDefaults: what a Config leaves open has its default, and what it sets stays.
+// TestDefaults: unset fields of a Config get their defaults, and set fields keep their values.
 func TestDefaults(t *testing.T) {
 	for _, tt := range []struct{ set, want Config }{
 		{Config{}, Config{MaxMoves: 3, MaxLeaveMoves: 32, RebalanceInterval: 10 * time.Second, ResendInterval: 500 * time.Millisecond, StatusInterval: time.Second}},

@@ -97,8 +97,7 @@ func TestCodec(t *testing.T) {
 	}
 }
 
-// TestEncodeRefuses: a message with text that the wire format cannot carry is not sent as
-// something else.
+// TestEncodeRefuses: a message whose text is not valid in the wire format is refused, not changed.
 func TestEncodeRefuses(t *testing.T) {
 	for _, m := range []Message{nil, NoHome{termOf(1), "Cart", "\xff"}} {
 		if b, err := Encode(m); err == nil || b != nil {
@@ -177,7 +176,8 @@ func decodeWire(w *wire.CoordinatorMessage) (Message, error) {
 	return Decode(b)
 }
 
-// TestTableSize keeps a table of 10,000 shards small, however they lie.
+// TestTableSize: the message with a table of 10,000 shards is small, even if neighbouring shards
+// have different homes.
 func TestTableSize(t *testing.T) {
 	var d placement.Diff
 	d.Full, d.To = true, placement.Version{Term: placement.Term{Number: 9, Incarnation: 1}, Seq: 1}
@@ -199,8 +199,8 @@ func TestTableSize(t *testing.T) {
 	t.Logf("10,000 shards of 7 homes in 5 terms: %d bytes", len(b))
 }
 
-// TestSplit sends a table of more than one part through the codec to a follower,
-// in another order.
+// TestSplit sends a table of several parts through the codec to a follower, with the parts out of
+// order.
 func TestSplit(t *testing.T) {
 	d := placement.Diff{Full: true, To: placement.Version{Term: placement.Term{Number: 1, Incarnation: 1}, Seq: 1}, Gone: []transport.Address{node("x")}}
 	for _, kind := range []string{"A", "B"} {
@@ -257,7 +257,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil || !reflect.DeepEqual(m, same) {
 			t.Fatalf("decoded %+v, then %+v, %v", m, same, err)
 		}
-		// Nothing that decodes may break a coordinator or a follower.
+		// No message that decodes may break a coordinator or a follower.
 		s := &script{t: nil, now: t0}
 		s.c, _ = New(Config{Self: node("a"), Term: placement.Term{Number: 3, Incarnation: 7}})
 		s.c.Step(t0, s.view([]string{"a:up:hosts", "b:up:hosts"}))
@@ -274,7 +274,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestClaimIsSound: which fields of a node's claim to a shard go together.
+// TestClaimIsSound: which combinations of fields of a node's claim to a shard are valid.
 func TestClaimIsSound(t *testing.T) {
 	a, b := node("a"), node("b")
 	for _, tt := range []struct {

@@ -32,7 +32,7 @@ func ExampleCoordinator() {
 		}})
 	}
 	out := c.Step(now, coordinator.Receive{From: b, Message: coordinator.Ask{Type: "Cart"}})
-	fmt.Println(len(out.Send) > 0) // the table, to all
+	fmt.Println(len(out.Send) > 0) // the table is sent to all members
 
 	for e := range c.Table().Type("Cart").All() {
 		fmt.Println(e.ShardID, "at", e.Home.Name, "under", e.Epoch)

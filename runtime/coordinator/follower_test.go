@@ -16,14 +16,14 @@ func versionOf(term uint32, seq uint64) placement.Version {
 	return placement.Version{Term: termOf(term), Seq: seq}
 }
 
-// tableOf is a difference of one step in which Cart/2 goes to the home.
+// tableOf returns a difference of one step that gives Cart/2 the home.
 func tableOf(term uint32, seq uint64, home transport.Address) Table {
 	d := placement.Diff{From: versionOf(term, seq-1), To: versionOf(term, seq), Full: seq == 1}
 	d.Entries = []placement.Entry{{ShardID: placement.ShardID{Kind: "Cart", Shard: 2}, Home: home, Epoch: placement.MakeEpoch(term, uint32(seq))}}
 	return Table{Diff: d, Parts: 1}
 }
 
-// beyond is the table as a part that it does not have.
+// beyond returns t with a part number that is too high.
 func beyond(t Table) Table {
 	t.Part = t.Parts
 	return t
@@ -118,17 +118,18 @@ func TestAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := Answer(table, TableRequest{versionOf(1, 1)}); got != nil {
-		t.Errorf("to one that has it: %+v", got)
+		t.Errorf("to a client that has the table: %+v", got)
 	}
 	if got := Answer(nil, TableRequest{}); got != nil {
-		t.Errorf("without a table: %+v", got)
+		t.Errorf("from a member without a table: %+v", got)
 	}
 	if got := Answer(table, TableRequest{}); len(got) != 1 || !got[0].Full || len(got[0].Entries) != 1 {
-		t.Errorf("to one that has nothing: %+v", got)
+		t.Errorf("to a client without a table: %+v", got)
 	}
 }
 
-// TestFollowerDropsPartsOfAnotherTable: a table is put together from parts of its own alone.
+// TestFollowerDropsPartsOfAnotherTable: a follower does not assemble a table from parts of
+// different tables.
 func TestFollowerDropsPartsOfAnotherTable(t *testing.T) {
 	f := NewFollower(false)
 	f.Step(t0, node("a"), TableStatus{versionOf(1, 0)})
@@ -149,7 +150,8 @@ func TestFollowerDropsPartsOfAnotherTable(t *testing.T) {
 	}
 }
 
-// TestFollowerCountsPartsOfOneDifference: parts that do not say the same about their table are not of one.
+// TestFollowerCountsPartsOfOneDifference: parts that name different numbers of parts are not
+// assembled.
 func TestFollowerCountsPartsOfOneDifference(t *testing.T) {
 	f := NewFollower(false)
 	f.Step(t0, node("a"), TableStatus{versionOf(1, 0)})

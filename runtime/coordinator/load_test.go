@@ -70,7 +70,7 @@ func newLoaded(t testing.TB, allocation string, shards, nodes, kinds int, capaci
 	return w
 }
 
-// step gives an input, and answers the orders to move as the members do.
+// step gives the coordinator an input, and answers its orders to move as members do.
 func (w *loaded) step(in Input) {
 	todo := []Input{in}
 	for len(todo) > 0 {
@@ -90,7 +90,7 @@ func (w *loaded) home(i int) int {
 	return slices.Index(w.nodes, w.c.types["T0"].shards[i].home)
 }
 
-// round is one interval of the loads, in processors.
+// round lets one interval pass in which the shards use cost, in processors.
 func (w *loaded) round(cost []float64) {
 	at := make([][]ShardLoad, len(w.nodes))
 	for i, v := range cost {
@@ -120,9 +120,10 @@ func (w *loaded) imbalance(cost []float64) float64 {
 	return slices.Max(used) / (all / capacity)
 }
 
-// A zipf is a law of loads: those of entities in random shards, by rank.
+// A zipf gives shards their loads: the load of an entity falls with its rank, and entities are in
+// random shards.
 type zipf struct {
-	shards []int // by rank
+	shards []int // of the entities, by rank
 	cost   []float64
 	law    float64
 	rng    *rand.Rand
@@ -136,7 +137,7 @@ func newZipf(seed uint64, shards int, law float64) *zipf {
 	return z
 }
 
-// sum sets the costs, which are all together.
+// sum sets the costs of the shards; together they are all.
 func (z *zipf) sum(all float64) {
 	clear(z.cost)
 	total := 0.0
@@ -150,12 +151,12 @@ func (z *zipf) sum(all float64) {
 	}
 }
 
-// drift gives a share of the ranks to other entities.
+// drift swaps a share of the ranks with other entities.
 func (z *zipf) drift(share float64) {
 	for range int(share * float64(len(z.shards))) {
 		a, b := z.rng.IntN(len(z.shards)), z.rng.IntN(len(z.shards))
 		if z.rng.IntN(10) == 0 {
-			a = z.rng.IntN(100) // the highest change too
+			a = z.rng.IntN(100) // so the highest ranks change too
 		}
 		z.shards[a], z.shards[b] = z.shards[b], z.shards[a]
 	}
@@ -169,8 +170,8 @@ func (z *zipf) noisy(noise float64) []float64 {
 	return seen
 }
 
-// TestLoadWeighted: members' loads stay near their mean, and few shards move for it, whatever the loads
-// do. The highest load is measured every 10 s of two hours behind the first.
+// TestLoadWeighted: the members' loads stay near their mean, with few moves, however the loads
+// change. The highest load is measured every 10 s, after a first hour.
 func TestLoadWeighted(t *testing.T) {
 	const hours, seeds = 3, 1
 	double := func(i int) float64 { return 1 + float64(1-min(i%4, 1)) }
@@ -234,13 +235,14 @@ func TestLoadWeighted(t *testing.T) {
 	}
 }
 
-// said returns what operators are told of a shard.
+// said returns the text about a shard that operators get.
 func (w *loaded) said(i int) string {
 	text, _ := w.c.explain(w.c.types["T0"].shards[i].id)
 	return text
 }
 
-// TestWhyByLoad: moves have the numbers of their decision, and operators are told why none is made.
+// TestWhyByLoad: the reasons of moves have the numbers that decided them. If no shard moves,
+// operators get the reason.
 func TestWhyByLoad(t *testing.T) {
 	w := newLoaded(t, "load-weighted", 8, 2, 1, func(int) float64 { return 1 })
 	cost := make([]float64, 8)
@@ -319,8 +321,8 @@ func TestSilentMember(t *testing.T) {
 	}
 }
 
-// TestReportInterval: above 1,000 members they report less often. The coordinator then looks less often,
-// and waits longer for a silent one; the budget of an hour stays.
+// TestReportInterval: more than 1,000 members report less often. The coordinator then looks less
+// often, and waits longer for a silent member. The budget of an hour stays the same.
 func TestReportInterval(t *testing.T) {
 	for members, want := range map[int]time.Duration{0: 10 * time.Second, 1000: 10 * time.Second, 1500: 15 * time.Second, 10_000: 100 * time.Second} {
 		if got := ReportInterval(members); got != want {
@@ -358,7 +360,7 @@ func TestReportInterval(t *testing.T) {
 	}
 }
 
-// TestNextHomesByLoad: the shards of a lost member go to those with the least load.
+// TestNextHomesByLoad: the shards of a lost member go to the members with the least load.
 func TestNextHomesByLoad(t *testing.T) {
 	w := newLoaded(t, "load-weighted", 64, 4, 1, func(int) float64 { return 1 })
 	cost := make([]float64, 64)
@@ -382,7 +384,7 @@ func TestNextHomesByLoad(t *testing.T) {
 	}
 }
 
-// TestStrategiesGetLoads: a strategy of the user's gets what shards and members use.
+// TestStrategiesGetLoads: a user's strategy gets the measured loads of shards and members.
 func TestStrategiesGetLoads(t *testing.T) {
 	s := &watching{}
 	c, err := New(Config{Self: node("n0"), Term: termOf(1), Strategy: s})
@@ -403,11 +405,12 @@ func TestStrategiesGetLoads(t *testing.T) {
 	w.step(Tick{})
 	l := s.last[0]
 	if l.Capacity != 2.5 || l.Zone != "b" || l.Memory != 0.95 || len(l.Costs) != 2 || l.Costs[0] < 0.26 || l.Costs[1] > 0.54 || l.Used < 0.88 || l.Used > 0.89 || math.Abs(l.OfType-l.Used+0.1) > 1e-6 {
-		t.Errorf("it got %+v", l)
+		t.Errorf("the strategy got %+v", l)
 	}
 }
 
-// watching gives all shards to the first member.
+// watching is a strategy that keeps the loads that it gets. It gives all shards to the first
+// member.
 type watching struct{ last []placement.Load }
 
 func (*watching) String() string { return "watching" }

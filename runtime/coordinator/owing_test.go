@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// TestOwing: who has not registered owes an answer, unless it cannot be reached,
-// is Down, or hosts nothing.
+// TestOwing: a member that has not registered owes an answer, unless it is unreachable, is Down, or
+// hosts nothing.
 func TestOwing(t *testing.T) {
 	s := &script{t: t, now: t0}
 	s.c, _ = New(Config{Self: node("a"), Term: placement.Term{Number: 3, Incarnation: 7}})

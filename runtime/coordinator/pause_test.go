@@ -8,7 +8,7 @@ import (
 )
 
 // TestFollowerKeepsThePause: a member keeps the latest pause, confirms it, and registers with it at
-// the next coordinator. An earlier one that comes late is not kept.
+// the next coordinator. An earlier pause that comes late is not kept.
 func TestFollowerKeepsThePause(t *testing.T) {
 	f := NewFollower(true)
 	at := func(counter uint32, on bool) Paused {
@@ -29,8 +29,8 @@ func TestFollowerKeepsThePause(t *testing.T) {
 	}
 }
 
-// TestPauseOfALaterTerm: a pause that the coordinator could not end, because its number is of a later
-// term, is not taken.
+// TestPauseOfALaterTerm: a pause with a number of a later term is not adopted, because the
+// coordinator could not end it.
 func TestPauseOfALaterTerm(t *testing.T) {
 	s := &script{t: t, now: t0}
 	s.run([]string{"start", "a", "term=1"})

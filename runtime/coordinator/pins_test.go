@@ -8,7 +8,7 @@ import (
 )
 
 // TestCheckPins: an operator's pins are checked before they are sent. A pin without a node
-// takes an earlier one back.
+// withdraws an earlier pin.
 func TestCheckPins(t *testing.T) {
 	const last = 2*placement.MaxShards - 1
 	for name, c := range map[string]struct {
@@ -27,7 +27,7 @@ func TestCheckPins(t *testing.T) {
 		"a too long type": {strings.Repeat("x", maxTypeBytes+1), nil, false},
 	} {
 		if err := CheckPins(c.kind, c.pins); (err == nil) != c.ok {
-			t.Errorf("%s: %v, want that it is good: %v", name, err, c.ok)
+			t.Errorf("%s: got error %v, want valid: %v", name, err, c.ok)
 		}
 	}
 }

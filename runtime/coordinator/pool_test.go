@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A poolCluster is a coordinator with members that obey it at once. It counts instances as they run at
-// the members.
+// A poolCluster is a coordinator with members that obey it at once. It keeps at which members the
+// instances run.
 type poolCluster struct {
 	t       *testing.T
 	c       *Coordinator
@@ -27,7 +27,7 @@ type poolCluster struct {
 	homes   map[placement.ShardID]string // where instances run
 	begun   []Envelope                   // orders to move
 	hold    bool                         // members do not carry out moves
-	refusal string                       // the latest of pins
+	refusal string                       // the latest refusal of a request to change pins
 }
 
 func newPoolCluster(t *testing.T, nodes []string, types ...TypeInfo) *poolCluster {
@@ -144,7 +144,7 @@ func (p *poolCluster) leave(name string) {
 	p.kill(name)
 }
 
-// at returns the nodes of a pool's instances, by their place in order.
+// at returns the nodes of a pool's instances, as numbers of their places in order, from 1.
 func (p *poolCluster) at(kind string, order []string) (places []int) {
 	for i := range uint32(64) {
 		if home, ok := p.homes[placement.ShardID{Kind: kind, Shard: 64 + i}]; ok {
@@ -167,9 +167,9 @@ func (p *poolCluster) overlap() (lo, hi int) {
 	return lo, hi
 }
 
-// TestPapersCircle: partitions A, B and C with 4, 3 and 5 instances on ten nodes. A is on nodes 1 to 4,
-// B on 5 to 7, C on 8 to 10 and 1 and 2. Five nodes join behind the nodes 2, 4, 5, 7 and 8: all
-// instances stay on their nodes, which have other numbers then.
+// TestPapersCircle: partitions A, B and C with 4, 3 and 5 instances on ten nodes. A is on nodes 1
+// to 4, B on 5 to 7, C on 8 to 10 and 1 and 2. Five nodes join behind the nodes 2, 4, 5, 7 and 8,
+// so the nodes are numbered anew. All instances stay on their nodes.
 func TestPapersCircle(t *testing.T) {
 	order := strings.Fields("n01 n02 n03 n04 n05 n06 n07 n08 n09 n10")
 	p := newPoolCluster(t, order, poolOf("A", 4, 4, 1, ""), poolOf("B", 3, 3, 1, ""), poolOf("C", 5, 5, 1, ""))
@@ -191,9 +191,9 @@ func TestPapersCircle(t *testing.T) {
 	}
 }
 
-// TestPoolsOverlapLeast: in random clusters no node has two instances more than another one. A join
-// moves nothing, and a loss gives only the lost instances other nodes. From the decision on, a pool
-// has as many instances as failures need, each at a node of its own.
+// TestPoolsOverlapLeast: in random clusters no node has two instances more than another node. A
+// join moves no instance, and a loss moves only the lost instances. After each step, a pool has as
+// many instances as failures need, each at a node of its own.
 func TestPoolsOverlapLeast(t *testing.T) {
 	runs := 2000
 	if testing.Short() {
@@ -256,8 +256,8 @@ func TestPoolsOverlapLeast(t *testing.T) {
 	}
 }
 
-// TestPoolIsNeverSmallerThanNeeded: an instance ends only when the others are at their nodes, also if
-// for that time a node has one more than it may.
+// TestPoolIsNeverSmallerThanNeeded: an instance ends only when the pool's other instances are at
+// their nodes, even if a node has too many until then.
 func TestPoolIsNeverSmallerThanNeeded(t *testing.T) {
 	p := newPoolCluster(t, []string{"a", "b", "c"}, poolOf("P", 3, 3, 1, ""))
 	p.hold = true
@@ -277,8 +277,8 @@ func TestPoolIsNeverSmallerThanNeeded(t *testing.T) {
 	}
 }
 
-// TestPoolSpreads: if several instances are at one node, new members get some as far as failures need
-// that, and no more.
+// TestPoolSpreads: if several instances are at one node, new members get only as many of them as
+// failures need.
 func TestPoolSpreads(t *testing.T) {
 	survive, err := FormatSurvive(func(nodes int) int { return nodes - 1 })
 	if err != nil {
@@ -294,8 +294,8 @@ func TestPoolSpreads(t *testing.T) {
 	}
 }
 
-// TestLossGoesRound: what a node loses goes to the next one with the fewest instances of all pools, and
-// not back to a node that has returned.
+// TestLossGoesRound: the instances of a lost node go to the next node with the fewest instances of
+// all pools. The next lost instance goes on round the nodes, not back to a node that has returned.
 func TestLossGoesRound(t *testing.T) {
 	p := newPoolCluster(t, []string{"a", "b", "c", "d"}, poolOf("A", 3, 3, 1, ""), poolOf("B", 2, 2, 1, ""))
 	order := []string{"a", "b", "c", "d", "e"}
@@ -346,12 +346,12 @@ func TestPoolCount(t *testing.T) {
 		}
 	}
 	if why := ask("Cart", 2); why != "Cart is not a pool" {
-		t.Errorf("a number of instances of an entity: %q, want a refusal", why)
+		t.Errorf("asked for instances of a type that is no pool: %q, want a refusal", why)
 	}
 }
 
-// TestRetiredAgain: an instance whose turns take too long stays, and ends later. A next coordinator
-// takes such an order back and gives it again.
+// TestRetiredAgain: an instance above the pool's number, whose turns take too long, stays and ends
+// later. The next coordinator cancels an order to end an instance and repeats it.
 func TestRetiredAgain(t *testing.T) {
 	p := newPoolCluster(t, []string{"a", "b"}, poolOf("P", 2, 2, 0, ""))
 	p.hold = true
@@ -397,8 +397,8 @@ func TestRetiredAgain(t *testing.T) {
 	}
 }
 
-// TestPoolZones: instances are in as many zones as can be, one more at most in one than in another. A zone
-// that comes later gets one only if the pool must survive failures.
+// TestPoolZones: instances are spread evenly over as many zones as possible. A zone that comes
+// later gets one only if the pool must survive failures.
 func TestPoolZones(t *testing.T) {
 	one, err := FormatSurvive(func(nodes int) int { return min(1, nodes-1) })
 	if err != nil {
@@ -433,8 +433,8 @@ func TestPoolZones(t *testing.T) {
 	}
 }
 
-// TestDisowned: the table of a later term lists a pool's shards that nobody claims without a home. A
-// former coordinator may have given one to a member that did not hear of it, and told others.
+// TestDisowned: the table of a later term lists a pool's shards that nobody claims without a home.
+// A former coordinator may have announced a home for such a shard that never heard of it.
 func TestDisowned(t *testing.T) {
 	c, err := New(Config{Self: node("a"), Term: termOf(2)})
 	if err != nil {
@@ -452,13 +452,13 @@ func TestDisowned(t *testing.T) {
 	}
 }
 
-// TestPoolMendsExcess: an instance moves away from a member that has more than it may, because one that
-// was to end there is needed again.
+// TestPoolMendsExcess: an instance moves away from a member with too many instances, because one
+// that was to end there is needed again.
 func TestPoolMendsExcess(t *testing.T) {
 	p := newPoolCluster(t, []string{"a", "b", "c"}, poolOf("P", 3, 3, 1, ""))
 	p.hold = true
 	p.away["b"] = membership.Leaving
-	p.view() // the instance of b goes where the third one is to end
+	p.view() // b's instance gets a home at a member where the third one is to end
 	m := p.begun[0].Message.(MoveBegin)
 	p.hold, p.begun = false, nil
 	p.join("d")

@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// A loadedPool is a pool with demand calls under way. Each is at an instance of its own if there are
-// enough; the others wait.
+// A loadedPool is a pool with demand calls under way, each at an instance of its own. Calls without
+// an idle instance wait.
 type loadedPool struct {
 	*poolCluster
 	demand float64
@@ -29,7 +29,8 @@ func newLoadedPool(t *testing.T, nodes, least, most, perNode int) *loadedPool {
 
 func (p *loadedPool) size() int { return len(p.at("P", p.nodes)) }
 
-// pass lets time pass, in which the members report the load. It returns how often the size has changed.
+// pass lets time pass while the members report loads. It returns how often the pool's size has
+// changed.
 func (p *loadedPool) pass(d time.Duration) (changes int) {
 	p.t.Helper()
 	size := p.size()
@@ -54,8 +55,8 @@ func (p *loadedPool) pass(d time.Duration) (changes int) {
 	return changes
 }
 
-// TestPoolFollowsBurst: after a burst of twenty times the load the pool has room for it within 60 s, and
-// it comes back to its minimum.
+// TestPoolFollowsBurst: when the load grows twentyfold, the pool has enough instances within 60 s.
+// After the burst it shrinks to its minimum.
 func TestPoolFollowsBurst(t *testing.T) {
 	p := newLoadedPool(t, 20, 2, 40, 0)
 	p.demand = 0.1
@@ -84,7 +85,8 @@ func TestPoolFollowsBurst(t *testing.T) {
 	}
 }
 
-// TestPoolLeaps: twenty times the load has room within 60 s, because calls wait, and the pool comes back.
+// TestPoolLeaps: if calls wait because the load grows twentyfold, the pool has enough instances
+// within 60 s. Later it shrinks again.
 func TestPoolLeaps(t *testing.T) {
 	p := newLoadedPool(t, 20, 2, 60, 0)
 	p.demand = 1.2
@@ -107,7 +109,8 @@ func TestPoolLeaps(t *testing.T) {
 	}
 }
 
-// TestPoolDrains: a pool leaps only if calls wait, and not while they become fewer.
+// TestPoolDrains: a pool grows at once only if calls wait, and not while the waiting calls become
+// fewer.
 func TestPoolDrains(t *testing.T) {
 	p := newLoadedPool(t, 20, 8, 60, 0)
 	p.demand = 8
@@ -126,7 +129,7 @@ func TestPoolDrains(t *testing.T) {
 	}
 }
 
-// TestPoolIgnoresNoise: in an hour of noise the size does not go up and down.
+// TestPoolIgnoresNoise: in an hour of noisy load, the size does not both grow and shrink.
 func TestPoolIgnoresNoise(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -172,8 +175,8 @@ func TestPoolWantsMoreNodes(t *testing.T) {
 	}
 }
 
-// TestNextCoordinatorKeepsSize: a pool is as large under the next coordinator, until its load says
-// otherwise. Load that nobody reports changes nothing.
+// TestNextCoordinatorKeepsSize: a pool keeps its size under the next coordinator until its load
+// needs another size. Intervals without reports change nothing.
 func TestNextCoordinatorKeepsSize(t *testing.T) {
 	p := newLoadedPool(t, 4, 1, 10, 0)
 	p.demand = 3

@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// stubborn asks for what cannot be.
+// stubborn is a strategy that proposes impossible homes and moves.
 type stubborn struct{}
 
 func (stubborn) String() string { return "stubborn" }
@@ -25,8 +25,8 @@ func (stubborn) Rebalance(_ string, homes []placement.Load, _ int) []placement.T
 	return []placement.Transfer{{Shard: 2, To: homes[0].Node}, {Shard: 99, To: homes[0].Node}, {Shard: 3, To: node("nowhere")}}
 }
 
-// TestStrategyIsNotTrusted: a shard goes to no node that cannot host it, whatever its strategy
-// says. The strategy is asked when something has changed, not at every tick.
+// TestStrategyIsNotTrusted: no shard goes to a node that cannot host it, whatever the strategy
+// proposes. The strategy is asked when something has changed, not at every tick.
 func TestStrategyIsNotTrusted(t *testing.T) {
 	c, err := New(Config{Self: node("a"), Term: termOf(1), Strategy: stubborn{}})
 	if err != nil {
@@ -54,7 +54,7 @@ func TestStrategyIsNotTrusted(t *testing.T) {
 		t.Error(err)
 	}
 	if out := c.Step(t0.Add(time.Minute), Tick{}); len(out.Events) != 0 {
-		t.Errorf("when only time has passed it is asked again: %v, want no events", out.Events)
+		t.Errorf("the strategy is asked again when only time has passed: %v, want no events", out.Events)
 	}
 }
 

@@ -35,8 +35,8 @@ func TestTranscripts(t *testing.T) {
 	transcript.Run(t, func(t *testing.T) transcript.Command { return (&script{t: t, now: time.Unix(1_000_000, 0)}).run })
 }
 
-// TestSupersededSendsNothing: what a coordinator wants in the step in which it learns of a
-// later term was decided without knowing of that one, so nothing of it goes out.
+// TestSupersededSendsNothing: in the step in which a coordinator learns of a later term it sends
+// nothing, because it has decided without knowing of that term.
 func TestSupersededSendsNothing(t *testing.T) {
 	later := Register{Term: placement.Term{Number: 1, Incarnation: 1}, Node: node("b"), Seq: 2, Shards: []HeldShard{
 		{ShardID: placement.ShardID{Kind: "Cart", Shard: 2}, State: Active, Epoch: placement.MakeEpoch(2, 1)},
@@ -50,7 +50,7 @@ func TestSupersededSendsNothing(t *testing.T) {
 		s.run([]string{"view", "a:up:hosts", "b:up:hosts"})
 		s.run([]string{"register", "a", "Cart/2"})
 		s.run([]string{"register", "b", "Cart/2"})
-		s.now = s.now.Add(time.Minute) // the next status is due
+		s.now = s.now.Add(time.Minute) // so that the next status is due
 		out := s.c.Step(s.now, Receive{node("b"), m})
 		if len(out.Send) > 0 || len(out.Events) != 1 || out.Events[0].What != Superseded {
 			t.Errorf("%s: sent %d messages, events %v; want none, and that it is superseded", name, len(out.Send), out.Events)
@@ -249,7 +249,8 @@ func (s *script) state(text string) HeldState {
 	return 0
 }
 
-// describeOutput leaves out the statuses that go to all every second.
+// describeOutput describes an output, without the statuses that are sent to all members every
+// second.
 func describeOutput(o Output, ticked bool) string {
 	var b strings.Builder
 	for _, e := range o.Events {
@@ -296,7 +297,8 @@ func describeMessage(m Message) string {
 	return fmt.Sprintf("%T %+v", m, m)
 }
 
-// describeTable writes runs: "Cart/4 a 1.1", "Cart/5-7 b 1.1".
+// describeTable describes shards of the same home and epoch together: "Cart/4 a 1.1", "Cart/5-7 b
+// 1.1".
 func describeTable(d placement.Diff) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d/%d", d.To.Term.Number, d.To.Seq)

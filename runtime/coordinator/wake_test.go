@@ -7,9 +7,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// TestWakesLaterWhileItRecovers: a coordinator that waits for a member to register has its
-// next step in the future. In the past it would run again and again until that member has
-// registered or is down.
+// TestWakesLaterWhileItRecovers: while a coordinator waits for a member to register, its WakeAt is
+// in the future. Otherwise it would run in a loop until that member has registered or is down.
 func TestWakesLaterWhileItRecovers(t *testing.T) {
 	s := &script{t: t, now: t0}
 	s.c, _ = New(Config{Self: node("a"), Term: placement.Term{Number: 3, Incarnation: 7}})

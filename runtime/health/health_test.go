@@ -58,7 +58,7 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-// listen is a systemd's notify socket. It sets the environment to it.
+// listen opens a notify socket as systemd does, and sets NOTIFY_SOCKET to its path.
 func listen(t *testing.T) *net.UnixConn {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "sd") // t.TempDir is too long for a socket's name
@@ -82,7 +82,8 @@ func next(t *testing.T, conn *net.UnixConn) string {
 	return string(buf[:n])
 }
 
-// until reads messages until one has the line, and reports whether one before had the other.
+// until reads messages until one has the line. It reports whether an earlier message had the line
+// other.
 func until(t *testing.T, conn *net.UnixConn, line, other string) (had bool) {
 	t.Helper()
 	for {
@@ -124,7 +125,7 @@ func TestNotify(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// TestNotifyReady: READY=1 comes with the first state that is ready, and not before.
+// TestNotifyReady: Notify sends READY=1 when the node is ready for the first time, and not before.
 func TestNotifyReady(t *testing.T) {
 	conn := listen(t)
 	ctx, cancel := context.WithCancel(context.Background())
