@@ -137,7 +137,7 @@ func directiveOptions(t *testing.T) (found []string) {
 	return slices.Compact(found)
 }
 
-// TestSettingsPageHasTheTables: docs/settings.md lists what must be equal.
+// TestSettingsPageHasTheTables: docs/settings.md lists the settings that must be equal.
 func TestSettingsPageHasTheTables(t *testing.T) {
 	page, err := os.ReadFile("../docs/settings.md")
 	require.NoError(t, err)

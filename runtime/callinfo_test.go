@@ -231,8 +231,9 @@ func TestHeaderBounds(t *testing.T) {
 	require.False(t, ok, "it belongs to no turn")
 }
 
-// TestCallInfoOfGateway: a caller in another language is known by the name in its subject, at the
-// node that takes the request and at another one, and its headers reach the method.
+// TestCallInfoOfGateway: the method learns the name of a caller in another language from the
+// request's subject, and gets its headers, whether the node that takes the request or another node
+// runs the method.
 func TestCallInfoOfGateway(t *testing.T) {
 	server, err := embedded.Start(embedded.Options{})
 	require.NoError(t, err)

@@ -23,9 +23,9 @@ import (
 
 // A Position says how far a follower has read the events of a type. It is text without spaces, of
 // at most about twenty bytes for each shard, and stays valid over restarts and moves. The empty
-// position is the beginning: the oldest events that are kept. Every other position names the last
-// event read of each shard, even of a shard that had no events yet. If later events are deleted
-// before the follower reads them, the follower gets [ErrEventsGone].
+// position is the beginning: the oldest events that are kept. Every other position says for each
+// shard which event was read last, or that it had none yet. If later events are deleted before the
+// follower reads them, the follower gets [ErrEventsGone].
 type Position string
 
 // An Event is an event that an entity recorded and committed.

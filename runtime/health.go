@@ -112,8 +112,8 @@ func (n *Node) judge(now time.Time) (found []operator.Finding, ending bool) {
 	return found, ending
 }
 
-// logs reports whether a finding is logged. That the node is not ready is not, because other lines
-// say why.
+// logs reports whether a finding is logged. A finding that the node is not ready is not logged,
+// because other lines say why.
 func logs(f operator.Finding) bool { return f.Severity >= operator.Fault && f.Check != verdict.Ready }
 
 // snapshot returns what the node knows of itself and the cluster. The caller holds watch.mu.

@@ -191,8 +191,8 @@ func (n *Node) notBegun(err error) error {
 	return err
 }
 
-// opening fails if the node may not connect now. Otherwise the driver ends only after begin has
-// returned.
+// opening marks the node as connecting, or fails if it may not connect now. The driver then does
+// not end before begin has returned.
 func (n *Node) opening(give context.CancelFunc) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

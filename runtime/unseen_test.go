@@ -43,8 +43,8 @@ func callLooker(ctx context.Context, r *codegen.Ref, method string) (err error) 
 	return r.Run(ctx, method, nil, err)
 }
 
-// startLookers starts a node with lookers, and returns ways to call one that is active: from the same
-// process, from another one, and by tells of both.
+// startLookers starts a node with lookers, and returns ways to call an active looker: by calls and
+// tells, from the same process and from another.
 func startLookers(t *testing.T, c *cluster, look func(context.Context)) map[string]func(method string) error {
 	t.Helper()
 	n := c.add("a")

@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Event is a line of the logs of one or more members. Many events of a cluster are one Event of
-// several members, because each member sees and logs them.
+// An Event is a line of the logs of one or more members. If several members see and log the same
+// thing, it is one Event.
 type Event struct {
 	Line
 	Node transport.Address   // the first member that has it

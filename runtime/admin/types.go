@@ -11,7 +11,7 @@ type (
 	Member = operator.Member
 	// A Singleton is one row of a View: a type of which the cluster has one instance.
 	Singleton = operator.Singleton
-	// A Suspicion is a vote of a member that another one is dead, in the membership table.
+	// A Suspicion is a member's vote in the membership table that another member is dead.
 	Suspicion = operator.Suspicion
 	// An Entity is one entity with its encoded state.
 	Entity = operator.Entity

@@ -27,8 +27,8 @@ type PoolInvoker interface {
 	// Choose returns the Invoker of references that choose an instance for each call. key is only
 	// for PoolKey.
 	Choose(choice PoolChoice, key string) Invoker
-	// Instances returns the number of instances. It waits up to Config.CallTimeout for the first one,
-	// and then returns 0.
+	// Instances returns the number of instances. It waits up to Config.CallTimeout for a first
+	// instance, and returns 0 if none comes.
 	Instances() int
 }
 

@@ -115,8 +115,8 @@ type Register struct {
 	Shards []HeldShard
 	Pins   []Pins // the pins that it keeps, one for each type that has any
 	Pause  Pause  // that it keeps
-	// Capacity is the thousandths of a processor that the member may use, at most MaxCapacity; 0 means
-	// that it does not say. Zone is where it is, or "".
+	// Capacity is the thousandths of a processor that the member may use, at most MaxCapacity; 0
+	// means unknown. Zone is the member's zone, or "".
 	Capacity uint32
 	Zone     string
 }

@@ -45,7 +45,7 @@ func FormatSurvive(f func(nodes int) int) (string, error) {
 	return strings.Join(words, " "), nil
 }
 
-// survive returns how many of that number of members may fail, by a text of FormatSurvive.
+// survive returns how many of nodes members may fail, according to text, a result of FormatSurvive.
 func survive(text string, nodes int) (fail int) {
 	for _, word := range strings.Fields(text) {
 		from, value, _ := strings.Cut(word, ":")

@@ -80,8 +80,8 @@ func (c *Coordinator) disown() {
 	}
 }
 
-// adopt uses a late node's claims for shards about which nothing is known. It became a member
-// later, so it has only shards given since.
+// adopt uses the claims of a node that registered after recovery, for shards about which nothing is
+// known. The node became a member later, so it holds only shards given since.
 func (c *Coordinator) adopt(from transport.Address, held []HeldShard) {
 	var fresh []claim
 	for _, o := range held {

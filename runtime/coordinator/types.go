@@ -28,7 +28,7 @@ type entityType struct {
 	still   string // why no more shards move by load, for people
 }
 
-// The fields that each plan reads are together.
+// A shard is what the coordinator knows of one shard. The fields that each plan reads are together.
 type shard struct {
 	id    placement.ShardID
 	home  transport.Address // zero: none
@@ -117,7 +117,7 @@ func (c *Coordinator) learn(info TypeInfo) error {
 			return fmt.Errorf("register type %q: %d shards (want a name and a power of two up to %d)", info.Name, info.Shards, placement.MaxShards)
 		}
 		if c.shards+int(info.Shards) > maxShards {
-			return fmt.Errorf("register type %s: %d shards more than the cluster's %d make over %d (use fewer shards a type)",
+			return fmt.Errorf("register type %s: its %d shards and the cluster's %d are together more than %d (use fewer shards a type)",
 				info.Name, info.Shards, c.shards, maxShards)
 		}
 		c.addType(info)
