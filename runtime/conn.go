@@ -177,7 +177,7 @@ func (c *Conn) finish() error {
 	c.driver.Close()
 	c.driver.Group.Go(func() { _ = c.link.Close() })
 	if !c.driver.Group.Wait(ctx) {
-		c.log.Warn("the connection to the broker is closed and does not end", "after", closePatience)
+		c.log.Warn("the connection was closed, but its goroutines have not ended", "after", closePatience)
 	}
 	c.driver.DropTells(time.Now()) // those that came back meanwhile
 	return c.driver.Undelivered.Since(unsent, unsure)

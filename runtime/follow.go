@@ -321,7 +321,7 @@ func (f *following) round(ctx context.Context, each func(f *following, shard int
 		any = true
 		if last := events[len(events)-1]; f.only != nil {
 			if events = f.ofEntity(events); len(events) == 0 {
-				f.Read(shard, last) // this loop has no name, so no position is stored
+				f.Read(shard, last) // a loop with OfEntity has no name, so no position is stored
 				continue
 			}
 		}

@@ -270,7 +270,7 @@ func (s *serving) announce(ctx context.Context, link transport.Link, log *slog.L
 	defer cancel()
 	err := link.Serve(try, on)
 	if err != nil && ctx.Err() == nil {
-		log.Warn("serving of clients not switched", "serve", on, "err", err)
+		log.Warn("the broker was not informed whether this member serves clients", "serve", on, "err", err)
 	}
 	return err == nil || try.Err() == nil
 }
