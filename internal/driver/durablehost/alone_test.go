@@ -30,8 +30,8 @@ func newAlone(t *testing.T, server *memory.Server, node int) *alone {
 	return a
 }
 
-// TestAloneOverFullRestarts: after a full restart the epochs of placements start again at 1, but
-// the store's epochs go on.
+// TestAloneOverFullRestarts: a full restart begins the epochs of placements at 1 again, but a new
+// claim still gets an epoch above all in the store.
 func TestAloneOverFullRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()
@@ -49,15 +49,15 @@ func TestAloneOverFullRestarts(t *testing.T) {
 			set(t, tenure, "singleton", state)
 			before, last = state, tenure.Epoch()
 			if len(s.p.above) > 0 {
-				t.Errorf("process %d asked the coordinator for terms %v", node, s.p.above)
+				t.Errorf("process %d, placed by no coordinator, asked one for terms above %v", node, s.p.above)
 			}
 			s.p.end()
 		}
 	})
 }
 
-// TestAloneGoesAboveOperators: a claim goes above the epoch, of the coordinator's terms, under
-// which shardctl has written.
+// TestAloneGoesAboveOperators: shardctl writes under an epoch with one of the coordinator's terms.
+// A later claim takes a higher epoch.
 func TestAloneGoesAboveOperators(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()
@@ -74,7 +74,7 @@ func TestAloneGoesAboveOperators(t *testing.T) {
 		next := newAlone(t, server, 3)
 		next.Open(1)
 		if got := get(t, tenureOf(t, next.Shard), "singleton"); got != "repaired" {
-			t.Errorf("it finds %q, want what the operator wrote", got)
+			t.Errorf("the new home finds %q, want what the operator wrote", got)
 		}
 	})
 }

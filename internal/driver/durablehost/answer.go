@@ -94,7 +94,7 @@ func ReadAnswer(b []byte) (r Answer, err error) {
 type Body struct {
 	Method string
 	Args   []byte
-	Info   []byte // what the caller tells about the call, encoded as in an envelope; nil means nothing
+	Info   []byte // the caller's metadata of the call, encoded as in an envelope; nil means none
 }
 
 const (

@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A beginner is a store that can send an append without waiting for its answer. No other goroutine
-// needs to be woken.
+// A beginner is a store that can send an append without waiting for its answer, so an append needs
+// no goroutine of its own.
 type beginner interface {
 	// BeginAppend sends an append, and reports whether it was sent. If so, done is called once, and
 	// must not block. If rest is nil, the append is in the log at position p. Otherwise rest returns
@@ -25,10 +25,10 @@ type Rest = func(context.Context) (store.Position, error)
 
 // Appends are the appends of all shards of one process. The zero value is ready for use.
 //
-// While few are running, each append is sent when a turn has something to append. With more, the
-// process is overloaded; then a later append holds more turns and delays none: all runnable
-// goroutines run before it is sent, and appends beyond what the store works on at a time wait here
-// (ADR 0010).
+// While few appends are running, each is sent as soon as a turn has something to append. While more
+// are running, the process is overloaded, so an append is sent only after all runnable goroutines
+// have run: it then has the commits of more turns and delays none. Appends beyond what the store
+// works on at a time wait here (ADR 0010).
 type Appends struct {
 	mu      sync.Mutex
 	limiter appendLimiter
@@ -54,12 +54,13 @@ type Appends struct {
 	Measured
 }
 
-// maxTails bounds the bytes of all log tails of a process, because others must read them if it
-// dies. Beyond it, larger tails are written to records.
+// maxTails bounds the bytes of all log tails of a process, because the next homes must read them if
+// the process dies. Beyond maxTails, the larger tails are written to records.
 const maxTails = 64 << 20
 
-// maxHeld is how many bytes the process may append before each shard must advance its since. A
-// shared log is trimmed only up to the lowest since.
+// maxHeld is how many bytes the process may append before each of its shards must advance its
+// since, the position from which its log is still needed. A shared log is trimmed only up to the
+// lowest since.
 const maxHeld = 64 << 20
 
 // tailOf updates the recorded size of a tail, and reports whether the tail must be written to
@@ -82,11 +83,12 @@ func (a *Appends) tailOf(t *Tenure) bool {
 	return size > 0 && all > maxTails && 2*size*a.open.Load() >= maxTails
 }
 
-// fewAppends is the number of running appends from which turns are collected.
+// fewAppends is the number of running appends from which further appends wait until the runnable
+// turns have committed, and take their commits along.
 const fewAppends = 3
 
-// late reports whether a tenure's append must wait for other runnable turns. If so, the tenure is
-// queued.
+// late reports whether a tenure's append must wait until other runnable turns have run. If it
+// returns true, it has queued the tenure.
 func (a *Appends) late(t *Tenure) bool {
 	if t.queued.Load() {
 		return true // run takes its lock after it has taken the tenure out of the queue
@@ -147,7 +149,7 @@ func (a *Appends) run(ctx context.Context) {
 			holds = true
 		}
 		for i, t := range due {
-			t.do(func(time.Time) {}) // takes
+			t.do(func(time.Time) {}) // sends what the core has to append
 			due[i] = nil
 		}
 	}
@@ -165,8 +167,8 @@ func (a *Appends) end() {
 }
 
 // due removes the tenures that may append now, and returns them in room's memory. rest reports
-// whether others are queued. overdue says that the queue waited for longestHold, so running appends
-// no longer count.
+// whether more tenures are queued. overdue says that the queue has waited for longestHold; then
+// running appends no longer count against the limit.
 func (a *Appends) due(room []*Tenure, overdue bool) (due []*Tenure, rest bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -185,9 +187,9 @@ func (a *Appends) due(room []*Tenure, overdue bool) (due []*Tenure, rest bool) {
 	return due, left > 0
 }
 
-// enter begins the handling of an answer to an append counted under spell. took is 0 if the outcome
-// is unknown. If enter returns true, the caller must call leave; the end of the process waits for
-// that.
+// enter begins the handling of an answer to an append that sent counted under spell. took is the
+// append's duration; 0 means that its outcome is unknown. If enter returns true, the caller must
+// call leave; the end of the process waits for that.
 func (a *Appends) enter(h Host, spell int, now time.Time, took time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -215,7 +217,8 @@ func (a *Appends) leave() {
 	a.active.Done()
 }
 
-// sent counts an append as running until enter is called with the returned spell.
+// sent counts an append as running. Its answer must be reported by enter with the returned spell,
+// the number of the current period of counting.
 func (a *Appends) sent() (spell int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -281,9 +284,9 @@ func (t *Tenure) done(r *durable.Request, a durable.Response) {
 	after.run(t)
 }
 
-// An appendLimiter decides how many appends of a process run at a time. Appends beyond what the
-// store works on would only wait there; one that waits here gets more commits: with n callers at s
-// shards and k running appends, it gets n/s / (1/2 + k/s) commits.
+// An appendLimiter decides how many appends of a process run at a time. An append beyond what the
+// store works on would only wait at the store. While it waits here instead, it collects more
+// commits: with n callers at s shards and k running appends, it gets n/s / (1/2 + k/s) commits.
 //
 // If appends are slow only because the store is far away, a limit costs throughput. Therefore the
 // limit depends on how long appends take compared with the recently fastest. The zero value sets no
@@ -301,13 +304,13 @@ const (
 	leastUnder   = 24 // keeps two busy processors from waiting for each other
 	mostUnder    = 1024
 	roundAnswers = 64
-	// A round's mean time is divided by the fastest time: below growAt the limit is doubled, above
-	// shrinkAt it is halved.
+	// The limit is doubled if a round's mean time is below growAt times the fastest time, and
+	// halved if it is above shrinkAt times that.
 	growAt, shrinkAt = 4, 8
-	// fastestPeriod and its double bound how long an append counts as the fastest.
+	// An append counts as the fastest for fastestPeriod to twice as long.
 	fastestPeriod = 10 * time.Second
-	// longestHold bounds how long an append waits for running ones: those may belong to a stream
-	// without a leader.
+	// longestHold bounds how long an append waits for running appends, because these may belong to
+	// a stream without a leader.
 	longestHold = 10 * time.Millisecond
 )
 
@@ -336,8 +339,8 @@ func (p *appendLimiter) answered(now time.Time, took time.Duration) {
 	p.sum, p.answers = 0, 0
 }
 
-// room returns how many of wait appends to send while under are running. Beyond the limit they are
-// sent together, because one by one each wakes this process and the server.
+// room returns how many of wait queued appends to send while under appends are running. Appends
+// beyond the limit are sent together: sent one by one, each would wake this process and the server.
 func (p *appendLimiter) room(under, wait int) int {
 	switch {
 	case p.limit == 0 || under+wait <= p.limit:

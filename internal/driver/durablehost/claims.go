@@ -10,8 +10,7 @@ import (
 //
 // After a full restart a process claims all of its shards at once. The store answers one claim
 // after another, because it reads each shard's head and log from disk. Therefore few claims run at
-// a time, and claims that calls wait for run first, so the first call waits for a few claims and
-// not for all.
+// a time, and claims that calls wait for run first, so the first call waits only for a few claims.
 type Claims struct {
 	mu     sync.Mutex
 	under  int       // number of claims that run and are not slow
@@ -44,7 +43,8 @@ const (
 	claimPast  // it does not count: it is slow or has ended
 )
 
-// ask calls send now or when fewer claims run. The caller holds the tenure's lock.
+// ask calls send, which sends the tenure's claim, now or when fewer claims run. The caller holds
+// the tenure's lock.
 func (c *Claims) ask(t *Tenure, send func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +100,8 @@ func (c *Claims) nextLocked() {
 	}
 }
 
-// nextClaim takes the first tenure whose claim has not begun; nil if there is none.
+// nextClaim removes tenures from the queue up to the first one whose claim has not begun, and
+// returns it; nil if there is none.
 func nextClaim(queue *[]*Tenure) *Tenure {
 	for len(*queue) > 0 {
 		t := (*queue)[0]

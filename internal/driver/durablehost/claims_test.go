@@ -27,7 +27,7 @@ func newShards(t *testing.T, s store.Shards, n int) []*Shard {
 // oneAtATime makes the store answer one request after another, each after d.
 func oneAtATime(d time.Duration) func(memory.Op) memory.Fault {
 	var mu sync.Mutex
-	var free time.Time // when it has answered all that it was asked
+	var free time.Time // when the store has answered all earlier requests
 	return func(memory.Op) memory.Fault {
 		mu.Lock()
 		defer mu.Unlock()
@@ -40,8 +40,8 @@ func oneAtATime(d time.Duration) func(memory.Op) memory.Fault {
 }
 
 // TestAwaitedClaimsComeFirst: a process claims many shards from a store that answers one request at
-// a time. Its first call is answered when a few shards are claimed, whether calls wait for one
-// shard or for all.
+// a time. The first call is answered when a few shards are claimed, whether calls wait for one
+// shard or for all of them.
 func TestAwaitedClaimsComeFirst(t *testing.T) {
 	const shards, requests, each = 64, 5, 10 * time.Millisecond // requests of a claim
 	for name, first := range map[string]int{"one": shards - 1, "all": 0} {
@@ -111,8 +111,9 @@ func TestClaimsComeWithoutCalls(t *testing.T) {
 	})
 }
 
-// TestStuckClaimsDoNotDelayOthers: shards whose part of the store does not answer do not keep other
-// shards from being claimed, nor does one that was given up before its turn.
+// TestStuckClaimsDoNotDelayOthers: claims of shards whose part of the store does not answer do not
+// delay claims of other shards. A shard that was given up before its claim began does not delay
+// them either.
 func TestStuckClaimsDoNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const stuck = 2 * maxClaims

@@ -11,17 +11,18 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// The store is asked for its time every clockPeriod, and every clockRetry until its first answer and
-// while its answers contradict each other.
+// A Clock asks the store for its time every clockPeriod. It asks every clockRetry until the store's
+// first answer, and while the store's answers contradict each other.
 const (
 	clockPeriod = 30 * time.Second
 	clockRetry  = time.Second
 )
 
-// A Clock is the time of a store at one process. Due times and expiry go by it, so the clocks of
-// nodes need not agree: the wall clock of this process is read only once, when the Clock is made.
-// Between the store's answers a Clock goes by the monotonic clock of the process. If the store is no
-// [store.Clock], it does so from the beginning. It is safe for concurrent use.
+// A Clock estimates the time of a store at one process. Reminders become due and entities expire by
+// this time, so the clocks of nodes need not agree. The wall clock of this process is read only
+// once, when the Clock is made. Between the store's answers, a Clock advances by the monotonic
+// clock of the process; if the store is no [store.Clock], always. A Clock is safe for concurrent
+// use.
 type Clock struct {
 	store store.Clock // nil: the store has no clock
 	began time.Time
@@ -31,14 +32,14 @@ type Clock struct {
 	estimate clock.Estimator
 }
 
-// A clockView is what a Clock knows.
+// A clockView is a Clock's present estimate.
 type clockView struct {
 	reading clock.Reading
 	known   bool
 }
 
-// NewClock returns the clock of a store, which is not known before the first [Clock.Ask] or
-// [Clock.Run]. The store may be nil.
+// NewClock returns the Clock of a store. The store's time is not known before the first [Clock.Ask]
+// or [Clock.Run]. The store may be nil.
 func NewClock(s store.Backend) *Clock {
 	c := &Clock{began: time.Now()}
 	c.store, _ = s.(store.Clock)
@@ -46,16 +47,16 @@ func NewClock(s store.Backend) *Clock {
 	return c
 }
 
-// Now returns the store's time, and whether it is known. Before the store's first answer the time is
-// that of this process. It goes back when the store's clock was set back or the estimate is
-// corrected, which is mostly by less than a millisecond.
+// Now returns the store's time, and whether it is known. Before the store's first answer the time
+// is that of this process. The time goes back if the store's clock was set back, or if the estimate
+// is corrected, mostly by less than a millisecond.
 func (c *Clock) Now() (time.Time, bool) {
 	v := c.view.Load()
 	return v.reading.At(c.elapsed()), v.known
 }
 
-// Ahead returns how far the wall clock of this process, which shows wall, is ahead of the store's clock;
-// 0 if the store's time is not known.
+// Ahead returns how far the wall clock of this process is ahead of the store's clock when it shows
+// wall. It returns 0 if the store's time is not known.
 func (c *Clock) Ahead(wall time.Time) time.Duration {
 	if at, known := c.Now(); known && c.store != nil {
 		return wall.Round(0).Sub(at) // without the monotonic reading
@@ -63,8 +64,8 @@ func (c *Clock) Ahead(wall time.Time) time.Duration {
 	return 0
 }
 
-// unsure reports whether the store is to be asked again soon: its time is not known, or its last
-// answers contradict what is known.
+// unsure reports whether the store must be asked again soon, because its time is not known or its
+// last answers contradict the estimate.
 func (c *Clock) unsure() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,10 +73,10 @@ func (c *Clock) unsure() bool {
 	return !known || c.estimate.Doubted()
 }
 
-// elapsed is the process's monotonic time.
+// elapsed returns the monotonic time since the Clock was made.
 func (c *Clock) elapsed() time.Duration { return time.Since(c.began) }
 
-// A lineClock is the time of a tenure's core: that of a Clock without its jumps.
+// A lineClock is the clock of a tenure's core. It follows a [Clock], but has no jumps.
 type lineClock struct {
 	line clock.Line
 	view atomic.Pointer[clock.Reading] // of the line, for goroutines without the tenure's lock
@@ -91,11 +92,11 @@ func (l *lineClock) now(c *Clock) time.Time {
 	return now
 }
 
-// read returns the time as of the last call of now, plus the time since then.
+// read returns the result of the last call of now, plus the time since then. It needs no lock.
 func (l *lineClock) read(c *Clock) time.Time { return l.view.Load().At(c.elapsed()) }
 
-// Ask asks the store once for its time. It returns how far the store's clock was set, if that now
-// counts, and 0 otherwise. It returns at once if the store has no clock.
+// Ask asks the store once for its time. It returns by how much someone has set the store's clock,
+// if the answer proves that, and otherwise 0. It returns at once if the store has no clock.
 func (c *Clock) Ask(ctx context.Context) (set time.Duration, err error) {
 	if c.store == nil {
 		return 0, nil

@@ -39,7 +39,7 @@ func TestClock(t *testing.T) {
 		c := NewClock(client)
 		client.Cut(true)
 		if _, err := c.Ask(t.Context()); err == nil {
-			t.Error("asked without a connection: got no error")
+			t.Error("the store was asked without a connection: got no error")
 		}
 		wantAhead(t, "before the first answer", c, 0, false)
 		client.Cut(false)
@@ -63,7 +63,7 @@ func TestClock(t *testing.T) {
 	})
 }
 
-// TestTenuresTimeIsCheap: each call reads it.
+// TestTenuresTimeIsCheap: reading a tenure's time allocates nothing, because each call reads it.
 func TestTenuresTimeIsCheap(t *testing.T) {
 	c, l := NewClock(memory.New().Client()), lineClock{}
 	ask(t, c)
@@ -73,7 +73,8 @@ func TestTenuresTimeIsCheap(t *testing.T) {
 	}
 }
 
-// TestClockOfAStoreWithout: the clock of a store that has none is the process's, and known.
+// TestClockOfAStoreWithout: if the store has no clock, a Clock returns the process's time, as
+// known.
 func TestClockOfAStoreWithout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewClock(struct{ store.Backend }{memory.New().Client()})
@@ -120,7 +121,7 @@ func TestClockRuns(t *testing.T) {
 	})
 }
 
-// timed returns a tenure that goes by the clock of a store.
+// timed returns a tenure that uses the clock of a store.
 func timed(t *testing.T, client *memory.Client, node string) *Tenure {
 	t.Helper()
 	c := NewClock(client)
@@ -169,15 +170,15 @@ func TestExpiryByTheStoresClock(t *testing.T) {
 	}
 }
 
-// TestStoresClockIsSet: a tenure goes on, and its time has no jumps. What is committed does not
-// expire too early by either time.
+// TestStoresClockIsSet: when the store's clock is set, a tenure goes on, and its time does not
+// jump. What is committed expires too early by neither the tenure's time nor the store's.
 func TestStoresClockIsSet(t *testing.T) {
 	t.Run("back", func(t *testing.T) { testClockIsSet(t, -time.Hour, 10*time.Minute, 20*time.Minute) })
 	t.Run("forward", func(t *testing.T) { testClockIsSet(t, time.Hour, -55*time.Minute, -45*time.Minute) })
 }
 
-// testClockIsSet sets the store's clock, and expects the tenure to be ahead of it by least to most
-// after 90 minutes.
+// testClockIsSet sets the store's clock forward or back. After 90 minutes, it expects the tenure's
+// time to be ahead of the store's by least to most.
 func testClockIsSet(t *testing.T, by, least, most time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()

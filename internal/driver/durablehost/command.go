@@ -47,7 +47,7 @@ const (
 	idStuck   = 11
 )
 
-// idBytes is usually enough for an encoded ID without its texts.
+// idBytes is usually enough for an encoded ID without its strings.
 const idBytes = 40
 
 // IsZero reports whether the ID means no command.
@@ -156,8 +156,8 @@ func (id *ID) text(field protowire.Number, v string) {
 	}
 }
 
-// keySource is the incarnation of all sources derived from a user's key. A process with this
-// incarnation (1 in 2^64) has an empty Log; a key has not.
+// keySource is the incarnation of all sources derived from a user's key. These have a Log, so they
+// differ from a process that happens to have this incarnation (1 in 2^64): its Log is empty.
 const keySource = 1
 
 // Command sets c, which must be zero, to the command with this ID. sender is the incarnation of the
@@ -211,7 +211,7 @@ func Nested(c durable.Command, at durable.Target, calls *durable.Calls, kind, en
 	return id
 }
 
-// hashOf returns the hash of a call: its texts, each with its length, then its arguments.
+// hashOf returns the hash of a call: each of its strings with its length, then its arguments.
 func hashOf(entity, method string, args []byte) uint64 {
 	var room [128]byte // enough for most calls
 	b := append(binary.AppendUvarint(room[:0], uint64(len(entity))), entity...)
@@ -229,8 +229,8 @@ func hashOfMany(head, rest []byte) uint64 {
 	return d.Sum64()
 }
 
-// maxLag is how many finished commands a shard remembers behind an unfinished one. Beyond it, that
-// one is set aside as stuck.
+// maxLag is how many finished commands a shard remembers behind an unfinished one. Beyond maxLag,
+// the unfinished command is set aside as stuck: see [Source].
 const maxLag = 4096
 
 // A Source numbers the commands of one process, and records which are unfinished. It sets up to

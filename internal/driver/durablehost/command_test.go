@@ -65,7 +65,7 @@ func TestCommandsOfKeysDiffer(t *testing.T) {
 		}
 	}
 	if again := commandOf(ID{Key: "k"}, 8, "a\xff", "Add", []byte{1}); again != one {
-		t.Errorf("sent by another it is %+v, want %+v", again, one)
+		t.Errorf("sent by another process, it is %+v, want %+v", again, one)
 	}
 	if strings.ToValidUTF8(one.Source.Log, "") != one.Source.Log {
 		t.Errorf("%q", one.Source.Log)
@@ -89,12 +89,13 @@ func TestHashesOfCommandsStay(t *testing.T) {
 		whole = binary.AppendUvarint(whole, uint64(len(c.method)))
 		whole = append(append(whole, c.method...), c.args...)
 		if got, want := hashOf(c.entity, c.method, c.args), xxhash.Sum64(whole); got != want {
-			t.Errorf("%.9q %q: %x, want %x", c.entity, c.method, got, want)
+			t.Errorf("%.9q %q has hash %x, want %x", c.entity, c.method, got, want)
 		}
 	}
 }
 
-// TestNestedIDsAreThoseOfTheRunBefore: when a turn runs again, its calls have the same ids.
+// TestNestedIDsAreThoseOfTheRunBefore: when a turn runs again, its calls have the same IDs as in
+// the first run.
 func TestNestedIDsAreThoseOfTheRunBefore(t *testing.T) {
 	for _, id := range []ID{{Number: 3, Floor: 2}, {Key: "k"}, {Number: 3, Floor: 2, Log: durable.Target{Log: "Bank", Shard: 2}}} {
 		c := commandOf(id, 7, "a", "Transfer", nil)
@@ -128,7 +129,7 @@ func TestNestedIDsOfATellNameItsWay(t *testing.T) {
 		}
 	}
 	if first.Path == below.Path {
-		t.Error("the two have one path")
+		t.Error("two nested calls have one path")
 	}
 }
 
@@ -142,7 +143,7 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%+v became %+v, %v", r, got, err)
 		}
 	}
-	// What earlier programs wrote is read for ever.
+	// Answers that earlier programs wrote must remain readable.
 	got, err := ReadAnswer([]byte("\x08\x01\x12\x02no\x1a\x02\x01\x02"))
 	if err != nil || got.Code != 1 || got.Text != "no" || string(got.Payload) != "\x01\x02" {
 		t.Errorf("%+v, %v", got, err)
@@ -155,7 +156,7 @@ func TestAnswers(t *testing.T) {
 }
 
 // TestAnswerTakesRoomForWhatItHas: encoding an answer allocates no spare memory, because a log
-// keeps an answer to each command that may come again, and most have no error.
+// keeps the answers to all commands that may be repeated. Most answers have no error.
 func TestAnswerTakesRoomForWhatItHas(t *testing.T) {
 	for _, tt := range []struct {
 		answer Answer
@@ -198,8 +199,8 @@ func TestSourceKnowsItsFloor(t *testing.T) {
 	}
 }
 
-// TestSourceSetsStuckCommandsAside: whichever commands do not end, an ID names only finished
-// commands as finished, and few finished ones are not named.
+// TestSourceSetsStuckCommandsAside: whichever commands do not end, an ID lists no unfinished
+// command as finished, and it lists all finished ones but a few.
 func TestSourceSetsStuckCommandsAside(t *testing.T) {
 	for stuck := range durable.MaxStuck + 2 {
 		random := rand.New(rand.NewPCG(1, uint64(stuck)))

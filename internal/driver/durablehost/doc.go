@@ -20,8 +20,8 @@
 //
 // # Claims
 //
-// A process runs few [Claims] at a time, and first those that calls wait for. After a full restart
-// the first call is therefore answered when a few shards are claimed, and not all.
+// A process runs few [Claims] at a time, first those that calls wait for. After a full restart, the
+// first call is therefore answered as soon as a few shards are claimed.
 //
 // # Time
 //
@@ -30,8 +30,9 @@
 //
 // # Goroutines
 //
-// A shard has one append running at a time, on its own goroutine unless the store can send it
-// without one. Each read of records and each write of a checkpoint has its own goroutine, too. The
-// [Host] starts these goroutines and waits for them. An idle shard has a timer and no goroutine. Functions given to [Tenure.Then] must not block. They are called without a lock, on the
-// caller's goroutine or on the one that receives the acknowledgement.
+// A shard has one append running at a time. The append has its own goroutine, unless the store can
+// send it without one. Each read of records and each write of a checkpoint has its own goroutine,
+// too. The [Host] starts these goroutines and waits for them. An idle shard has a timer and no
+// goroutine. Functions given to [Tenure.Then] must not block. They are called without a lock, on
+// the caller's goroutine or on the one that receives the acknowledgement.
 package durablehost

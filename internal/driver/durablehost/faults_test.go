@@ -15,7 +15,7 @@ import (
 )
 
 // TestCommandsAreAppliedOnce: every command that a caller repeats until it is answered is applied
-// once, while homes change and die, over a store that is slow, busy, unavailable and stale, and
+// once, while homes change and die, over a store that is slow, busy, unavailable or stale, and that
 // loses and delays requests and answers.
 func TestCommandsAreAppliedOnce(t *testing.T) {
 	for seed := range uint64(12) {
@@ -132,7 +132,7 @@ func applyOnce(t *testing.T, seed uint64) {
 			}
 		})
 		if i == 2 {
-			wg.Wait() // the fourth comes to the first one's entity
+			wg.Wait() // the fourth caller uses the first one's entity
 		}
 	}
 	over := make(chan struct{})

@@ -10,14 +10,14 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// StoreNow returns the store's time, as a Unix time in milliseconds. Reminders are due by it, and not
-// by the time of this process.
+// StoreNow returns the store's time, as Unix time in milliseconds. The store's time decides which
+// reminders are due, not the time of this process.
 func (t *Tenure) StoreNow() int64 {
 	now, _ := t.shard.cfg.Clock.Now()
 	return now.UnixMilli()
 }
 
-// Reminders returns the reminders of an active entity, which are not to be changed.
+// Reminders returns the reminders of an active entity. The caller must not change them.
 func (t *Tenure) Reminders(entity string) (all []*wire.DurableReminder) {
 	t.look(func(time.Time) { all = t.core.Reminders(entity).GetAll() })
 	return all
@@ -29,14 +29,14 @@ func (t *Tenure) NextVersion(entity string) (next uint64) {
 	return next
 }
 
-// Looked ends a look at an entity that was given to [Host.Look]. again is the time before which it
-// is not to be looked at again, as Unix time in milliseconds.
+// Looked reports that the host has looked at an entity given to [Host.Look]. The host need not look
+// at it again before again, a Unix time in milliseconds.
 func (t *Tenure) Looked(entity string, again int64) {
 	t.do(func(now time.Time) { t.core.Looked(now, entity, again) })
 }
 
-// dueLocked takes the entities that have due reminders. Nothing is due while they are paused, and
-// before the store's time is known.
+// dueLocked queues the entities that have due reminders. It queues none while reminders are paused,
+// or before the store's time is known.
 func (t *Tenure) dueLocked(now time.Time) {
 	if t.core.DueAt() == math.MaxInt64 {
 		return
@@ -49,7 +49,7 @@ func (t *Tenure) dueLocked(now time.Time) {
 	}
 }
 
-// lookLocked has the host look at the entities that dueLocked has taken.
+// lookLocked gives the entities that dueLocked has queued to [Host.Look].
 func (t *Tenure) lookLocked(after *deferredEffects) {
 	if len(t.due) > 0 {
 		due := t.due
@@ -58,8 +58,8 @@ func (t *Tenure) lookLocked(after *deferredEffects) {
 	}
 }
 
-// untilDueLocked returns the time until dueLocked is to be called again, and false if something else
-// comes first.
+// untilDueLocked returns the time until dueLocked must be called again. It returns false if no
+// timer is needed for that.
 func (t *Tenure) untilDueLocked() (time.Duration, bool) {
 	at := t.core.DueAt()
 	if at == math.MaxInt64 || t.left != nil {
@@ -73,8 +73,9 @@ func (t *Tenure) untilDueLocked() (time.Duration, bool) {
 	return d, known
 }
 
-// FiringCommand returns the command whose nested calls are those of a firing. They have the same ids
-// each time the firing is tried.
+// FiringCommand returns the command that stands for one firing of a reminder. Calls made by the
+// firing are nested calls of this command, so they have the same IDs whenever the firing is tried
+// again.
 func FiringCommand(kind, entity string, r *wire.DurableReminder) durable.Command {
 	sum := keySum(kind+"/"+entity, fmt.Sprintf("!reminder %s %d %d", r.GetName(), r.GetSet(), r.GetDue()))
 	return durable.Command{Source: durable.Source{Incarnation: keySource, Log: hex.EncodeToString(sum[:])}, Number: 1}

@@ -40,9 +40,10 @@ func NewFollower(s store.Shards, kind string, shards int) Follower {
 	return Follower{Store: s, Type: kind, Places: make([]durable.Place, shards), lost: make([]time.Time, shards)}
 }
 
-// lostAfter is how long a journal must seem to lack the follower's place. A lagging replica looks
-// the same, so each read must be as new as the leader's records (see latest). During a Put a chunk
-// may also be missing, so all reads of this time must agree.
+// lostAfter is how long a journal must seem to lack the follower's place before the follower gets
+// an error. A lagging replica looks the same, so each read must be as new as the leader's records
+// (see latest). During a Put, a chunk may be missing for a moment, so all reads in this time must
+// lack the place.
 const lostAfter = 3 * time.Second
 
 // Number returns the number of the shard whose place is Places[i]. The numbers of a type's shards
@@ -51,14 +52,14 @@ func (f *Follower) Number(i int) int { return len(f.Places) + i }
 
 const (
 	readAtOnce = 16
-	// readWithin bounds one answer of the store. All answers have no common bound, or slow shards
-	// could starve the last ones.
+	// readWithin bounds one answer of the store. The answers have no common bound, because slow
+	// shards could then starve the last ones.
 	readWithin = 5 * time.Second
 )
 
-// Poll returns each shard's events after the follower's place, in order. It does not move places
-// past events: see Read. It returns no events until every shard has answered once, because only
-// then is every place known.
+// Poll returns each shard's events after the follower's place, in order. It does not move the
+// places past these events: see Read. It returns no events until every shard has answered once,
+// because only then is every place known.
 func (f *Follower) Poll(ctx context.Context) ([][]durable.Recorded, error) {
 	all := make([][]durable.Recorded, len(f.Places))
 	errs := make([]error, len(f.Places))
@@ -81,7 +82,7 @@ func (f *Follower) Poll(ctx context.Context) ([][]durable.Recorded, error) {
 	return all, errors.Join(errs...)
 }
 
-// Begun reports whether the place in each shard that is read is known.
+// Begun reports whether the follower's place is known in all shards that it reads.
 func (f *Follower) Begun() bool {
 	for i, p := range f.Places {
 		if f.Part.Has(i) && p == (durable.Place{}) {
@@ -174,8 +175,8 @@ func (f *Follower) Read(i int, e durable.Recorded) { f.Places[i] = e.Place }
 type Followed struct {
 	Format int             `json:"format"`
 	Places []durable.Place `json:"places"`
-	// Owner identifies the loop that follows under the name, or last did. Each loop has its own.
-	// Records of earlier programs have none.
+	// Owner identifies the loop that follows under the name, or the last one that did. Each loop
+	// has its own Owner. Records of earlier programs have no Owner.
 	Owner string `json:"owner,omitempty"`
 	Part         // Places has only the places of its shards
 }
@@ -217,9 +218,9 @@ func readFollowed(r store.Record) (f Followed, err error) {
 	return f, nil
 }
 
-// LatestPlaces returns how far the loops of a name have read each shard of a type, whatever parts they
-// had, or nil if there are none. Of each shard, it is the place that was written last. own is the record
-// of this part as LoadFollowed has returned it.
+// LatestPlaces returns how far the loops of a name have read each shard of a type, whatever parts
+// these loops had. A shard's result is the place that was written last. If there are no loops,
+// LatestPlaces returns nil. own is the record of this part, as returned by LoadFollowed.
 func LatestPlaces(ctx context.Context, s store.Store, kind, name string, part Part, own Followed, revision store.Revision, shards int) ([]durable.Place, error) {
 	all, err := s.List(ctx, followers(kind))
 	if err != nil {
@@ -255,10 +256,11 @@ func LatestPlaces(ctx context.Context, s store.Store, kind, name string, part Pa
 	return places, nil
 }
 
-// partMark follows a follower's name in the name of a part's record. No name contains it.
+// partMark separates a follower's name from the part's number in the name of a part's record. No
+// follower's name contains it.
 const partMark = "="
 
-// NameOf returns the name of the record in which a follower keeps the position of a part.
+// NameOf returns the name of the record that holds a follower's position in this part.
 func (p Part) NameOf(follower string) string {
 	if p.Of == 0 {
 		return follower
@@ -331,8 +333,8 @@ func RestoreFollowers(ctx context.Context, s store.Store, kind string, by map[st
 	return nil
 }
 
-// LostFollowers returns an error for each named follower whose place does not fit the shard's
-// journal, because the shard was put back to an older state. The key is the follower's name.
+// LostFollowers returns an error for each named follower whose place is not in the shard's journal,
+// because the shard was restored to an older state. The map's keys are the followers' names.
 func LostFollowers(ctx context.Context, s store.Backend, shard store.Shard) (map[string]error, error) {
 	all, err := s.List(ctx, followers(shard.Type))
 	if err != nil || len(all) == 0 {
@@ -385,7 +387,7 @@ func (l *followerLook) next(t *Tenure, now time.Time) {
 		number, err := l.slowest(ctx, c)
 		t.do(func(time.Time) {
 			l.under = false
-			if err == nil { // else nothing is deleted until it is known
+			if err == nil { // otherwise nothing is deleted until the answer is known
 				t.core.Followed(number)
 			}
 		})
@@ -428,8 +430,8 @@ func (l *followerLook) slowest(ctx context.Context, c *Config) (uint64, error) {
 	return number, nil
 }
 
-// fit reports whether the journal still has the event that a follower read last. A restored older
-// journal may have another event with that number.
+// fit reports whether the journal still has the event that a follower read last. A journal restored
+// from an older backup may have a different event with that number.
 func fit(ctx context.Context, c *Config, place durable.Place) (bool, error) {
 	ok, err := place.Fits(func(keys ...string) ([]store.Record, error) {
 		_, records, err := c.Store.Get(ctx, c.Shard, keys, store.None)

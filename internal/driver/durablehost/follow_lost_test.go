@@ -50,14 +50,14 @@ func (j *journaled) until(f *Follower, d time.Duration) (numbers []uint64, err e
 }
 
 // TestAPlaceWithoutEvents: a follower that began before a shard had events gets an error if the
-// first events were deleted, also if it begins again at its stored place. A new follower begins at
-// the oldest kept event.
+// first events were deleted, even if it restarts at its stored place. A new follower begins at the
+// oldest kept event.
 func TestAPlaceWithoutEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournaled(t, durable.Journal{Events: 5})
 		f := j.follower(durable.Place{})
 		if numbers, err := j.poll(f); err != nil || len(numbers) > 0 || !f.Begun() {
-			t.Fatalf("%v, %v, at %v, want places and no events", numbers, err, f.Places)
+			t.Fatalf("%v, %v, at %v, want known places and no events", numbers, err, f.Places)
 		}
 		j.record(20)
 		gone := (*durable.GoneError)(nil)
@@ -79,7 +79,7 @@ func TestAPlaceWithoutEvents(t *testing.T) {
 }
 
 // TestEventsWaitForAllShards: a new follower gets events only when all shards have answered,
-// because only then its places say where it begins in each.
+// because only then its places say where it begins in each shard.
 func TestEventsWaitForAllShards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournaled(t, durable.Journal{})
@@ -109,9 +109,9 @@ func TestEventsWaitForAllShards(t *testing.T) {
 	})
 }
 
-// TestPlacesOfAnotherJournal: events are followed by number, whatever chunk a place names. A
-// journal that ends before the place, has another event there, or lacks the next event, gives an
-// error within seconds.
+// TestPlacesOfAnotherJournal: events are followed by number, whatever chunk a place names. The
+// follower gets an error within seconds if the journal ends before the place, has a different event
+// there, or lacks the next event.
 func TestPlacesOfAnotherJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournaled(t, durable.Journal{})
@@ -166,30 +166,31 @@ func TestPlacesOfAnotherJournal(t *testing.T) {
 	})
 }
 
-// TestStaleIsNotLost: stale answers of lagging replicas are not taken for a journal that was put
-// back, if they last only a moment, nor is the time in which the store does not answer.
+// TestStaleIsNotLost: if a lagging replica gives stale answers for only a moment, a follower does
+// not take the journal for a restored older one. Time in which the store does not answer does not
+// count.
 func TestStaleIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournaled(t, durable.Journal{})
 		j.record(5)
 		f := j.follower(durable.Place{Chunk: 6, Number: 6, Sum: 1})
 		if numbers, err := j.until(f, lostAfter-time.Second); err != nil || len(numbers) > 0 {
-			t.Fatalf("%v, %v, want that nothing is decided", numbers, err)
+			t.Fatalf("%v, %v, want neither events nor an error yet", numbers, err)
 		}
 		j.store.(*memory.Client).Cut(true)
 		if numbers, err := j.until(f, time.Second); !errors.Is(err, store.ErrUnavailable) {
-			t.Fatalf("%v, %v, want no answer", numbers, err)
+			t.Fatalf("%v, %v, want an error, because the store does not answer", numbers, err)
 		}
 		j.store.(*memory.Client).Cut(false)
 		if numbers, err := j.until(f, lostAfter-time.Second); err != nil || len(numbers) > 0 {
-			t.Fatalf("%v, %v, want that the time begins anew", numbers, err)
+			t.Fatalf("%v, %v, want neither events nor an error, because the wait has started again", numbers, err)
 		}
 		if _, err := j.until(f, 2*time.Second); !errors.Is(err, durable.ErrBeyond) {
-			t.Errorf("%v, want that the place is behind the end", err)
+			t.Errorf("%v, want an error that the place is behind the journal's end", err)
 		}
-		f = j.follower(durable.Place{Chunk: 6, Number: 6}) // a program without sums has read one more
+		f = j.follower(durable.Place{Chunk: 6, Number: 6}) // a program without sums has read one event more
 		if numbers, err := j.until(f, lostAfter-time.Second); err != nil || len(numbers) > 0 {
-			t.Fatalf("%v, %v, want that nothing is decided", numbers, err)
+			t.Fatalf("%v, %v, want neither events nor an error yet", numbers, err)
 		}
 		j.record(2)
 		if numbers, err := j.until(f, time.Minute); err != nil || !slices.Equal(numbers, []uint64{7}) {
@@ -214,8 +215,8 @@ func (l led) Latest(ctx context.Context, s store.Shard) (latest store.Revision, 
 	}
 }
 
-// TestReplicaBehindTheFollower: a replica that stays behind what a follower has read does not end
-// the follower, however long it lags.
+// TestReplicaBehindTheFollower: a replica that lacks events that a follower has read does not end
+// the follower, however long the replica lags.
 func TestReplicaBehindTheFollower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournaled(t, durable.Journal{})
@@ -231,7 +232,7 @@ func TestReplicaBehindTheFollower(t *testing.T) {
 		f := j.follower(last)
 		f.Store = led{behind.Shards(), j.store.Shards()}
 		if numbers, err := j.until(f, time.Minute); err != nil || len(numbers) > 0 {
-			t.Fatalf("%v, %v, want that it waits", numbers, err)
+			t.Fatalf("%v, %v, want that the follower waits", numbers, err)
 		}
 		j.server.Lag(0)
 		j.record(1)

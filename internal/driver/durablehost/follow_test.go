@@ -60,7 +60,7 @@ func (j *journaled) read(at durable.Place) (numbers []uint64, last durable.Place
 	j.t.Helper()
 	f := NewFollower(j.store.Shards(), account.Type, account.Number)
 	f.Places[0] = at
-	f.Places = f.Places[:account.Number] // the shard's number is that of the first place
+	f.Places = f.Places[:account.Number] // a type's shard numbers begin with their count, so this shard's is that of the first place
 	for {
 		events, err := f.poll(within(j.t, time.Minute), 0)
 		if err != nil || len(events) == 0 {
@@ -100,7 +100,7 @@ func (j *journaled) followAt(name string, place durable.Place) {
 	if err != nil {
 		j.t.Fatal(err)
 	}
-	time.Sleep(2 * followersPeriod) // the home looks
+	time.Sleep(2 * followersPeriod) // until the home has checked the followers again
 }
 
 // TestEventsAreKept: events are kept as long as the type says: for good, by age, by number, or
@@ -122,7 +122,7 @@ func TestEventsAreKept(t *testing.T) {
 			j.record(10) // the newest is a second old
 			j.oldest(11)
 			time.Sleep(time.Minute)
-			j.oldest(20) // the last chunk stays, which has the number of the last event
+			j.oldest(20) // the last chunk stays, because it has the number of the last event
 		}},
 		"by number": {durable.Journal{Events: 5}, func(j *journaled) {
 			j.record(5)
@@ -142,7 +142,7 @@ func TestEventsAreKept(t *testing.T) {
 			j.follow("fast", 19)
 			j.oldest(19)
 			j.record(10)
-			j.follow("slow", 25) // it is new
+			j.follow("slow", 25) // a new follower
 			j.follow("fast", 30)
 			j.oldest(25)
 			j.follow("slow", 30)
@@ -158,7 +158,7 @@ func TestEventsAreKept(t *testing.T) {
 		"for a follower of a journal that was put back": {durable.Journal{Followers: true}, func(j *journaled) {
 			j.record(2)
 			j.followAt("ahead", durable.Place{Chunk: 5, Number: 5, Sum: 1})
-			j.record(3) // as many as it has read before, and others
+			j.record(3) // the journal has as many events as the follower had read, but different ones
 			j.oldest(1)
 			j.record(5)
 			j.oldest(1)
@@ -168,7 +168,7 @@ func TestEventsAreKept(t *testing.T) {
 			if err != nil {
 				j.t.Fatal(err)
 			}
-			j.followAt("ahead", last) // it has begun anew
+			j.followAt("ahead", last) // the follower has begun again
 			j.oldest(10)
 		}},
 		"by age and number": {durable.Journal{Events: 5, Age: time.Hour}, func(j *journaled) {
@@ -184,8 +184,8 @@ func TestEventsAreKept(t *testing.T) {
 	}
 }
 
-// TestEventsAreGone: a follower whose next events were deleted is told which. A new follower begins
-// at the oldest kept event.
+// TestEventsAreGone: a follower whose next events were deleted gets an error that names them. A new
+// follower begins at the oldest kept event.
 func TestEventsAreGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournaled(t, durable.Journal{Events: 5})

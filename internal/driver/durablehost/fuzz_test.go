@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// FuzzKept reads any bytes as a command's id, which comes with a call, and as tells and answers,
-// which a log keeps. If they are accepted, writing and reading them again gives the same.
+// FuzzKept reads random bytes as the ID of a command, as a tell and as an answer. If they are
+// accepted, writing and reading the value again gives the same value.
 func FuzzKept(f *testing.F) {
 	f.Add(ID{Key: "payment-7"}.Append(nil))
 	f.Add(ID{Source: 3, Number: 9, Log: durable.Target{Log: "Cart", Shard: 300}}.Append(nil))
@@ -37,7 +37,7 @@ func FuzzKept(f *testing.F) {
 	})
 }
 
-// FuzzRecords reads any bytes as a named follower's record.
+// FuzzRecords reads random bytes as a named follower's record.
 func FuzzRecords(f *testing.F) {
 	f.Add([]byte(`{"format":1,"places":[{"Chunk":1,"Number":2}]}`))
 	f.Add([]byte(`{"format":1,"places":[],"owner":"n1#00c0ffee00c0ffee/1"}`))
@@ -57,7 +57,7 @@ func FuzzRecords(f *testing.F) {
 	})
 }
 
-// FuzzFounding reads any bytes as the record of who founded a cluster.
+// FuzzFounding reads random bytes as the record of who founded a cluster.
 func FuzzFounding(f *testing.F) {
 	f.Add([]byte(`{"format":1,"founder":{"name":"a","incarnation":"7"},"node":{"name":"b","incarnation":"8"},"server":"NABC"}`))
 	f.Add([]byte(`{"founder":{"incarnation":7}}`))

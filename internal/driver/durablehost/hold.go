@@ -17,7 +17,8 @@ type Pause struct {
 	By    string    `json:"by"`
 }
 
-// ErrVolatile is the error for a type of which the store has no durable type; test with errors.Is.
+// ErrVolatile is returned for a name of a type that has no record in the store, such as that of a
+// volatile type; test with errors.Is.
 var ErrVolatile = errors.New("the store has no durable type of that name")
 
 // ReadType returns a durable type's record.
@@ -35,8 +36,9 @@ func ReadType(ctx context.Context, s store.Store, kind string) (t Type, at store
 	return t, found.Revision, nil
 }
 
-// PauseReminders has the store say that the reminders of a durable type are paused; nil ends the
-// pause. A pause that is there stays as it is. Homes follow within 5 s.
+// PauseReminders records in the store that the reminders of a durable type are paused; nil ends the
+// pause. It does not change a pause that already exists. Homes pause or resume reminders within 5
+// s.
 func PauseReminders(ctx context.Context, s store.Store, kind string, p *Pause) error {
 	for {
 		t, at, err := ReadType(ctx, s, kind)
@@ -54,16 +56,17 @@ func PauseReminders(ctx context.Context, s store.Store, kind string, p *Pause) e
 	}
 }
 
-// A process asks at most once in holdPeriod whether a type's reminders are paused, and does not rely
-// on an answer older than holdKept. holdRetry is the pause while there is none.
+// A process asks at most once in holdPeriod whether a type's reminders are paused, and does not
+// rely on an answer older than holdKept. holdRetry is the time between two questions while the
+// process has no such answer.
 const (
 	holdPeriod = 2 * time.Second
 	holdKept   = 8 * holdPeriod
 	holdRetry  = 50 * time.Millisecond
 )
 
-// A Hold is what a process knows of the pause of a type's reminders. It asks the store only while the
-// type has reminders that are due soon. It is safe for concurrent use.
+// A Hold caches at a process whether a type's reminders are paused. It asks the store only while
+// the type has reminders that are due soon. It is safe for concurrent use.
 type Hold struct {
 	process *Process
 	kind    string
@@ -78,7 +81,8 @@ type Hold struct {
 // NewHold returns the Hold of a type.
 func NewHold(p *Process, kind string) *Hold { return &Hold{process: p, kind: kind} }
 
-// holds reports whether no reminder is to run now, and after which time to ask again.
+// holds reports whether reminders must not run now, because they are paused or the last answer is
+// too old. It also returns after which time to call it again.
 func (h *Hold) holds() (held bool, again time.Duration) {
 	if h == nil {
 		return false, 0

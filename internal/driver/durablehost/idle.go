@@ -9,8 +9,9 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A shard advances its since, so that a shared log can be trimmed, after idleAfter without commits,
-// or after idlePeriod or maxHeld bytes without a checkpoint.
+// A shard advances its since, the position from which its log is needed, so that a shared log can
+// be trimmed. It does so after idleAfter without commits, or after idlePeriod or maxHeld bytes
+// without a checkpoint.
 const (
 	idleAfter  = time.Minute
 	idlePeriod = 10 * time.Minute
@@ -19,7 +20,7 @@ const (
 // An idle is the state of a tenure's periodic work. The tenure's lock guards it.
 type idle struct {
 	changed time.Time // when the last commit was made
-	moved   time.Time // when since was last advanced for the sake of other shards
+	moved   time.Time // when moveSince last advanced the shard's since
 	saved   time.Time // when the last checkpoint ended
 	mark    int64     // Appends.written when the last checkpoint ended
 	outages uint64    // outages when the log was last verified
@@ -38,7 +39,8 @@ func (i *idle) look(t *Tenure, now time.Time) {
 	i.verify(t.core, &t.shard.cfg, now)
 }
 
-// moveSince advances since if the present one may keep a shared log from being trimmed.
+// moveSince advances the shard's since if its present value may keep a shared log from being
+// trimmed.
 func (i *idle) moveSince(t *Tenure, now time.Time) {
 	idle := now.Sub(i.changed) >= idleAfter && !i.changed.Before(i.moved)
 	late := now.Sub(i.saved) >= idlePeriod || t.shard.cfg.Appends.written.Load()-i.mark >= maxHeld
@@ -48,7 +50,7 @@ func (i *idle) moveSince(t *Tenure, now time.Time) {
 	}
 }
 
-// verify checks after each outage that the log has all acknowledged appends.
+// verify makes the core check after each outage that the log has all acknowledged appends.
 func (i *idle) verify(core *durable.Shard, c *Config, now time.Time) {
 	if n := outages(c); n != i.outages {
 		i.outages = n
@@ -58,11 +60,12 @@ func (i *idle) verify(core *durable.Shard, c *Config, now time.Time) {
 
 type interrupted interface{ Outages() uint64 }
 
-// outages returns a number that grows when the store comes back after an outage: it may have lost
-// acknowledged appends. It does not grow during an outage, when checks would be useless.
+// outages returns a number that grows whenever the store is available again after an outage,
+// because the store may have lost acknowledged appends. The number does not grow during an outage,
+// when a check would be useless.
 func outages(c *Config) uint64 { return c.Appends.outages.Load() + Outages(c.Store) }
 
-// Outages returns how often the connection of a store was lost and came back; 0 if the store does
+// Outages returns how often the connection to a store was lost and restored; 0 if the store does
 // not count that.
 func Outages(s store.Shards) uint64 {
 	if s, ok := s.(interrupted); ok {
@@ -71,10 +74,10 @@ func Outages(s store.Shards) uint64 {
 	return 0
 }
 
-// Sweep configures how a shard deletes the records of expired or ended entities whose commands'
-// keys are too old to matter. These records would otherwise remain, because such entities are
-// rarely called again. Each shard reads its records in pages of about [store.ListBytes]; a process
-// reads one page at a time.
+// Sweep configures how a shard deletes the records of expired or ended entities. An entity's record
+// is deleted only when the idempotency keys that it keeps are too old to matter. Without a sweep
+// these records would remain, because such entities are rarely called again. Each shard reads its
+// records in pages of about [store.ListBytes]; a process reads one page at a time.
 type Sweep struct {
 	On bool
 	// First is how long a shard is open before its first sweep. Default 1 min.
@@ -167,7 +170,7 @@ func (w *walk) done(t *Tenure, now time.Time, page []store.Record, err error) {
 	}
 	switch {
 	case len(ids) > 0:
-		t.core.Sweep(now, ids) // what it cannot do now is found by the next walk
+		t.core.Sweep(now, ids) // the next walk finds the records that the core cannot delete now
 	case err != nil:
 		w.due = now.Add(c.Sweep.First)
 	case len(page) == 0:

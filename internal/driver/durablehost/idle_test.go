@@ -34,9 +34,9 @@ func (f *flaky) Append(ctx context.Context, sh store.Shard, expect store.Positio
 	return f.Shards.Append(ctx, sh, expect, data)
 }
 
-// TestIdleShardIsVerifiedAfterAnOutage: after each outage, of its connection or of another shard's
-// appends, an idle shard appends one empty entry, because only that shows whether its log is
-// complete.
+// TestIdleShardIsVerifiedAfterAnOutage: after each outage, an idle shard appends one empty entry,
+// because only an append shows whether its log is complete. An outage is a lost connection, or a
+// time in which another shard's appends failed.
 func TestIdleShardIsVerifiedAfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()
@@ -133,7 +133,7 @@ func TestRestoredServerGetsWhatItLost(t *testing.T) {
 	for ctx := within(t, 20*time.Second); p.saw(durable.Resent) == 0; {
 		select {
 		case <-ctx.Done():
-			t.Fatal("the home has not noticed that the server has lost something")
+			t.Fatal("the home has not noticed that the server has lost commits")
 		case <-time.After(10 * time.Millisecond):
 		}
 	}

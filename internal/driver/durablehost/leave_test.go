@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/store/memory"
 )
 
-// TestLeaveWritesAll: a shard that leaves has written its log to records, also if other work of the tenure
-// ends at that moment.
+// TestLeaveWritesAll: when Leave returns, the shard has written its log to records, even if other
+// work of the tenure ends at that moment.
 func TestLeaveWritesAll(t *testing.T) {
 	s := memory.New().Client().Shards()
 	for i := range uint64(300) {
@@ -52,7 +52,8 @@ func TestLeaveWritesAll(t *testing.T) {
 	}
 }
 
-// TestRested: a tenure that ends before its log is in records has not rested, although leaving it succeeds.
+// TestRested: Rested is false for a tenure that ended before its log was in records, although Leave
+// succeeded.
 func TestRested(t *testing.T) {
 	sh, _ := newShard(t, memory.New().Client().Shards(), 1, durable.Limits{})
 	sh.Open(anEpoch)

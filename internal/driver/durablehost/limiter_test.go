@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/store/memory"
 )
 
-// TestPaceFollowsTheStore: fewer appends run if they wait for each other, and more if they take as
-// long as a single one.
+// TestPaceFollowsTheStore: the limit falls if appends wait for each other, and rises if each takes
+// as long as a single one.
 func TestPaceFollowsTheStore(t *testing.T) {
 	var p appendLimiter
 	now := time.Now()
@@ -69,7 +69,7 @@ func TestPaceRoom(t *testing.T) {
 	}
 }
 
-// A heldStore answers appends when the test says so.
+// A heldStore answers appends only when a test calls answer.
 type heldStore struct {
 	store.Shards
 	mu    sync.Mutex
@@ -117,7 +117,7 @@ func (h *heldStore) wantSent(t *testing.T, want int) {
 	}
 }
 
-// tenuresOf opens that number of shards at one process, each with an active entity a.
+// tenuresOf opens the given number of shards at one process. Each has an active entity named a.
 func tenuresOf(t *testing.T, s store.Shards, appends *Appends, shards int) (tenures []*Tenure) {
 	p := newProcess(t)
 	for i := range shards {
@@ -131,8 +131,8 @@ func tenuresOf(t *testing.T, s store.Shards, appends *Appends, shards int) (tenu
 	return tenures
 }
 
-// TestAppendsLeaveTogether: if the store has as many appends as it works on, further ones wait
-// until there is room for several, but not for long if the store does not answer.
+// TestAppendsLeaveTogether: while as many appends run as the limit allows, further ones wait until
+// there is room for several. They do not wait long if the store does not answer.
 func TestAppendsLeaveTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const shards = 60
@@ -173,8 +173,9 @@ func TestAppendsLeaveTogether(t *testing.T) {
 	})
 }
 
-// TestAppendsAreNotHeld: while the store does not answer, as many appends as may run are sent
-// whenever longestHold has passed. Later answers to earlier ones make no room.
+// TestAppendsAreNotHeld: while the store does not answer, appends up to the limit are sent each
+// time longestHold has passed. When the store answers earlier appends later, these answers make no
+// room for more.
 func TestAppendsAreNotHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const shards = 3*leastUnder + 4
@@ -190,7 +191,7 @@ func TestAppendsAreNotHeld(t *testing.T) {
 		}
 		commit()
 		held.answer(shards)
-		time.Sleep(2 * longestHold) // nothing waits for a while
+		time.Sleep(2 * longestHold) // no append waits for a while
 		appends.limiter.limit = leastUnder
 		commit()
 		held.wantSent(t, shards+leastUnder)
@@ -206,8 +207,7 @@ func TestAppendsAreNotHeld(t *testing.T) {
 	})
 }
 
-// A timedStore serves appends one after another. Each answer also takes the time of the way there
-// and back.
+// A timedStore serves appends one after another. Each answer also takes a network round trip.
 type timedStore struct {
 	store.Shards
 	serve, way time.Duration
@@ -244,7 +244,7 @@ func TestPaceOfStores(t *testing.T) {
 	for _, c := range []struct {
 		name                string
 		serve, way          time.Duration
-		leastEach, mostEach float64 // commits in an append; 2.6 to 2.9 if each left at once
+		leastEach, mostEach float64 // commits in an append; 2.6 to 2.9 if each append were sent at once
 	}{
 		{"busy", 20 * time.Microsecond, 50 * time.Microsecond, 4.5, 8},
 		{"far", 0, 2 * time.Millisecond, 2, 3.7},

@@ -14,10 +14,11 @@ type listing struct {
 	stopped bool // nobody waits for it
 }
 
-// List calls done, possibly before it returns, with ids or keys, ascending. more reports whether there
-// may be others. The page has everything that was in the log when List was called, and nothing that may
-// be lost. While the catalog is not complete, List waits. A caller that waits no longer calls stop;
-// done may still be called.
+// List calls done with a page of ids or keys in ascending order, possibly before List returns. more
+// reports whether there may be further pages. The page has everything that was in the log when List
+// was called, and nothing that may still be lost. While the catalog of the shard's entities is not
+// complete, done is not called. A caller calls stop if it no longer waits; done may still be
+// called.
 func (t *Tenure) List(q durable.Query, done func(ids []string, more bool, err error)) (stop func()) {
 	l := &listing{Query: q, done: done}
 	t.mu.Lock()
@@ -40,7 +41,8 @@ func (t *Tenure) listLocked(now time.Time, l *listing) {
 	t.lists[t.core.List(now, l.Query)] = l
 }
 
-// pagesLocked gives pages to those who wait for them, once the log has what they show.
+// pagesLocked passes each page to the caller that waits for it, once the log has all that the page
+// shows.
 func (t *Tenure) pagesLocked(pages []durable.Page, after *deferredEffects) {
 	for _, p := range pages {
 		l := t.lists[p.List]

@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/store/memory"
 )
 
-// listed returns all ids with a prefix, read in pages of 7, or of 900.
+// listed returns all ids with a prefix, read in pages of limit.
 func listed(t *testing.T, tenure *Tenure, prefix string, limit int) (all []string) {
 	t.Helper()
 	after := ""
@@ -54,8 +54,8 @@ func checkListed(t *testing.T, when string, tenure *Tenure, want []string) {
 	}
 }
 
-// TestList: a home lists what was committed: by itself, by an earlier home, after a leaf was lost, and
-// without the expired ones that a sweep has deleted.
+// TestList: a home lists the entities that it or an earlier home has committed, even after a leaf
+// of the catalog was lost. It does not list expired entities that a sweep has deleted.
 func TestList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New().Client().Shards()
@@ -131,7 +131,7 @@ func loseLeaf(t *testing.T, s store.Shards) {
 	}
 }
 
-// TestListEnds: a list of a tenure that ends fails, also while it waits for the store.
+// TestListEnds: a list fails when its tenure ends, even while the list waits for the store.
 func TestListEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()
@@ -155,7 +155,8 @@ func TestListEnds(t *testing.T) {
 	})
 }
 
-// TestListStopped: a tenure whose catalog is not complete keeps no lists for which nobody waits.
+// TestListStopped: a tenure whose catalog is not complete drops lists after their callers have
+// called stop.
 func TestListStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := memory.New().Client()
@@ -183,7 +184,7 @@ func TestListStopped(t *testing.T) {
 		kept := len(tenure.unlisted) + len(tenure.lists)
 		tenure.mu.Unlock()
 		if kept > 0 || got > 0 {
-			t.Errorf("%d lists are kept, and %d have ended: want none", kept, got)
+			t.Errorf("%d lists are kept, and done was called for %d: want 0 and 0", kept, got)
 		}
 	})
 }

@@ -14,8 +14,8 @@ type loads struct {
 	under int               // number of running reads
 }
 
-// Bounds of a shard's reads: how many at a time, and how many records in each. A record may have
-// 512 KiB.
+// Bounds of a shard's reads: how many run at a time, and how many records each reads. A record may
+// have up to 512 KiB.
 const (
 	maxReads    = 4
 	maxTogether = 32
@@ -113,7 +113,7 @@ func (q asker) ask(r durable.Request) durable.Response {
 	case durable.OpPut:
 		a.Revision, a.Err = c.Store.Put(ctx, c.Shard, r.Head.Revision, r.Changes)
 	case durable.OpList:
-		c.Appends.lists.Lock() // one at a time: a page is a MiB
+		c.Appends.lists.Lock() // the process reads one page at a time, because a page is a MiB
 		a.Records, a.Err = c.Store.List(ctx, c.Shard, r.After)
 		c.Appends.lists.Unlock()
 	case durable.OpTrim:

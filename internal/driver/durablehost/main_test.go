@@ -24,7 +24,7 @@ type process struct {
 	events []durable.Event
 	above  []uint32
 	last   uint32                  // the last term in the store; 0 means that of above
-	tells  func(durable.Tell) bool // receives a tell; nil means that no tell is received
+	tells  func(durable.Tell) bool // receives a tell; if nil, tells do not arrive
 }
 
 func newProcess(t *testing.T) *process {
@@ -100,7 +100,7 @@ func newShard(t *testing.T, s store.Shards, node int, limits durable.Limits) (*S
 	return sh, p
 }
 
-// jetStream returns the shards of a store on a server of its own.
+// jetStream starts a NATS server, and returns the shards of a store on it.
 func jetStream(t testing.TB) store.Shards {
 	t.Helper()
 	server := natsproc.Start(t, "-js", "-sd", t.TempDir())

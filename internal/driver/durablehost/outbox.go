@@ -7,11 +7,11 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// maxTells bounds the tells of one shard being sent.
+// maxTells bounds how many tells of one shard are being sent at a time.
 const maxTells = 1024
 
-// outbox sends due tells. At most one tell to an entity is sent at a time, because the core returns
-// no more.
+// An outbox sends a shard's due tells. At most one tell to each entity is sent at a time, because
+// the core returns only one.
 type outbox struct {
 	queue []durable.Tell
 	under map[tellKey]bool // tells that are queued or being sent
@@ -26,7 +26,7 @@ type tellKey struct {
 func (o *outbox) put(tell durable.Tell) {
 	key := tellKey{tell.Target, tell.Number}
 	if o.under[key] {
-		return // it takes long, and is due again
+		return // the tell is still being sent, and is due again
 	}
 	if o.under == nil {
 		o.under = map[tellKey]bool{}
@@ -66,7 +66,7 @@ func (t *Tenure) told(tells []durable.Tell, arrived bool) {
 	})
 }
 
-// TellID returns the command ID with which shard from sends a tell of its log.
+// TellID returns the ID of the command with which shard from sends one of its stored tells.
 func TellID(from store.Shard, tell durable.Tell) ID {
 	return ID{
 		Log: durable.Target{Log: from.Type, Shard: uint32(from.Number)}, Number: tell.Number, Floor: tell.Floor,

@@ -25,7 +25,7 @@ type Process struct {
 	// GivenUp is called with each tell that is given up.
 	GivenUp func(from store.Shard, tell durable.Tell)
 	Log     *slog.Logger
-	Clock   *Clock  // of all its shards
+	Clock   *Clock  // clock of all its shards
 	Appends Appends // appends of all its shards
 	Claims  Claims  // claims of all its shards
 
@@ -77,8 +77,8 @@ func (p *Process) Event(t *Tenure, e durable.Event) {
 	}
 }
 
-// Bounds of requests for the records of terms and types: each may take try, pause follows a
-// failure, and one of logEach failures is logged.
+// Bounds of requests for the records of terms and types: each may take try, the next attempt
+// follows a failure after pause, and one of logEach failures is logged.
 const (
 	try     = 5 * time.Second
 	pause   = 250 * time.Millisecond
@@ -119,7 +119,7 @@ func (p *Process) LastTerm() uint32 {
 	return term
 }
 
-// TakeTerm returns the term of a coordinator that begins, and the term recorded before: see
+// TakeTerm returns the term for a coordinator that begins, and the term recorded before it: see
 // NextTerm. It retries until the process ends.
 func (p *Process) TakeTerm(atLeast uint32) (term, before uint32, err error) {
 	for n := 0; ; n++ {
@@ -140,7 +140,7 @@ func (p *Process) TakeTerm(atLeast uint32) (term, before uint32, err error) {
 	}
 }
 
-// Check compares a durable type with its record in the store.
+// Check returns an error if a durable type differs from its record in the store: see [CheckType].
 func (p *Process) Check(ctx context.Context, kind string, shards uint32, hash string) error {
 	ctx, cancel := context.WithTimeout(ctx, try)
 	defer cancel()

@@ -13,8 +13,8 @@ import (
 	"github.com/shardgen/shardgen/store/memory"
 )
 
-// TestEventsAreLogged: events that operators may have to act on are logged, and the end of a tenure
-// that was given up gracefully is not.
+// TestEventsAreLogged: events that operators may have to act on are logged. The end of a tenure
+// that was given up gracefully is not logged.
 func TestEventsAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newShard(t, memory.New().Client().Shards(), 1, durable.Limits{})

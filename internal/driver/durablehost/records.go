@@ -18,8 +18,8 @@ import (
 func IdentityKey(cluster string) string { return "cluster/" + cluster }
 
 // Identity returns the stored identity of the store: a random number, and the name of the node that
-// first used the store for the cluster. The first node to ask writes both by compare-and-set, from
-// its number and name. Identity retries until ctx ends.
+// first used the store for the cluster. The first node that asks writes its own number and name by
+// compare-and-set. Identity retries until ctx ends.
 func Identity(ctx context.Context, s store.Store, cluster, node string, number uint64) (string, error) {
 	key, own := IdentityKey(cluster), strconv.FormatUint(number, 16)+" of "+node
 	for {
@@ -41,7 +41,7 @@ func Identity(ctx context.Context, s store.Store, cluster, node string, number u
 }
 
 // CheckIdentity checks that the store still has the given identity. Its error wraps ErrOtherStore
-// if the connection now leads to another store, or if the store has lost the record.
+// if the connection now leads to another store, or if the store has lost the identity's record.
 func CheckIdentity(ctx context.Context, s store.Store, cluster, identity string) error {
 	found, err := s.Get(ctx, IdentityKey(cluster))
 	switch {
@@ -58,12 +58,12 @@ func CheckIdentity(ctx context.Context, s store.Store, cluster, identity string)
 // ErrOtherStore is returned when a connection leads to another store than before.
 var ErrOtherStore = errors.New("another store answers")
 
-// ProbeKey returns the key of the record that a cluster's members write to see whether the store
+// ProbeKey returns the key of a record that a cluster's members write only to see whether the store
 // takes writes.
 func ProbeKey(cluster string) string { return "probe/" + cluster }
 
-// TryWrite writes the record of ProbeKey. If another process writes it at the same time, that shows
-// as much.
+// TryWrite writes the record of ProbeKey. A conflict with another process that writes it at the
+// same time counts as success, because the store then takes writes.
 func TryWrite(ctx context.Context, s store.Store, cluster string) error {
 	key := ProbeKey(cluster)
 	found, err := s.Get(ctx, key)
@@ -82,7 +82,7 @@ func TermsKey(cluster string) string { return "terms/" + cluster }
 
 // NextTerm records and returns the term of a coordinator that takes over: at least atLeast, and
 // higher than every earlier term, also across full restarts. before is the term recorded until
-// then; 0 means that there was no record. It makes one attempt.
+// then; 0 means that there was no record. NextTerm makes one attempt.
 func NextTerm(ctx context.Context, s store.Store, cluster string, atLeast uint32) (next, before uint32, err error) {
 	key := TermsKey(cluster)
 	found, err := s.Get(ctx, key)
@@ -118,8 +118,8 @@ func LastTerm(ctx context.Context, s store.Store, cluster string) (uint32, error
 	return uint32(term), err
 }
 
-// RaiseTerm raises the recorded term to met if it is lower, so that later coordinators have higher
-// terms. It returns the recorded term.
+// RaiseTerm raises the recorded term to met if the recorded term is lower, so that later
+// coordinators have higher terms. It returns the recorded term.
 func RaiseTerm(ctx context.Context, s store.Store, cluster string, met uint32) (last uint32, err error) {
 	key := TermsKey(cluster)
 	found, err := s.Get(ctx, key)
@@ -148,7 +148,8 @@ type origin struct {
 	Incarnation uint64 `json:"incarnation,string"`
 }
 
-// Founding reads or writes the record of a cluster's founder, as r requests. It makes one attempt.
+// Founding reads or writes the record of a cluster's founder, as requested by r. It makes one
+// attempt.
 func Founding(ctx context.Context, s store.Store, cluster string, r membership.FoundingRequest) membership.FoundingAnswer {
 	a := membership.FoundingAnswer{Number: r.Number}
 	var err error
@@ -173,8 +174,8 @@ func readFounding(ctx context.Context, s store.Store, cluster string) (f members
 	} else if err != nil {
 		return f, 0, err
 	}
-	// An unreadable record counts as an unknown cluster's, and is replaced like any other if it
-	// stays the same.
+	// An unreadable record is handled like the record of an unknown cluster: it is replaced if it
+	// does not change for a while.
 	f, _ = parseFounding(found.Value)
 	return f, uint64(found.Revision), nil
 }
@@ -200,8 +201,8 @@ func writeFounding(ctx context.Context, s store.Store, cluster string, r members
 	return uint64(next), err
 }
 
-// A Type has the properties of a durable type that must not change, because the type's stored
-// entities could then not be found.
+// A Type is the record of a durable type in the store. It has the properties that must not change,
+// because stored entities could otherwise not be found.
 type Type struct {
 	Format  int    `json:"format"` // 1
 	Cluster string `json:"cluster"`
@@ -215,7 +216,8 @@ const typeFormat = 1
 // TypeKey returns the key of a durable type's record.
 func TypeKey(kind string) string { return "types/" + kind }
 
-// ErrType is the error for a type that differs from its record in the store; test with errors.Is.
+// ErrType is returned if a type in the program differs from the type's record in the store; test
+// with errors.Is.
 var ErrType = errors.New("the store has the type in another form")
 
 // CheckType records the type in the store at its first use. Later it returns an error if the type
@@ -240,8 +242,9 @@ func CheckType(ctx context.Context, s store.Store, kind string, want Type) error
 	return have.differs(kind, want)
 }
 
-// CheckVolatile returns an error if the store has the type as a durable type of that cluster.
-// Hosting it as a volatile type would hide all acknowledged changes.
+// CheckVolatile returns an error if a type that is volatile in this program is durable in the
+// store, for the same cluster. As a volatile type it would not load its entities, which would hide
+// all acknowledged changes.
 func CheckVolatile(ctx context.Context, s store.Store, cluster, kind string) error {
 	ctx, cancel := context.WithTimeout(ctx, try)
 	defer cancel()

@@ -31,7 +31,8 @@ func TestTypeCannotChange(t *testing.T) {
 	}
 }
 
-// TestDamagedTerm: a record of the terms that is not a number is reported, and not overwritten.
+// TestDamagedTerm: NextTerm returns an error if the record of the terms is not a number, and does
+// not overwrite it.
 func TestDamagedTerm(t *testing.T) {
 	s, ctx := memory.New().Client(), context.Background()
 	if _, err := s.Put(ctx, "terms/bank", []byte("seven"), store.None); err != nil {
@@ -45,7 +46,7 @@ func TestDamagedTerm(t *testing.T) {
 	}
 }
 
-// TestTermsGrow: terms grow from one coordinator to the next, over full restarts, and after the
+// TestTermsGrow: terms grow from one coordinator to the next, even over full restarts and after the
 // record was lost.
 func TestTermsGrow(t *testing.T) {
 	s, ctx := memory.New().Client(), context.Background()
@@ -71,8 +72,8 @@ func TestTermsGrow(t *testing.T) {
 	next(1, 21)
 }
 
-// TestFoundingIsCompareAndSet: of two writes that replace the same revision the second conflicts.
-// If the store does not answer, the outcome is open.
+// TestFoundingIsCompareAndSet: of two writes that replace the same revision, the second conflicts.
+// If the store does not answer, the outcome is unknown.
 func TestFoundingIsCompareAndSet(t *testing.T) {
 	s, ctx := memory.New().Client(), context.Background()
 	founding := func(name string) membership.Founding {

@@ -22,14 +22,14 @@ type Host interface {
 	// Event is called for each event of a tenure. It is called without a lock and must not
 	// block.
 	Event(t *Tenure, e durable.Event)
-	// Above makes the coordinator begin again under a term higher than term, unless its term is
-	// already that high. It returns the last term in the store. It may block.
+	// Above makes the coordinator begin again under a higher term, unless its term is at least the
+	// given one. It returns the last term in the store. It may block.
 	Above(term uint32) (last uint32)
 	// Tell brings stored tells of one shard to their receivers, each as the command TellID. then is
-	// called on any goroutine, for each tell once: arrived says that the receivers of these tells have
-	// committed them or will never run them. then must not keep the slice. ctx ends with the tenure.
-	// Tell must not block or call then. It is never called with a tell to an entity before then was
-	// called for the last one.
+	// called on any goroutine, once for each tell. arrived says that the receivers of these tells
+	// have committed them or will never run them. then must not keep the slice. ctx ends with the
+	// tenure. Tell must not block, and must not call then itself. The shard calls Tell for an
+	// entity's next tell only after then was called for the entity's last one.
 	Tell(ctx context.Context, from store.Shard, tells []durable.Tell, then func(tells []durable.Tell, arrived bool))
 	// Look runs the reminders of entities that may be due, each in a turn of its entity, and then calls
 	// Tenure.Looked for each. It must not block.
@@ -45,7 +45,8 @@ type Config struct {
 	Incarnation uint64
 	Limits      durable.Limits
 	Journal     durable.Journal
-	// Index returns the indexes of the type when a tenure begins. Nil, or a nil result, means none.
+	// Index returns the indexes of the type when a tenure begins. If Index or its result is nil,
+	// the type has no indexes.
 	Index func() *durable.Index
 	// Records has the records of named followers. It is used only with Journal.Followers.
 	Records store.Store
@@ -67,8 +68,8 @@ type Config struct {
 }
 
 // Alone configures a shard that claims epochs by itself: each claim takes an epoch above that of
-// the head in the store. Epochs of the shard's placements cannot be used, because they start again
-// after a full restart.
+// the head in the store. The epochs with which the shard is placed cannot be used, because they
+// start again after a full restart.
 type Alone struct {
 	// May reports whether this process may have the shard now. A process that has lost the shard to
 	// another home claims it again after staleAfter if May allows it.
@@ -81,14 +82,15 @@ type Alone struct {
 var (
 	// ErrNotHere means that the shard is not placed at this process.
 	ErrNotHere = errors.New("the shard is not at this process")
-	// ErrInDoubt means that the tenure ended before it was known whether the log has the commit. The
-	// next tenure knows: send it the same command again.
+	// ErrInDoubt means that the tenure ended before it was known whether the log has the commit.
+	// The next tenure will know: send the same command again.
 	ErrInDoubt = errors.New("the shard was given up before the store had acknowledged the commit (send the same command again)")
-	// ErrBroken means that the shard could not be claimed or recovered. That is tried again.
+	// ErrBroken means that the shard could not be claimed or recovered. The process tries again.
 	ErrBroken = errors.New("the shard cannot be opened now (it is tried again)")
 )
 
-// A Shard is one durable shard at one process, placed there or not. It is safe for concurrent use.
+// A Shard is one durable shard at one process, whether or not the shard is placed there. It is safe
+// for concurrent use.
 type Shard struct {
 	cfg Config
 
@@ -98,7 +100,7 @@ type Shard struct {
 	placed  bool         // the shard is placed here, even if another home has claimed it meanwhile
 	outgrow bool         // the shard needs an epoch of a later term
 	attempt uint64       // number of the tenure under this epoch
-	known   durable.Mark // the last head that this process is known to have written
+	known   durable.Mark // the last head that this process has certainly written
 	tells   uint64       // above all numbers of tells that this process has assigned for the shard
 	floor   uint64       // with Config.Alone: above all epochs in the store that this process has used or met
 	failed  int          // number of tenures in a row that ended without opening
@@ -133,15 +135,15 @@ func New(c Config) *Shard {
 const (
 	attemptBits = 10
 	maxAttempt  = 1<<attemptBits - 1
-	// counterBits is the size of the counter in a placement's epoch; the store's has attemptBits
-	// fewer.
+	// counterBits is the size of the counter in a placement's epoch. In the store's epoch the
+	// counter has attemptBits fewer.
 	counterBits = 32
 )
 
 // StoreEpoch returns the epoch in the store for an attempt to claim the shard under a placement's
 // epoch. It keeps the term, and shifts the counter to make room for the attempt. It fails after
-// four million placements of one shard in one term, or after 1,023 attempts; the coordinator must
-// then begin a new term.
+// four million placements of one shard in one term, or after 1,023 attempts under one placement.
+// The coordinator must then begin a new term.
 func StoreEpoch(placed, attempt uint64) (uint64, error) {
 	term, counter := placed>>counterBits, placed&(1<<counterBits-1)
 	if counter >= 1<<(counterBits-attemptBits) || attempt > maxAttempt {
@@ -154,7 +156,8 @@ func StoreEpoch(placed, attempt uint64) (uint64, error) {
 func Term(epoch uint64) uint32 { return uint32(epoch >> counterBits) }
 
 // Open claims the shard, after the coordinator has placed it here under the given epoch. It does
-// nothing if the epoch is lower than an earlier one, or already open. The caller may hold a lock.
+// nothing if the epoch is lower than an earlier one, or if the shard is already open under it. The
+// caller may hold a lock.
 func (s *Shard) Open(epoch uint64) {
 	s.mu.Lock()
 	if epoch < s.epoch || epoch == s.epoch && s.here {
@@ -164,7 +167,7 @@ func (s *Shard) Open(epoch uint64) {
 	if epoch > s.epoch {
 		s.epoch, s.attempt, s.failed, s.outgrow = epoch, 0, 0, false
 	} else {
-		s.attempt++ // it was given up here, and comes back under the same epoch
+		s.attempt++ // the shard was given up here, and is placed here again under the same epoch
 	}
 	s.here, s.placed, s.broken = true, true, nil
 	s.shut.met, s.shut.err = 0, nil
@@ -180,7 +183,7 @@ func (s *Shard) drop(t *Tenure) {
 	}
 }
 
-// begin begins a tenure and returns the former one, to be dropped. The caller holds
+// begin begins a tenure. It returns the former tenure, which the caller must drop. The caller holds
 // mu.
 func (s *Shard) begin() (old *Tenure) {
 	old = s.end()
@@ -203,7 +206,7 @@ func (s *Shard) storeEpoch() (uint64, error) {
 	return StoreEpoch(s.epoch, s.attempt)
 }
 
-// end detaches and returns the current tenure, to be dropped. The caller holds mu.
+// end detaches and returns the current tenure, which the caller must drop. The caller holds mu.
 func (s *Shard) end() (old *Tenure) {
 	if s.again != nil {
 		s.again.Stop()
@@ -261,19 +264,20 @@ func (s *Shard) Outgrown() bool {
 	return s.outgrow
 }
 
-// staleAfter is how long a shard stays placed here after another home had a higher epoch of the
-// same term. By then the coordinator corrects a stale placement; otherwise two coordinators
-// probably had one term.
+// staleAfter is how long a shard stays placed here after another home has claimed it under a higher
+// epoch of the same term. If the placement was stale, the coordinator corrects it within this time.
+// Otherwise two coordinators probably had the same term.
 const staleAfter = 5 * time.Second
 
-// beyond handles the end of a tenure of epoch own that met another in the store. A met later term
-// needs a later placement. If met equals own, the next claim shows whether another home has the
-// shard. The caller holds mu.
+// beyond handles the end of a tenure of epoch own that met a different claim in the store, of epoch
+// met. If met has a later term, the coordinator must place the shard again under that term. If met
+// equals own, the next claim shows whether another home has the shard. The caller holds mu.
 func (s *Shard) beyond(own, met uint64) {
 	switch placed := s.epoch; {
 	case met == 0:
 	case s.cfg.Alone != nil:
-		// The head may be below that one: it was lost, and the log has its claim.
+		// The head may have a lower epoch than met: the head of met's claim was lost, and only the
+		// log has this claim.
 		s.floor = max(s.floor, met+1)
 		s.claimLater()
 	case Term(met) > Term(own):
@@ -317,8 +321,9 @@ func (s *Shard) claimLater() {
 	})
 }
 
-// unplacedAfter is how long a shard that needs a later term waits for it. A coordinator that took
-// its term earlier keeps the old placement, and must begin again.
+// unplacedAfter is how long a shard that needs a later term waits for it. A coordinator that had
+// already taken that term keeps the old placement, so after this time a still later term is
+// requested.
 const unplacedAfter = 15 * time.Second
 
 // goAbove makes the coordinator place the shard under term or a later one. The caller holds mu.
@@ -358,7 +363,7 @@ func (s *Shard) Has(t *Tenure) bool { return s.current.Load() == t }
 
 // Tenure waits until the shard's tenure is open, and returns it. It fails with ErrNotHere if the
 // shard is not placed here. It fails with ErrBroken and the cause if the shard cannot be opened for
-// now. If ctx ends, it returns ctx's error with the store's last error.
+// now. If ctx ends, its error has ctx's error and the store's last error.
 func (s *Shard) Tenure(ctx context.Context) (*Tenure, error) {
 	for {
 		s.mu.Lock()
@@ -389,8 +394,7 @@ func (s *Shard) Tenure(ctx context.Context) (*Tenure, error) {
 	}
 }
 
-// Stuck returns why the shard is placed here but not open, and true if that has lasted for
-// stuckAfter.
+// Stuck reports whether the shard has been placed here for stuckAfter without being open, and why.
 func (s *Shard) Stuck(now time.Time) (st Stuck, ok bool) {
 	s.mu.Lock()
 	t, why, outgrow := s.tenure, s.shut, s.outgrow
@@ -427,14 +431,14 @@ func (s *Shard) ended(t *Tenure, e durable.Event) {
 	s.lost(t, e)
 	s.shut.begin()
 	s.shut.epoch, s.shut.met, s.shut.err = t.Epoch(), e.Epoch, e.Err
-	if e.Err == nil { // another home has it, or will have it
+	if e.Err == nil { // another home has the shard, or will have it
 		s.here = false
 		s.beyond(t.Epoch(), e.Epoch)
 		return
 	}
 	s.broken = e.Err
 	if large := (*store.TooLargeError)(nil); errors.As(e.Err, &large) && large.Limit > 0 {
-		s.cfg.Limits.AppendBytes = large.Limit // from now on the turn is refused that needs more
+		s.cfg.Limits.AppendBytes = large.Limit // from now on, turns that need more are refused
 	}
 	if s.attempt == maxAttempt && s.cfg.Alone == nil {
 		s.broken = fmt.Errorf("%w (tried %d times)", e.Err, s.attempt)
@@ -478,8 +482,8 @@ func (s *Shard) opened(t *Tenure) {
 	}
 }
 
-// stuckAfter is how long a shard may be placed here without being open before operators are told.
-// It exceeds staleAfter, which can pass without a fault.
+// stuckAfter is how long a shard may be placed here without being open before that is reported to
+// operators. It exceeds staleAfter, because a shard may be closed for staleAfter without a fault.
 const stuckAfter = 2 * staleAfter
 
 // A Stuck describes a shard that is placed at this process and has not opened for stuckAfter.

@@ -19,7 +19,7 @@ import (
 const anEpoch = 3 << 32
 
 // TestNextHomeHasWhatWasAcknowledged: the next home has all acknowledged commits, from the log if
-// the former home was killed, and from records if that has left.
+// the former home was killed, and from records if the former home has left.
 func TestNextHomeHasWhatWasAcknowledged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()
@@ -138,8 +138,8 @@ func TestNothingLeavesBeforeItsAppend(t *testing.T) {
 	})
 }
 
-// TestBrokenShardIsTriedAgain: turns of a shard that cannot be recovered fail at once, with the
-// cause and the shard's name. The shard opens when the cause is gone.
+// TestBrokenShardIsTriedAgain: if a shard cannot be recovered, its turns fail at once. Their error
+// has the cause and the shard's name. The shard opens when the cause is gone.
 func TestBrokenShardIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()
@@ -172,8 +172,8 @@ func TestBrokenShardIsTriedAgain(t *testing.T) {
 	})
 }
 
-// TestWaitSaysWhatTheStoreSaid: a caller that waits for a shard whose claim the store does not
-// answer is told the cause.
+// TestWaitSaysWhatTheStoreSaid: if the store does not answer a shard's claim, a caller that waits
+// for the shard gets an error with the cause.
 func TestWaitSaysWhatTheStoreSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := memory.New().Client()
@@ -189,8 +189,9 @@ func TestWaitSaysWhatTheStoreSaid(t *testing.T) {
 	})
 }
 
-// TestCommitTooLargeForTheServer: if the server's limit is lower than the configured one, a larger
-// commit ends the tenure once; after that only turns that need more are refused.
+// TestCommitTooLargeForTheServer: if the server's limit is lower than the configured one, the first
+// commit above the server's limit ends the tenure. After that, only turns with larger commits are
+// refused.
 func TestCommitTooLargeForTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := newShard(t, &small{Shards: memory.New().Client().Shards(), limit: 1000}, 1, durable.Limits{})
@@ -255,7 +256,7 @@ func TestIdleShardMovesItsSince(t *testing.T) {
 }
 
 // TestSlowShardMovesItsSince: a shard with few commits, which is never idle, does not keep the
-// store from trimming the log for hours, nor while other shards append a lot.
+// store from trimming the log for hours, not even while other shards append a lot.
 func TestSlowShardMovesItsSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := newShard(t, memory.New().Client().Shards(), 1, durable.Limits{})
@@ -273,15 +274,15 @@ func TestSlowShardMovesItsSince(t *testing.T) {
 		}
 		slow(time.Minute)
 		before := p.saw(durable.Checkpointed)
-		s.cfg.Appends.written.Add(maxHeld) // by others
+		s.cfg.Appends.written.Add(maxHeld) // by other shards
 		slow(time.Minute)
 		if n := p.saw(durable.Checkpointed) - before; n != 1 {
-			t.Errorf("%d checkpoints after 64 MiB of others, want 1", n)
+			t.Errorf("%d checkpoints after other shards appended 64 MiB, want 1", n)
 		}
 	})
 }
 
-// TestBusyShardMovesItsSince: a shard that commits all the time also does its timed work: here it
+// TestBusyShardMovesItsSince: a shard that commits all the time also does its periodic work, so it
 // does not keep the store from trimming the log.
 func TestBusyShardMovesItsSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -298,7 +299,7 @@ func TestBusyShardMovesItsSince(t *testing.T) {
 }
 
 // TestAppendsOfOthersMoveASince: bytes that other shards of the process have appended make a shard
-// with few commits advance its since, once they are in the logs.
+// with few commits advance its since. Bytes count only once they are in the logs.
 func TestAppendsOfOthersMoveASince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size = 64 << 10
@@ -335,7 +336,7 @@ func TestAppendsOfOthersMoveASince(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		if n := p.saw(durable.Checkpointed); n != 1 {
-			t.Errorf("%d checkpoints after 64 MiB of others, want 1", n)
+			t.Errorf("%d checkpoints after other shards appended 64 MiB, want 1", n)
 		}
 	})
 }
@@ -347,7 +348,7 @@ func TestTailsOfAProcessAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := newShard(t, memory.New().Client().Shards(), 1, durable.Limits{})
 		all := s.cfg.Appends
-		all.tails.Store(maxTails) // of others
+		all.tails.Store(maxTails) // of other shards
 		all.open.Store(1000)
 		s.Open(anEpoch + 1)
 		tenure := tenureOf(t, s)
@@ -405,12 +406,12 @@ func TestShardNeedsALaterTermAfterItsAttempts(t *testing.T) {
 		p.mu.Unlock()
 		if len(above) > 0 {
 			if above[0] != 8 || !sh.Outgrown() {
-				t.Fatalf("terms %v are to be gone above, outgrown %v: want term 8", above, sh.Outgrown())
+				t.Fatalf("asked for terms from %v, outgrown %v: want only term 8", above, sh.Outgrown())
 			}
 			break
 		}
 		if ctx.Err() != nil {
-			t.Fatal("no later term is asked for")
+			t.Fatal("the shard has not asked for a later term")
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -426,9 +427,9 @@ func TestShardNeedsALaterTermAfterItsAttempts(t *testing.T) {
 	}
 }
 
-// TestShardLeftBehindByItsCoordinatorAsksAgain: if a coordinator with a later term than the one
-// that the shard met has left the shard under its old epoch, the shard makes the coordinator begin
-// again under a still later term.
+// TestShardLeftBehindByItsCoordinatorAsksAgain: a shard met a later term, but its coordinator
+// already has a still later one and leaves the shard under its old epoch. The shard then makes the
+// coordinator begin again under a term above both.
 func TestShardLeftBehindByItsCoordinatorAsksAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()
@@ -443,19 +444,20 @@ func TestShardLeftBehindByItsCoordinatorAsksAgain(t *testing.T) {
 		above := slices.Clone(p.above)
 		p.mu.Unlock()
 		if !slices.Equal(above, []uint32{2, 4}) || !sh.Outgrown() {
-			t.Errorf("terms %v are to be gone above, outgrown %v: want 2 and then 4", above, sh.Outgrown())
+			t.Errorf("asked for terms from %v, outgrown %v: want 2 and then 4", above, sh.Outgrown())
 		}
 		sh.Open(5<<counterBits | 1)
 		tenureOf(t, sh)
 		time.Sleep(2 * unplacedAfter)
 		if len(p.above) != 2 {
-			t.Errorf("terms %v are to be gone above after it has opened", p.above)
+			t.Errorf("asked for terms from %v although the shard has opened", p.above)
 		}
 	})
 }
 
-// TestEpochOfTwoIsClaimedAgain: if two processes have the same epoch for a shard, the second claims
-// above it after a while. The first has then lost the shard.
+// TestEpochOfTwoIsClaimedAgain: if two processes have the same epoch for a shard, the second
+// process claims the shard again under a higher epoch after a while. The first process has then
+// lost it.
 func TestEpochOfTwoIsClaimedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()
@@ -468,7 +470,7 @@ func TestEpochOfTwoIsClaimedAgain(t *testing.T) {
 		time.Sleep(2 * staleAfter)
 		tenure := tenureOf(t, second)
 		if got := get(t, tenure, "alice"); got != "1" || tenure.Epoch() <= former.Epoch() || len(p.above) > 0 {
-			t.Errorf("alice is %q under epoch %d, after %d; terms %v are to be gone above", got, tenure.Epoch(), former.Epoch(), p.above)
+			t.Errorf("alice is %q under epoch %d, after %d; asked for terms from %v", got, tenure.Epoch(), former.Epoch(), p.above)
 		}
 		ticket, err := former.Commit(&durable.Turn{Entity: "alice", State: []byte("2")})
 		if err == nil {
@@ -480,8 +482,8 @@ func TestEpochOfTwoIsClaimedAgain(t *testing.T) {
 	})
 }
 
-// TestLeavingIsNoDoubt: a commit that is in the log while its shard leaves is not in doubt,
-// whichever comes last: the answer to its append or to the checkpoint.
+// TestLeavingIsNoDoubt: a commit that is in the log while its shard leaves is not in doubt, whether
+// the store answers its append or the checkpoint last.
 func TestLeavingIsNoDoubt(t *testing.T) {
 	for seed := range uint64(300) {
 		synctest.Test(t, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 )
 
 // TestStuckIsTold: a shard that does not open for long is reported with its epochs and the remedy.
-// One that opens or is given up is not reported.
+// A shard that opens or is given up is not reported.
 func TestStuckIsTold(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cut   bool // the store does not answer
@@ -51,7 +51,7 @@ func TestStuckIsTold(t *testing.T) {
 				s.Open(anEpoch + 3)
 				tenureOf(t, s)
 				if st, ok := s.Stuck(time.Now().Add(time.Hour)); ok {
-					t.Errorf("open, and reported: %+v", st)
+					t.Errorf("the shard is open but reported: %+v", st)
 				}
 				s.Close()
 				client.Cut(true)
@@ -62,7 +62,7 @@ func TestStuckIsTold(t *testing.T) {
 				}
 				s.Close()
 				if st, ok := s.Stuck(time.Now().Add(time.Hour)); ok {
-					t.Errorf("given up, and reported: %+v", st)
+					t.Errorf("the shard was given up but is reported: %+v", st)
 				}
 			})
 		})

@@ -32,7 +32,7 @@ func records(t *testing.T, s store.Shards) (n int) {
 	}
 }
 
-// fill commits n entities and writes their records. Every third entity does not expire.
+// fill commits n entities and writes their records. Every third entity never expires.
 func fill(t *testing.T, s *Shard, n int, ttl time.Duration) {
 	t.Helper()
 	tenure, ctx := tenureOf(t, s), within(t, 5*time.Minute)
@@ -68,8 +68,8 @@ func newSweeping(t *testing.T, s store.Shards, node int, w Sweep) *Shard {
 	return sh
 }
 
-// TestSweep: records of expired entities are deleted although no calls come, other records stay,
-// and each walk begins after a rest.
+// TestSweep: records of expired entities are deleted although no calls come, and other records
+// stay. Each sweep begins Rest after the last one.
 func TestSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()
@@ -98,7 +98,7 @@ func TestSweep(t *testing.T) {
 	})
 }
 
-// TestSweepReadsAPageAtATime: all shards of a process together read one page in each pause.
+// TestSweepReadsAPageAtATime: in each Pause, only one of all shards of a process reads a page.
 func TestSweepReadsAPageAtATime(t *testing.T) {
 	var s sweeps
 	now := time.Now()
@@ -142,8 +142,8 @@ func TestSweepJetStream(t *testing.T) {
 	_ = tenure
 }
 
-// TestSweepOfForgotten: the record that an ended entity leaves for the keys of its commands is
-// deleted when the keys are a day old, even if the type has no ttl.
+// TestSweepOfForgotten: an ended entity leaves a record with the idempotency keys of its commands.
+// The record is deleted when these keys are a day old, even if the type has no ttl.
 func TestSweepOfForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New().Client().Shards()
@@ -171,7 +171,7 @@ func TestSweepOfForgotten(t *testing.T) {
 		}
 		time.Sleep(4 * time.Hour)
 		if got := records(t, s); got != 1 {
-			t.Errorf("%d records, want that of the entity that lives", got)
+			t.Errorf("%d records, want only that of the entity that has not ended", got)
 		}
 	})
 }

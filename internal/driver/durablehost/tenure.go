@@ -30,7 +30,7 @@ type Tenure struct {
 	waits     []wait
 	loads     loads
 	lists     map[uint64]*listing // by the number of the core's list
-	unlisted  []*listing          // that wait until the catalog is complete
+	unlisted  []*listing          // lists that wait until the catalog is complete
 	outbox    outbox
 	timer     *time.Timer
 	wake      time.Time        // when timer fires, by line
@@ -42,8 +42,8 @@ type Tenure struct {
 	claim     tenureClaim      // guarded by the lock of Claims
 	tail      int64            // bytes of the log's tail, as Appends has counted them
 	over      bool
-	left      chan struct{} // closed when the tenure has ended; made by leave
-	rested    bool          // the tenure ended because it had left, with all in records
+	left      chan struct{} // closed when the tenure has ended; made when the shard begins to leave
+	rested    bool          // the tenure ended after its whole log was written to records
 	away      [2]bool       // by streamOf: the store did not take, or did not answer, the last write
 	failed    error         // the last fault of the store; nil after a success
 	failing   time.Time     // when the first fault after the last success occurred
@@ -54,10 +54,11 @@ type Tenure struct {
 	due       []string // entities that have due reminders, to be given to the host
 }
 
-// A Waiter is notified when the log has everything up to a ticket, or when that remains unknown.
+// A Waiter is notified when the log has everything up to a ticket, or when it can no longer learn
+// that.
 type Waiter interface {
-	// Logged is called once. err is nil if everything is in the log; otherwise it says why that is
-	// unknown: see [Tenure.Then] and [Tenure.Answer].
+	// Logged is called once. err is nil if everything is in the log; otherwise err says why that is
+	// not known: see [Tenure.Then] and [Tenure.Answer].
 	Logged(err error)
 }
 
@@ -90,23 +91,24 @@ func newTenure(s *Shard, epoch uint64) *Tenure {
 	}
 	t.core = durable.New(now, config)
 	t.epoch.Store(epoch)
-	t.takeLocked() // requests only: nothing is to be done without the lock
+	t.takeLocked() // the core has only requests yet, so there are no effects to run without the lock
 	t.begin, _ = s.cfg.Store.(beginner)
 	return t
 }
 
-// nowLocked returns the time of the core: the store's, which never goes back during a tenure.
+// nowLocked returns the time for the core: the store's time, except that it never goes back during
+// a tenure.
 func (t *Tenure) nowLocked() time.Time { return t.line.now(t.shard.cfg.Clock) }
 
-// Expired reports whether an entity that expires at a Unix time in milliseconds has expired, by the
-// tenure's time. 0 means never.
+// Expired reports whether an entity has expired by the tenure's time. expires is its expiry as Unix
+// time in milliseconds; 0 means never.
 func (t *Tenure) Expired(expires int64) bool {
 	return expires != 0 && t.line.read(t.shard.cfg.Clock).UnixMilli() >= expires
 }
 
-// Expiry returns when an entity expires that is committed now, as Unix time in milliseconds. While
-// the tenure's time differs from the store's, the later of both counts, so no entity expires too
-// early.
+// Expiry returns when an entity will expire if it is committed now, as Unix time in milliseconds.
+// While the tenure's time differs from the store's, the later of both counts, so no entity expires
+// too early.
 func (t *Tenure) Expiry(ttl time.Duration) int64 {
 	now, _ := t.shard.cfg.Clock.Now()
 	return max(now.UnixMilli(), t.line.read(t.shard.cfg.Clock).UnixMilli()) + ttl.Milliseconds()
@@ -119,8 +121,8 @@ func (t *Tenure) Context() context.Context { return t.ctx }
 // higher epochs.
 func (t *Tenure) Epoch() uint64 { return t.epoch.Load() }
 
-// fix fixes the tenure's epoch, and returns what the next tenure needs. tells is above the numbers
-// of all tells.
+// fix fixes the tenure's epoch, and returns what the next tenure needs. tells is higher than the
+// numbers of all tells so far.
 func (t *Tenure) fix() (epoch uint64, head durable.Mark, tells uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -150,7 +152,7 @@ func (t *Tenure) do(f func(now time.Time)) {
 	after.run(t)
 }
 
-// look is do for an f without effects.
+// look is like do for an f that causes no effects of the core.
 func (t *Tenure) look(f func(now time.Time)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -159,7 +161,8 @@ func (t *Tenure) look(f func(now time.Time)) {
 	}
 }
 
-// takeLocked carries out the core's effects, and returns those to be carried out without the lock.
+// takeLocked carries out the core's effects, and returns the effects that the caller must run
+// without the lock.
 func (t *Tenure) takeLocked() deferredEffects { return t.effectsLocked(t.core.Take()) }
 
 func (t *Tenure) effectsLocked(out durable.Effects) (after deferredEffects) {
@@ -199,7 +202,7 @@ func (t *Tenure) effectsLocked(out durable.Effects) (after deferredEffects) {
 		after.logged = t.releaseLocked()
 	}
 	if t.left != nil && t.core.State() == durable.Open && !t.core.Busy() {
-		t.core.Drop() // all is in records
+		t.core.Drop() // the whole log is in records
 		t.rested = true
 		for _, e := range t.core.Take().Events {
 			after.add(func() { t.shard.cfg.Host.Event(t, e) })
@@ -232,11 +235,11 @@ func (t *Tenure) releaseLocked() (due []wait) {
 		case len(kept) > 0:
 			due = append(due, w)
 		default:
-			due = t.waits[: i+1 : i+1] // they come in order, as a rule
+			due = t.waits[: i+1 : i+1] // the waits usually come in the order of their tickets
 		}
 	}
 	if t.waits = kept; kept == nil {
-		t.waits = make([]wait, 0, len(due)) // as many are likely to come until the next append
+		t.waits = make([]wait, 0, len(due)) // probably as many waits come until the next append
 	}
 	return due
 }
@@ -281,11 +284,11 @@ func (t *Tenure) leave(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
-	var left chan struct{} // nil: it is over
+	var left chan struct{} // nil: the tenure has ended
 	t.do(func(now time.Time) {
-		t.core.Verify(now) // nobody else knows what the store has lost
+		t.core.Verify(now) // only this tenure can know what the store has lost
 		t.core.Checkpoint(now)
-		if t.left == nil { // not before: a core that is not busy with a checkpoint would be dropped
+		if t.left == nil { // set only now: before Verify, a core without a running checkpoint would be dropped
 			t.left = make(chan struct{})
 		}
 		left = t.left
@@ -302,8 +305,9 @@ func (t *Tenure) leave(ctx context.Context) error {
 	}
 }
 
-// Rested reports whether the tenure has ended with all in records. After [Shard.Leave] it has not if it ended
-// for another reason first, such as an error of the store.
+// Rested reports whether the tenure has ended after its whole log was written to records. It is
+// false after [Shard.Leave] if the tenure ended first for another reason, such as an error of the
+// store.
 func (t *Tenure) Rested() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -332,7 +336,7 @@ func (t *Tenure) armLocked() {
 		}
 	}
 	if t.timer != nil && !at.Before(t.wake) {
-		return // it fires sooner anyway
+		return // the timer fires sooner anyway
 	}
 	t.wake = at
 	d := max(at.Sub(t.nowLocked()), shortestNap)
@@ -349,7 +353,7 @@ func (t *Tenure) tick() {
 		return
 	}
 	t.do(func(now time.Time) {
-		t.wake = now.Add(24 * time.Hour) // the timer has fired: the next one counts
+		t.wake = now.Add(24 * time.Hour) // the timer has fired, so any next time is sooner
 		t.core.Tick(now)
 		t.dueLocked(now)
 		t.shard.cfg.Appends.tailOf(t) // after a checkpoint or a recovery too
@@ -401,7 +405,7 @@ func (t *Tenure) doneLocked(now time.Time, r *durable.Request, a durable.Respons
 			t.backLocked(stream)
 		}
 	}
-	t.idle.verify(t.core, &t.shard.cfg, now) // before the core takes what it has written for kept
+	t.idle.verify(t.core, &t.shard.cfg, now) // before the core counts its writes as kept
 	if r.Op == durable.OpAppend && a.Err == nil {
 		t.shard.cfg.Appends.written.Add(int64(len(r.Data)))
 	}
@@ -427,7 +431,7 @@ func streamOf(op durable.Op) int {
 	}
 }
 
-// backLocked counts a stream's outage when it or the tenure ends.
+// backLocked counts a stream's outage at the end of the outage or the tenure.
 func (t *Tenure) backLocked(stream int) {
 	if t.away[stream] {
 		t.away[stream] = false
@@ -435,8 +439,8 @@ func (t *Tenure) backLocked(stream int) {
 	}
 }
 
-// append sends the core's appends until there is none. One goroutine sends them all, so its stack
-// need not grow for each.
+// append sends the core's appends until no append is left. One goroutine sends all of them, so its
+// stack grows only once.
 func (t *Tenure) append() {
 	for {
 		t.mu.Lock()
@@ -491,7 +495,7 @@ func (t *Tenure) note(r *durable.Request, a durable.Response) {
 	}
 }
 
-// Admit decides whether a command is run, answered again or refused.
+// Admit decides whether a command is run, answered with its stored answer or refused.
 func (t *Tenure) Admit(c *durable.Command) (a durable.Admission) {
 	a.Verdict = durable.Closed
 	t.look(func(now time.Time) { a = t.core.Admit(now, c) })
@@ -522,7 +526,7 @@ func (t *Tenure) Commit(turn *durable.Turn) (ticket durable.Ticket, err error) {
 	}
 	t.idle.changed = t.nowLocked()
 	ticket, err = t.core.Commit(t.idle.changed, turn)
-	if t.core.Waiting() && !t.shard.cfg.Appends.late(t) { // else the answer to the append takes it
+	if t.core.Waiting() && !t.shard.cfg.Appends.late(t) { // otherwise the answer to the running append sends this commit
 		after = t.takeLocked()
 	}
 	t.mu.Unlock()
@@ -569,7 +573,8 @@ func (t *Tenure) then(w wait) {
 	}
 }
 
-// Appended returns when the append was sent that has let a function given to Then run just now.
+// Appended returns when the last append that the store has answered was sent. In a function given
+// to Then, this is the append that made the function run.
 func (t *Tenure) Appended() time.Time { return time.Unix(0, t.appended.Load()) }
 
 // Reached reports whether the tenure is open and the log has everything up to the ticket.
@@ -625,7 +630,7 @@ func (t *Tenure) Load(ctx context.Context, entity string) (durable.Loaded, error
 	}
 }
 
-// Passivated undoes Load, after the entity was removed from memory.
+// Passivated undoes Load. The caller calls it after it has removed the entity from memory.
 func (t *Tenure) Passivated(entity string) {
 	t.do(func(time.Time) { t.core.Passivated(entity) })
 }
@@ -633,7 +638,7 @@ func (t *Tenure) Passivated(entity string) {
 // Shard returns the shard's name in the store.
 func (t *Tenure) Shard() store.Shard { return t.shard.cfg.Shard }
 
-// deferredEffects are effects of the core to be carried out without the tenure's lock.
+// deferredEffects are effects of the core that must be carried out without the tenure's lock.
 type deferredEffects struct {
 	append  *durable.Request // the append to send from this goroutine; nil means none
 	logged  []wait           // waits whose tickets are in the log
@@ -664,8 +669,8 @@ const doubtAfter = time.Second
 
 var errUnconfirmed = errors.New("commit not acknowledged by the store")
 
-// askAgain splits waits by whether their callers ask again after a store error. It does not modify
-// all, because released waits share its memory.
+// askAgain splits waits into those whose callers ask again after a store error (due) and the others
+// (kept). It does not modify all, because released waits share its memory.
 func askAgain(all []wait) (due, kept []wait) {
 	for _, w := range all {
 		if w.again {

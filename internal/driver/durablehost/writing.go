@@ -9,36 +9,38 @@ import (
 )
 
 const (
-	// slowWrite is how long an append takes that counts as slow.
+	// slowWrite is the duration from which an answered append counts as slow.
 	slowWrite = time.Second
-	// slowLasts is how long a slow append counts if no other follows.
+	// slowLasts is how long a slow append is reported if no other slow append follows.
 	slowLasts = 10 * time.Second
-	// slowWait is how long an append waits for its answer that counts as slow.
+	// slowWait is the wait from which an append without an answer counts as slow.
 	slowWait = 2 * time.Second
-	// failsFor is how long writes must have failed to be reported: a single one is tried again.
+	// failsFor is how long writes must have failed before that is reported. A single failed write
+	// is tried again.
 	failsFor = time.Second
 )
 
-// writing knows how the last writes of a shard went. It is safe for concurrent use. The zero value
-// is ready for use.
+// A writing records whether the last writes of a shard failed or were slow. It is safe for
+// concurrent use. The zero value is ready for use.
 type writing struct {
 	failing atomic.Pointer[Writes]
 	slow    atomic.Pointer[Writes]
-	sent    atomic.Int64 // when the append was sent that has no answer, as Unix time in nanoseconds; 0 means none
+	sent    atomic.Int64 // when the append without an answer was sent, as Unix time in nanoseconds; 0 means none
 }
 
 // begun notes that an append was sent.
 func (w *writing) begun(at time.Time) { w.sent.Store(at.UnixNano()) }
 
-// Writes says that writes of a shard fail or are slow.
+// Writes says since when and why the writes of a shard fail or are slow.
 type Writes struct {
-	Since time.Time // of the first one in a row
-	Err   error     // of the last one; nil means that they are slow
+	Since time.Time // of the first write in a row that failed or was slow
+	Err   error     // of the last write; nil means that writes are slow
 	Took  time.Duration
 	last  time.Time
 }
 
-// ended notes the outcome of a write. A conflict, and a store that is busy, are answers.
+// ended records the outcome of a write. A conflict and the answer of a busy store do not count as
+// failures.
 func (w *writing) ended(a *Appends, err error) {
 	if err == nil {
 		if now := time.Now().Unix(); a.wrote.Load() != now {
@@ -59,7 +61,7 @@ func (w *writing) ended(a *Appends, err error) {
 	w.failing.Store(next)
 }
 
-// took notes how long an append took.
+// took records how long an append took.
 func (w *writing) took(began time.Time, err error) {
 	w.sent.Store(0)
 	was := w.slow.Load()
@@ -79,8 +81,8 @@ func (w *writing) took(began time.Time, err error) {
 	}
 }
 
-// Writes returns why writes of the shard do not go well, and false if they do, or if the shard is
-// not placed here.
+// Writes reports whether writes of the shard fail or are slow, since when and why. It returns false
+// if the shard is not placed here.
 func (s *Shard) Writes(now time.Time) (Writes, bool) {
 	s.mu.Lock()
 	placed := s.placed

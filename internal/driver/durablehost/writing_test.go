@@ -13,8 +13,8 @@ import (
 	"github.com/shardgen/shardgen/store/memory"
 )
 
-// TestWrites: a shard says since when and why its writes fail, that they are slow, and nothing when
-// they go well again or it is elsewhere.
+// TestWrites: a shard reports since when and why its writes fail, or that they are slow. It reports
+// nothing when writes succeed fast again, or when the shard is no longer placed here.
 func TestWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := memory.New().Client()
