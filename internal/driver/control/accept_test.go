@@ -18,8 +18,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestAcceptedTopics: which class of process may send to a member, for every topic. A topic of a
-// later version is accepted only from members.
+// TestAcceptedTopics: a table says for every topic which classes of process may send on it to a
+// member. A topic of a later version is accepted only from members.
 func TestAcceptedTopics(t *testing.T) {
 	const later = wire.ControlTopic(math.MaxInt32)
 	classes := []identity.Class{identity.Member, identity.Client, identity.Reader, identity.Operator}
@@ -51,8 +51,8 @@ func TestAcceptedTopics(t *testing.T) {
 	}
 }
 
-// TestClientAsksForTheTable: two messages of the coordinator's protocol are accepted from a client,
-// and all others are refused.
+// TestClientAsksForTheTable: a member accepts from a client two messages of the coordinator's
+// protocol, and refuses its others.
 func TestClientAsksForTheTable(t *testing.T) {
 	for _, tt := range []struct {
 		m  coordinator.Message
@@ -92,8 +92,9 @@ func TestClientAsksForTheTable(t *testing.T) {
 	}
 }
 
-// TestClientHandsNothingOff: a client's messages of a handoff reach neither the coordinator's
-// singleton nor the user's. A member's do, and a client's search is answered.
+// TestClientHandsNothingOff: handoff messages from a client reach neither the coordinator's
+// singleton nor users' singletons. Handoff messages from a member do, and a client's search for a
+// singleton is answered.
 func TestClientHandsNothingOff(t *testing.T) {
 	member := transport.Peer{Address: transport.Address{Name: "b", Incarnation: 1}}
 	for _, tt := range []struct {
@@ -116,7 +117,7 @@ func TestClientHandsNothingOff(t *testing.T) {
 				{Member: membership.Member{Address: member.Address, Status: membership.Exiting, UpNumber: 1}},
 				{Member: membership.Member{Address: self, Status: membership.Up, UpNumber: 2}},
 			}
-			m.seat.managed(&machine.view) // it becomes the oldest
+			m.seat.managed(&machine.view) // this member becomes the oldest
 			env.sent = nil
 			body, err := singleton.Encode(tt.message)
 			require.NoError(t, err)

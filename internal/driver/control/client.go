@@ -39,7 +39,7 @@ type Client struct {
 	heard   time.Time      // when the gateway last sent something
 	asks    map[string]bool
 	helloAt time.Time
-	follow  time.Time                       // when the follower's next step is due; zero means never
+	follow  time.Time                       // when the next step of the table's follower is due; zero means never
 	digest  uint64                          // identifies the list in members
 	members map[transport.Address]bool      // the members according to the gateway
 	absent  map[transport.Address]time.Time // when each peer was first found not to be a member
@@ -94,7 +94,7 @@ func (c *Client) hello() {
 	c.life.helloAt = c.env.Now()
 	m := &wire.GatewayHello{Lanes: uint32(c.cfg.Lanes), Frame: wire.FrameVersion, Members: c.digest, Seq: c.life.hello}
 	if c.gateway.IsZero() {
-		m.Members = 0 // it may be a member of another life, whose list is needed in any case
+		m.Members = 0 // the receiver may be a member of another life of the cluster, whose list is needed in any case
 	}
 	for _, kind := range slices.Sorted(maps.Keys(c.asks)) {
 		if c.env.Waiting(kind) == 0 {
@@ -180,8 +180,8 @@ func (c *Client) dispatch(from transport.Peer, topic wire.ControlTopic, body []b
 	return nil
 }
 
-// placement ignores messages from other senders than the gateway: they may belong to another life
-// of the cluster (see [life]).
+// placement handles a message from the gateway. It ignores other senders, because they may belong
+// to another life of the cluster (see [life]).
 func (c *Client) placement(from transport.Peer, msg coordinator.Message) {
 	if from.Address != c.gateway.Address {
 		c.env.Count(Ignored)
@@ -203,7 +203,7 @@ func (c *Client) gatewayMessage(from transport.Peer, m *wire.Gateway) {
 	case m.GetRefusal() != nil:
 		why := fmt.Errorf("%s refuses this process: %s", from.Name, bounded.Text(m.GetRefusal().GetReason()))
 		c.env.Refused(why)
-		if !c.gateway.IsZero() { // it answers a call: hellos go to the gateway, which has taken one
+		if !c.gateway.IsZero() { // the refusal answers a call: hellos go only to the gateway, which has accepted one
 			c.env.TurnedAway(from.Address, why)
 		}
 	case m.GetWelcome() != nil:
@@ -233,7 +233,8 @@ func (c *Client) meet(w *wire.GatewayWelcome) {
 	for _, n := range w.GetLost() {
 		c.part(AddressOf(n))
 	}
-	// The gateway before was on the side of a split that lost, and had downed a member.
+	// The former gateway may have been on the losing side of a split and downed a member, which the
+	// new gateway lists.
 	for _, a := range slices.SortedFunc(maps.Keys(c.parted), transport.Address.Compare) {
 		if c.members[a] {
 			delete(c.parted, a)
@@ -257,8 +258,9 @@ func (c *Client) part(a transport.Address) {
 	c.seekers.Lost(a)
 }
 
-// partWithAbsent closes the sessions with peers that have not been members for byeAllowed. A bounce
-// is not enough: a leaving process stops listening before it says goodbye.
+// partWithAbsent closes the sessions with peers that have not been members for byeAllowed. A
+// bounce, the broker's report that nobody listens, does not suffice: a leaving process stops
+// listening before it says goodbye.
 func (c *Client) partWithAbsent() {
 	now := c.env.Now()
 	for _, a := range c.env.Peers() {
@@ -305,7 +307,7 @@ func (c *Client) Ask(kind string) {
 
 // Suspect records that nobody listens at a peer's address, and sends the gateway a hello soon. If
 // the cluster's members have all stopped, the gateway does not answer the hello, and the client
-// looks for another.
+// looks for another gateway.
 func (c *Client) Suspect() {
 	if now := c.env.Now(); !c.gateway.IsZero() && now.Sub(c.life.helloAt) >= AskDelay {
 		c.helloAt = now
@@ -330,13 +332,13 @@ func (s seeking) Send(to transport.Peer, m singleton.Message) {
 
 // A life of a cluster begins when a node founds the cluster, and ends with its last member. The
 // next life under the same name starts its terms, epochs and tables again, so they cannot be
-// compared with those of another life.
+// compared between lives.
 //
 // A client is always in the life of its gateway. It changes to another life only after its gateway
 // has stopped serving it and a member of the other life has answered a later hello. So an earlier
 // message can never take the client back to a former life. If two clusters with the same name exist
-// at once, one of them gives way: its members stop serving, and members of the remaining cluster
-// serve the client.
+// at once, the members of one of them stop serving. Members of the remaining cluster then serve the
+// client.
 type life struct {
 	founder transport.Address // identifies the life; zero: the client was never served
 	hello   uint64            // number of the latest hello
@@ -345,8 +347,8 @@ type life struct {
 	later   time.Time         // when a welcome of another life was first put off; zero means that none was
 }
 
-// putOffFor bounds how long calls that await a bounce delay the change to another life. A bounce
-// takes a round trip to the broker.
+// putOffFor bounds how long calls that await a bounce delay the change to another life. A bounce,
+// the broker's report that nobody listens, takes a round trip.
 const putOffFor = 200 * time.Millisecond
 
 func (c *Client) welcomed(from transport.Peer, w *wire.GatewayWelcome) bool {
@@ -371,7 +373,8 @@ func (c *Client) welcomed(from transport.Peer, w *wire.GatewayWelcome) bool {
 }
 
 // putOff reports whether to delay the change to another life because calls await bounces. The
-// change would end such a call with an unknown outcome; after the bounce it goes to its next home.
+// change would end such a call with an unknown outcome. After its bounce, the call goes to the
+// shard's next home.
 func (c *Client) putOff() bool {
 	now := c.env.Now()
 	if !c.env.AwaitsBounce() {

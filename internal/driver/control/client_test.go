@@ -15,7 +15,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A fakeClientEnv is the process of a Client, as far as these tests need it.
+// A fakeClientEnv is a ClientEnv with what these tests need.
 type fakeClientEnv struct {
 	ClientEnv
 	now, heard time.Time
@@ -87,8 +87,8 @@ func newTestClient() (*Client, *fakeClientEnv) {
 	}, env), env
 }
 
-// TestClientIsServed: a client keeps the member that welcomes it while that member sends something,
-// and looks for another one after silence.
+// TestClientIsServed: a client keeps the member that welcomes it as its gateway while that member
+// sends something. After silence it looks for another gateway.
 func TestClientIsServed(t *testing.T) {
 	c, env := newTestClient()
 	c.Tick()
@@ -116,9 +116,9 @@ func TestClientIsServed(t *testing.T) {
 }
 
 // TestClientSaysGoodbyeToALateMember: a client says goodbye to a member whose welcome comes after
-// another member's, and stays with the first. Without the goodbye the late member would keep the
-// client, and send it every table, until hellos are overdue. While no member serves the client, a
-// welcome that answers an earlier hello gets no goodbye.
+// another member's, and stays with the first. Without the goodbye, the late member would send the
+// client every table until its hellos are overdue. While no member serves the client, a welcome
+// that answers an earlier hello gets no goodbye.
 func TestClientSaysGoodbyeToALateMember(t *testing.T) {
 	c, env := newTestClient()
 	welcome := func(from transport.Peer, hello uint64) {
@@ -152,7 +152,7 @@ func TestClientSaysGoodbyeToALateMember(t *testing.T) {
 }
 
 // TestClientSeeksOften: a client sends a hello every seekEvery while no member serves it, and every
-// HelloEvery otherwise.
+// HelloEvery while one does.
 func TestClientSeeksOften(t *testing.T) {
 	c, env := newTestClient()
 	for i := range 5 {
@@ -163,8 +163,8 @@ func TestClientSeeksOften(t *testing.T) {
 	}
 }
 
-// TestClientAsks: a call that waits for a home makes the client ask soon, once for all calls of its
-// type.
+// TestClientAsks: a call that waits for a home makes the client ask soon. It asks once for all
+// calls of the type.
 func TestClientAsks(t *testing.T) {
 	c, env := newTestClient()
 	c.Tick()
@@ -214,7 +214,7 @@ func TestClientSearchesAgain(t *testing.T) {
 }
 
 // TestClientSearchesInANewCluster: a client that follows a newly founded cluster asks for the
-// singletons that calls wait for, and for no others.
+// singletons that calls wait for, and for no other singletons.
 func TestClientSearchesInANewCluster(t *testing.T) {
 	for _, waiting := range []int{0, 1} {
 		c, env := newTestClient()
@@ -234,9 +234,9 @@ func TestClientSearchesInANewCluster(t *testing.T) {
 	}
 }
 
-// TestClientTellsOfANewCluster: a client that follows a newly founded cluster logs that once, with
-// both founders, because entities have lost what they kept in memory. It does not log its first
-// cluster, or another member of the same one.
+// TestClientTellsOfANewCluster: a client that follows a newly founded cluster logs the change once,
+// with both founders, because entities have lost what they kept in memory. It does not log its
+// first cluster, nor another gateway of the same cluster.
 func TestClientTellsOfANewCluster(t *testing.T) {
 	c, env := newTestClient()
 	for _, w := range []struct {
@@ -263,8 +263,8 @@ func TestClientTellsOfANewCluster(t *testing.T) {
 
 // TestClientAwaitsBouncesInItsLife: while calls await bounces, a client does not follow a new
 // cluster, because these calls would fail although no process has received them. It says goodbye to
-// the member that would serve it, and sends a hello again soon. It follows when no call awaits a
-// bounce, or after putOffFor. Another member of the same cluster serves it at once.
+// the new cluster's member, and sends a hello again soon. It follows when no call awaits a bounce,
+// or after putOffFor. It accepts another member of the old cluster at once.
 func TestClientAwaitsBouncesInItsLife(t *testing.T) {
 	for _, bounced := range []bool{false, true} {
 		c, env := newTestClient()
@@ -324,7 +324,7 @@ func TestClientThatPutsOffSaysFewHellos(t *testing.T) {
 }
 
 // TestSuspiciousClientAsksItsGateway: a client that learns that nobody listens at a peer sends a
-// hello to its gateway at once, but not without a gateway, and not twice in a moment.
+// hello to its gateway at once, but not twice in a moment. Without a gateway it sends none.
 func TestSuspiciousClientAsksItsGateway(t *testing.T) {
 	c, env := newTestClient()
 	c.Suspect()
@@ -358,10 +358,9 @@ func TestClientKeepsTheMembers(t *testing.T) {
 	}
 }
 
-// TestClientWaitsForAGoodbye: a client parts with a peer that is not a member any more after
-// byeAllowed, and not sooner if nobody listens at its address, because a leaving process stops
-// listening first and says goodbye when it has answered everything. A client does not part with a
-// member.
+// TestClientWaitsForAGoodbye: a client closes its session with a former member only after
+// byeAllowed, even if nobody listens at the peer's address: a leaving process stops listening
+// first, and says goodbye when it has answered everything. A client does not part with a member.
 func TestClientWaitsForAGoodbye(t *testing.T) {
 	c, env := newTestClient()
 	env.peers = []transport.Address{other}

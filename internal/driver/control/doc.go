@@ -12,7 +12,7 @@
 //
 //	members        the membership: admission, downing and removal of members
 //	seat           the coordinator's seat: the member running it, and the coordinator while it is here
-//	tableFollower  the shard table from the coordinator, and its orders for shards here
+//	tableFollower  the shard table from the coordinator, and the coordinator's orders for shards here
 //	reports        reports to the coordinator, sent until the table shows their effect
 //	gateway        the service for processes outside the cluster
 //	seeds          the seeds that have not become members yet

@@ -56,12 +56,13 @@ const (
 // A Log writes log lines for operators, and counts events.
 type Log interface {
 	Log(l Level, text string, args ...any)
-	// LogSeldom is Log, but drops most repetitions of lines with the same text and subject.
+	// LogSeldom is like Log, but drops most repetitions of lines with the same text and subject.
 	LogSeldom(l Level, text, subject string, args ...any)
 	// Count adds one to a counter. It returns the new value, and whether to log it.
 	Count(c Counter) (n uint64, tell bool)
-	// CountOf is Count for an event caused by a process of the given name, so that one name's flood
-	// does not hide lines about other names. "" means that the name is unknown.
+	// CountOf is like Count for an event caused by a process with the given name. Names are counted
+	// apart, so a flood from one name does not hide log lines about other names. "" means that the
+	// name is unknown.
 	CountOf(c Counter, name string) (n uint64, tell bool)
 	// CountRefused counts a refused membership message.
 	CountRefused(why membership.Refusal)
@@ -87,11 +88,12 @@ type Shards interface {
 	Inventory() (kinds []coordinator.TypeInfo, held []coordinator.HeldShard)
 	// InspectShards returns the shards of a type, or of all types if kind is "".
 	InspectShards(kind string) []coordinator.InspectedShard
-	// HoldsShards reports whether a shard is here or moving here or away, calls wait here, a
-	// sender's Flush is still to come, or a tell needs another home.
+	// HoldsShards reports whether a leaving process must wait for its shards: a shard is here or
+	// moving here or away, calls wait here, a sender's Flush has not come yet, or a tell must go to
+	// another home.
 	HoldsShards() bool
-	// Unasked returns the hosted types that need homes without a call, in order: at once, or with
-	// later also those that need them a while after the start.
+	// Unasked returns, in order, the hosted types that need homes for their shards even if no call
+	// comes. With later, it includes types that need them only a while after the start.
 	Unasked(later bool) []string
 	// Waiting returns how many calls of a type wait for a home. WaitingTypes returns the types that
 	// have such calls.
@@ -111,13 +113,15 @@ type Shard interface {
 	Held() (o coordinator.HeldShard, ok bool)
 }
 
-// Peers are the sessions of this process with others.
+// Peers are the sessions of this process with other processes.
 type Peers interface {
-	// PeerGone closes the sessions with a process that was downed. PeerLeft does so, after the time
-	// for goodbyes, with a member that left gracefully, or with a home outside the membership.
+	// PeerGone closes the sessions with a process that was downed. PeerLeft closes them after the
+	// time allowed for goodbyes; it is for a member that left gracefully, or a home outside the
+	// membership.
 	PeerGone(a transport.Address)
 	PeerLeft(a transport.Address)
-	// Homes returns the processes that routes lead to, except those passed to PeerGone and PeerLeft.
+	// Homes returns the processes that routes lead to, except processes passed to PeerGone or
+	// PeerLeft.
 	Homes() []transport.Address
 }
 
@@ -141,13 +145,13 @@ type Process interface {
 	// Founding reads or writes the store's record of who founded the cluster. It calls answer on the
 	// control loop.
 	Founding(r membership.FoundingRequest, answer func(membership.FoundingAnswer))
-	// ReadTable, WriteTable and WriteAlive carry a request of the membership to its table, and call
-	// answer on the control loop, also when the table does not answer in time.
+	// ReadTable, WriteTable and WriteAlive send a request of the membership to the membership
+	// table. They call answer on the control loop, even if the table does not answer in time.
 	ReadTable(r membership.TableRead, answer func(membership.TableRows))
 	WriteTable(r membership.TableWrite, answer func(membership.TableWritten))
 	WriteAlive(r membership.TableAlive, answer func(membership.TableWritten))
-	// Serve tells the broker whether clients may be sent here. then, unless nil, is called on the
-	// control loop when the broker knows.
+	// Serve tells the broker whether it may send clients' messages here. then, unless nil, is
+	// called on the control loop when the broker knows.
 	Serve(on bool, then func())
 
 	// Publish passes changes of the cluster to the user.
@@ -169,8 +173,8 @@ type Process interface {
 
 	// LeaveByOrder makes the process leave, because an operator ordered it.
 	LeaveByOrder()
-	// Operate carries out an operator's request that concerns the process (Command.OfProcess). It
-	// calls answer later, on the control loop.
+	// Operate carries out an operator's request that the control plane leaves to the process
+	// (Command.OfProcess). It calls answer later, on the control loop.
 	Operate(r *operator.Request, answer func(operator.Answer))
 }
 
@@ -201,15 +205,15 @@ type Setup struct {
 	Members func(seeds []string) (Machine, error)
 	// Coordinator configures the coordinator. Self and Term are set when it starts.
 	Coordinator coordinator.Config
-	// Coordinated is called with each event of the coordinator while that is here; nil means no
-	// call.
+	// Coordinated is called with each event of the coordinator while the coordinator runs here. It
+	// may be nil.
 	Coordinated func(coordinator.Event)
 	// Hosts reports whether the process hosts a type.
 	Hosts bool
 	// Singletons returns the user's singletons of the process.
 	Singletons func(p singlehost.Process) (*singlehost.Set, error)
-	// Callable returns the singleton of that type, for calls of this process; nil if it cannot be
-	// called.
+	// Callable returns the singleton of that type, to which this process sends its calls. It
+	// returns nil if this process cannot call it.
 	Callable func(kind string) singlehost.Callable
 }
 
@@ -233,8 +237,8 @@ type ClientEnv interface {
 	// AwaitsBounce reports whether the broker may still report that a call certainly did not reach
 	// its target.
 	AwaitsBounce() bool
-	// Callable returns the singleton of that name, for calls of this process; nil if it is not a
-	// singleton.
+	// Callable returns the singleton of that type, to which this process sends its calls. It
+	// returns nil if the type is not a singleton.
 	Callable(kind string) singlehost.Callable
 
 	// Peers returns the processes with which this one has had sessions, in order.
@@ -251,8 +255,8 @@ type ClientEnv interface {
 
 	// Heard records when the gateway last sent something.
 	Heard(at time.Time)
-	// Served takes the cluster's hosted types and their numbers of shards from the gateway. Refused
-	// takes the reason why a member does not serve this process.
+	// Served passes on the cluster's hosted types, with their numbers of shards, as the gateway
+	// sent them. Refused passes on why a member does not serve this process.
 	Served(kinds map[string]uint32)
 	Refused(why error)
 	// TurnedAway fails the calls sent to a member that keeps no session with this process.

@@ -90,8 +90,8 @@ func (f *tableFollower) register() {
 	f.step(transport.Address{}, nil)
 }
 
-// progressed registers again while a new coordinator has sent no table: until then it knows only
-// what processes registered.
+// progressed registers this process again while a new coordinator has sent no table: until then the
+// coordinator knows only what processes have registered.
 func (f *tableFollower) progressed() {
 	if f.core.Unsettled() {
 		f.register()

@@ -30,9 +30,9 @@ func TestCoordinatorIsAMember(t *testing.T) {
 	require.False(t, m.follower.heeds(transport.Peer{Address: member, Client: true}))
 }
 
-// TestHomesAreAskedOfTheCoordinator: a process asks the coordinator that it heard last, while that
-// is a member and may still run the coordinator. Otherwise it asks the oldest member, which runs
-// the coordinator or soon will.
+// TestHomesAreAskedOfTheCoordinator: a process sends its questions to the member that it last heard
+// as coordinator, while that is a member and may still run the coordinator. Otherwise it asks the
+// oldest member, which runs the coordinator or soon will.
 func TestHomesAreAskedOfTheCoordinator(t *testing.T) {
 	oldest, heard := transport.Address{Name: "b", Incarnation: 1}, transport.Address{Name: "d", Incarnation: 1}
 	for name, c := range map[string]struct {
@@ -69,9 +69,9 @@ func TestHomesAreAskedOfTheCoordinator(t *testing.T) {
 	require.Zero(t, m.follower.coordinator(), "before any member is known")
 }
 
-// TestShardsAreDescribed: a member that is asked for its shards, of one type or of all, answers the
-// asking process, also without a coordinator. It also answers if it has no shards, because an
-// operator's question waits for every member.
+// TestShardsAreDescribed: a member that is asked for its shards, of one type or of all types,
+// answers the asking process even without a coordinator. It also answers if it has no shards,
+// because an operator's question waits for every member.
 func TestShardsAreDescribed(t *testing.T) {
 	k := coordinator.InspectedShard{ShardID: placement.ShardID{Kind: "K", Shard: 1}, State: coordinator.Active, Entities: 7, Active: 5, Waiting: 2}
 	l := coordinator.InspectedShard{ShardID: placement.ShardID{Kind: "L", Shard: 2}, State: coordinator.Prepared}

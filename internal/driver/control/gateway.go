@@ -28,8 +28,8 @@ const (
 	HelloEvery         = time.Second      // interval of a client's hellos to its gateway
 )
 
-// gateway serves the shard table to clients: differences at once, a status every second, the whole
-// table on request. It is used only on the control loop.
+// A gateway sends clients the shard table: each change at once, a status every second, and the
+// whole table on request. It is used only on the control loop.
 type gateway struct {
 	m       *Member
 	clients map[transport.Address]*servedClient
@@ -40,7 +40,7 @@ type gateway struct {
 	at      time.Time            // when the next status is due; zero means that no client is served and nothing can expire
 	met     quota                // counts new clients
 
-	mostClients, mostAsked int // for bounded.Refit
+	mostClients, mostAsked int // largest sizes of the maps so far, for bounded.Refit
 }
 
 type servedClient struct {
@@ -71,7 +71,8 @@ func (g *gateway) message(from transport.Peer, body []byte) error {
 	}
 	switch {
 	case m.GetProbe() != nil:
-		// Its arrival is enough: the broker did not answer that nobody listens.
+		// A probe needs no answer: if it arrives, the broker does not report to its sender that
+		// nobody listens.
 	case !from.Client:
 		return fmt.Errorf("gateway message from %v, which is not a client", from.Address)
 	case m.GetBye() != nil:
@@ -82,7 +83,8 @@ func (g *gateway) message(from transport.Peer, body []byte) error {
 	return nil
 }
 
-// probe finds out whether any member serves clients. The broker answers if nobody listens.
+// probe sends a message to any member that serves clients. If there is none, the broker answers
+// that nobody listens.
 func (g *gateway) probe() {
 	body, err := proto.Marshal(&wire.Gateway{Probe: &wire.GatewayProbe{}})
 	if err == nil {
@@ -96,7 +98,7 @@ func (g *gateway) probe() {
 func (g *gateway) hello(from transport.Peer, h *wire.GatewayHello) {
 	now := g.m.env.Now()
 	if !g.serves() {
-		g.send(from, &wire.Gateway{Bye: &wire.GatewayBye{}}) // another member answers the next one
+		g.send(from, &wire.Gateway{Bye: &wire.GatewayBye{}}) // another member answers the client's next hello
 		return
 	}
 	if reason := g.mismatch(h); reason != "" {
@@ -142,7 +144,7 @@ func nodeOf(a transport.Address) *wire.GatewayNode {
 	return &wire.GatewayNode{Name: a.Name, Incarnation: a.Incarnation}
 }
 
-// AddressOf returns the address of a process in a gateway message.
+// AddressOf returns the address of a process that a gateway message names.
 func AddressOf(n *wire.GatewayNode) transport.Address {
 	return transport.Address{Name: n.GetName(), Incarnation: n.GetIncarnation()}
 }
@@ -264,8 +266,8 @@ func (g *gateway) tableChanged(t *placement.Table) {
 	}
 }
 
-// noHome tells the clients that asked why a type has no home, and forgets their questions. Clients
-// ask again with each hello.
+// noHome sends the reason why a type has no home to the clients that asked for one, and forgets
+// their questions. Clients ask again with each hello.
 func (g *gateway) noHome(m coordinator.NoHome) {
 	asked := g.asked[m.Type]
 	if len(asked.askers) == 0 {
@@ -283,7 +285,8 @@ func (g *gateway) wants(kind string) bool {
 	return ok && g.m.env.Now().Sub(asked.at) < 2*HelloEvery
 }
 
-// unreachable drops a client at whose address nobody listens. A live client says hello again.
+// unreachable drops a client at whose address nobody listens. If the client still runs, it says
+// hello again.
 func (g *gateway) unreachable(a transport.Address) { g.drop(a) }
 
 func (g *gateway) tick(now time.Time) {

@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// FuzzGatewayMessage gives any bytes to a member as a client's message, and to a client as a
-// member's. Neither may panic, and a member that hears one client serves at most one.
+// FuzzGatewayMessage gives random bytes to a member as a client's message, and to a client as a
+// member's message. Neither may panic, and a member that hears one client serves at most one.
 func FuzzGatewayMessage(f *testing.F) {
 	node := &wire.GatewayNode{Name: "a", Incarnation: 2}
 	for _, m := range []*wire.Gateway{
@@ -39,7 +39,7 @@ func FuzzGatewayMessage(f *testing.F) {
 			m.gateway.tick(env.now)
 		}
 		if n := len(m.gateway.clients); n > 1 {
-			t.Fatalf("it serves %d clients", n)
+			t.Fatalf("the member serves %d clients", n)
 		}
 		c, fake := newTestClient()
 		c.env = deafClientEnv{fake}
@@ -51,7 +51,7 @@ func FuzzGatewayMessage(f *testing.F) {
 	})
 }
 
-// deafClientEnv is a process that ignores what it is told.
+// A deafClientEnv ignores some calls of its Client.
 type deafClientEnv struct{ *fakeClientEnv }
 
 func (deafClientEnv) Log(Level, string, ...any)            {}

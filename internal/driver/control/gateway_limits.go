@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Bounds of what clients may cost a member. Those of one name are lower, so that a flood from one
-// name leaves room for others.
+// Bounds of what clients may cost a member. The bounds for the clients of one name are lower, so
+// that a flood from one name leaves room for others.
 const (
 	// maxClients and maxNamed bound the clients of a member, in total and of one name.
 	maxClients = 4096
@@ -29,7 +29,7 @@ const (
 	// maxAsked and maxNamedAsked bound the types that clients wait for, in total and for one name.
 	maxAsked      = 1024
 	maxNamedAsked = 256
-	// maxAskers bounds the clients that get one reason. Others get a later one.
+	// maxAskers bounds the clients to which one reason is sent. Further clients get a later reason.
 	maxAskers = 256
 )
 
@@ -52,10 +52,10 @@ func (q *quota) take(now time.Time, limit int) bool {
 
 type namedClients struct {
 	clients int // number of clients that are served
-	asked   int // number of types that they wait for
+	asked   int // number of types that these clients wait for
 	// met, hellos and refused count new clients, hellos and refusals.
 	met, hellos, refused quota
-	seen                 time.Time // when one of them last sent something
+	seen                 time.Time // when one of these clients last sent something
 }
 
 type clientsByName map[string]*namedClients
@@ -95,7 +95,8 @@ func (g *gateway) admit(from transport.Peer, now time.Time) *servedClient {
 type askedType struct {
 	at time.Time
 	by string // name of the first client that asked
-	// askers are the clients that have asked since the last reason was sent. Each is in it once.
+	// askers are the clients that have asked since the last reason was sent. No client is in it
+	// twice.
 	askers []transport.Peer
 }
 
@@ -113,7 +114,7 @@ func (g *gateway) ask(from transport.Peer, kind string, now time.Time) {
 	}
 	asked.at = now
 	if len(asked.askers) < maxAskers && !slices.Contains(asked.askers, from) {
-		from.Name = strings.Clone(from.Name) // it may be a part of a message
+		from.Name = strings.Clone(from.Name) // the name may be a part of a message, which it would keep in memory
 		asked.askers = append(asked.askers, from)
 	}
 	g.asked[kind] = asked

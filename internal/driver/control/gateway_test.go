@@ -65,13 +65,13 @@ func TestInventedClientsAreBounded(t *testing.T) {
 	require.Zero(t, m.gateway.wakeAt(), "a member that serves nobody is not woken for it")
 }
 
-// named returns an invented client, number i, of a name.
+// named returns the i-th invented client of a name.
 func named(name string, i int) transport.Peer {
 	return transport.Peer{Address: transport.Address{Name: name, Incarnation: identity.Mark(identity.Client, uint64(i))}, Client: true}
 }
 
-// TestInventedNamesAreForgotten: names of invented clients are forgotten, also if these ask for a
-// type that cannot exist.
+// TestInventedNamesAreForgotten: a member forgets the names of invented clients, even of clients
+// that ask for a type that cannot exist.
 func TestInventedNamesAreForgotten(t *testing.T) {
 	m, env, _ := newTestMember(t)
 	for i := range 1000 {
@@ -87,7 +87,7 @@ func TestInventedNamesAreForgotten(t *testing.T) {
 }
 
 // TestClientsOfOneNameAreBounded: invented incarnations of one name leave room for other names.
-// Those above the bound are refused, with a bounded number of messages.
+// Clients above the bound are refused, with a bounded number of messages.
 func TestClientsOfOneNameAreBounded(t *testing.T) {
 	m, env, _ := newTestMember(t)
 	b := hello(t)
@@ -164,7 +164,7 @@ func names(prefix string, n int) (all []string) {
 	return all
 }
 
-// TestOneClientsHellosAreBounded: of a client that sends hellos without a pause not every hello is
+// TestOneClientsHellosAreBounded: if a client sends hellos without a pause, not every hello is
 // answered. A second later its hellos are answered again.
 func TestOneClientsHellosAreBounded(t *testing.T) {
 	m, env, _ := newTestMember(t)
@@ -178,8 +178,8 @@ func TestOneClientsHellosAreBounded(t *testing.T) {
 	require.NotEmpty(t, env.sent)
 }
 
-// TestInventedTypesAreBounded: types that clients ask for are bounded and expire, also types asked
-// for by clients that sent no hello.
+// TestInventedTypesAreBounded: types that clients ask for are bounded and expire, even if the
+// clients sent no hello.
 func TestInventedTypesAreBounded(t *testing.T) {
 	m, env, _ := newTestMember(t)
 	var names []string
@@ -215,7 +215,8 @@ func (v *fakeEnv) answers(t *testing.T) (all []*wire.Gateway) {
 }
 
 // TestClientThatDiffersIsRefused: a client whose lanes or frame version are not the cluster's is
-// refused, and told both values, because its calls would not arrive where members expect them.
+// refused. The refusal has both values. The reason is that its calls would not arrive where members
+// expect them.
 func TestClientThatDiffersIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		hello *wire.GatewayHello
@@ -235,8 +236,7 @@ func TestClientThatDiffersIsRefused(t *testing.T) {
 	}
 }
 
-// TestClientsHearOfEachTypeOnce: a client is sent each type that the cluster hosts once, however
-// many members host it.
+// TestClientsHearOfEachTypeOnce: a client gets each hosted type once, however many members host it.
 func TestClientsHearOfEachTypeOnce(t *testing.T) {
 	m, env, machine := newTestMember(t)
 	for _, name := range []string{"a", "b", "d"} {
@@ -255,8 +255,8 @@ func TestClientsHearOfEachTypeOnce(t *testing.T) {
 	require.Equal(t, []string{"J/4 xxh64 p", "K/2 xxh64 p"}, kinds)
 }
 
-// TestClientsHearOfLostMembers: clients are told of each downed member at once, and only once, so
-// that calls waiting for its answers fail.
+// TestClientsHearOfLostMembers: clients get a message about each downed member at once, and only
+// once, so that calls waiting for its answers fail.
 func TestClientsHearOfLostMembers(t *testing.T) {
 	m, env, _ := newTestMember(t)
 	require.NoError(t, m.gateway.message(client(0), hello(t)))
@@ -298,8 +298,7 @@ func TestMemberThatIsNotUpServesNoClient(t *testing.T) {
 	require.Empty(t, m.gateway.clients)
 }
 
-// TestClientsHearOfNewMembers: clients that have another list of members are sent the new one,
-// once.
+// TestClientsHearOfNewMembers: clients get a changed list of members, once.
 func TestClientsHearOfNewMembers(t *testing.T) {
 	m, env, machine := newTestMember(t)
 	require.NoError(t, m.gateway.message(client(0), hello(t)))
@@ -315,8 +314,8 @@ func TestClientsHearOfNewMembers(t *testing.T) {
 	require.Empty(t, env.answers(t))
 }
 
-// TestClientWantsAHome: a client that asked for a home counts as waiting until two hellos are
-// overdue.
+// TestClientWantsAHome: after a client has asked for a home, its calls count as waiting until two
+// of its hellos are overdue.
 func TestClientWantsAHome(t *testing.T) {
 	m, env, _ := newTestMember(t)
 	require.False(t, m.gateway.wants("K"))

@@ -36,8 +36,8 @@ func (m *Member) checkLeaving() {
 	if core := m.seat.core; core != nil && !core.HandedDown() || env.HoldsShards() {
 		return
 	}
-	env.SetExiting(true)   // nothing comes in from here on
-	if env.HoldsShards() { // but something came before
+	env.SetExiting(true)   // from here on, no shard comes in
+	if env.HoldsShards() { // but one may have come in before
 		env.SetExiting(false)
 		return
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// host returns a member with that status that hosts a type.
+// host returns a member that has the given status and hosts a type.
 func host(name string, s membership.Status) membership.MemberView {
 	return membership.MemberView{Member: membership.Member{
 		Address: transport.Address{Name: name, Incarnation: 1}, Status: s, UpNumber: 2,
@@ -37,7 +37,7 @@ func TestLeavingMemberWaitsForHosts(t *testing.T) {
 }
 
 // TestOrdersAreHandedDown: a member that runs the coordinator leaves only when the remaining
-// members know the pause of rebalancing.
+// members know the operator's orders, here a pause of rebalancing.
 func TestOrdersAreHandedDown(t *testing.T) {
 	m, env, machine := newTestMember(t)
 	b := host("b", membership.Up)

@@ -5,19 +5,20 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// fullEvery is how often a load report has all shards: a report that was lost is not sent again.
+// fullEvery is after how many load reports one has all shards, because a lost report is not sent
+// again.
 const fullEvery = 10
 
-// loads are what this member has told the coordinator of its shards' loads.
+// loads records which loads of its shards this member has last reported to the coordinator.
 type loads struct {
 	term  placement.Term // of the table at the last report
 	round int            // of the reports in this term
 	told  map[placement.ShardID]coordinator.LoadLevel
 }
 
-// ReportLoad reports the load of this member, on the loop. l has all shards that the member holds, in
-// order of type and number. Before the first table of a term the coordinator knows no homes, and gets
-// no report.
+// ReportLoad sends this member's load to the coordinator. It is called on the control loop. l has
+// all shards that the member holds, in order of type and number. Before the first table of a term,
+// the coordinator knows no homes, so it gets no report.
 func (m *Member) ReportLoad(l coordinator.MemberLoad) {
 	if t := m.follower.table; t != nil {
 		for _, r := range m.loads.report(t.Version().Term, l) {

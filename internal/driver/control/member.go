@@ -119,7 +119,7 @@ func (m *Member) WakeAt() time.Time {
 // Receive handles one message of the control channel, which arrived at the given time.
 func (m *Member) Receive(msg transport.Message, at time.Time) {
 	if msg.Kind == transport.Unreachable && len(msg.Payload) > 0 {
-		return // a right is missing, which the link has logged: it proves nothing about a member
+		return // this process lacks a right, which the link has logged; that proves nothing about a member
 	}
 	if msg.Kind == transport.Unreachable {
 		m.members.unreachable(msg.From, msg.Server)
@@ -140,7 +140,8 @@ func (m *Member) Receive(msg transport.Message, at time.Time) {
 	}
 }
 
-// dispatch fails if the body cannot be read.
+// dispatch passes a message to the part of the member that handles its topic. It fails if the body
+// cannot be read.
 func (m *Member) dispatch(from transport.Peer, topic wire.ControlTopic, body []byte, of transport.Message, at time.Time) error {
 	if !accepts(from, topic) {
 		m.forbid(from, topic.String())
@@ -183,7 +184,8 @@ func (m *Member) dispatch(from transport.Peer, topic wire.ControlTopic, body []b
 	return nil
 }
 
-// Send sends a control message for another part of the process. err is the error of encoding body.
+// Send sends a control message on behalf of another part of the process. If err, the error of
+// encoding body, is not nil, Send only logs it.
 func (m *Member) Send(to transport.Peer, topic wire.ControlTopic, body []byte, err error) {
 	m.send(to, topic, body, err)
 }
@@ -237,13 +239,14 @@ func (m *Member) Check() error {
 	return m.seat.core.Check()
 }
 
-// Reasons returns the reasons why types have no home, as other processes gave them.
+// Reasons returns the reasons why types have no home, as other processes have reported them.
 func (m *Member) Reasons() *Reasons { return m.reasons }
 
 // Singletons returns the user's singletons of this process.
 func (m *Member) Singletons() *singlehost.Set { return m.singles }
 
-// Knows reports whether a process is a member. Any goroutine may call it.
+// Knows reports whether a process is a member, as far as this member knows. Any goroutine may call
+// it.
 func (m *Member) Knows(a transport.Address) bool {
 	v := m.View()
 	if v == nil {
@@ -278,8 +281,8 @@ func (m *Member) MoveAborted(id placement.ShardID, epoch placement.Epoch, reason
 	}
 }
 
-// Progress handles a change of a shard here, which a new coordinator or this member's leaving may
-// wait for.
+// Progress handles a change of a shard here. A new coordinator may wait for it, or this member if
+// it is leaving.
 func (m *Member) Progress(id placement.ShardID) {
 	m.follower.progressed()
 	if s := m.env.Shard(id); s != nil {
@@ -341,12 +344,12 @@ func (m *Member) lost(a transport.Address) {
 	m.singles.Lost(a)
 }
 
-// TurnAway tells a client that this process keeps no session with it.
+// TurnAway sends a client the reason why this process keeps no session with it.
 func (m *Member) TurnAway(from transport.Peer, why string) {
 	m.gateway.refuse(from, why, m.env.Now())
 }
 
-// accepted has the topics that each class of process may send on. Handlers restrict clients
+// accepted lists the topics that each class of process may send on. Handlers restrict clients
 // further: see gateway.message, asksTable and operatorMessage.
 var accepted = map[identity.Class][]wire.ControlTopic{
 	identity.Member: {

@@ -27,7 +27,7 @@ var (
 	looks    = transport.Peer{Address: transport.Address{Name: "op", Incarnation: identity.Mark(identity.Reader, 1)}, Client: true}
 )
 
-// A fakeEnv is the process of a Member, as far as these tests need it.
+// A fakeEnv is an Env with what these tests need.
 type fakeEnv struct {
 	Env
 	now     time.Time
@@ -41,14 +41,14 @@ type fakeEnv struct {
 	left    []transport.Address
 	probes  int
 	shard   Shard
-	ordered int                 // how often an operator ordered it to leave
+	ordered int                 // how often an operator ordered the process to leave
 	stated  []*operator.Request // operators' requests about entities
 	fails   error               // the error of Send
 	waiting int                 // number of waiting calls of each type
 	term    uint32              // the coordinator's last term
 	stored  uint32              // the last term in the store
 	reads   int                 // how often stored was read
-	steps   int                 // steps of the coordinator, each of which asks whether the lease is valid
+	steps   int                 // number of the coordinator's steps: each asks whether the lease is valid
 	hosted  []coordinator.InspectedShard
 
 	table []func() // answers to requests to the membership table
@@ -129,7 +129,8 @@ func (v *fakeEnv) LastTerm(take func(uint32)) {
 	take(v.stored)
 }
 
-// placements returns the messages of the coordinator's protocol that were sent since its last call.
+// placements returns the messages of the coordinator's protocol that were sent since placements was
+// last called.
 func (v *fakeEnv) placements(t *testing.T) (all []coordinator.Message) {
 	t.Helper()
 	for _, b := range v.sent {
@@ -195,8 +196,8 @@ func newTestMember(t *testing.T) (*Member, *fakeEnv, *fakeMachine) {
 	return m, env, machine
 }
 
-// TestLeavingMemberTakesNothing: a leaving member takes no shard once the cluster may remove it,
-// even if no other member could take its shards.
+// TestLeavingMemberTakesNothing: a leaving member takes no more shards once the cluster may remove
+// it, even if no other member could take them.
 func TestLeavingMemberTakesNothing(t *testing.T) {
 	m, env, machine := newTestMember(t)
 	machine.view.SelfStatus = membership.Leaving
@@ -205,8 +206,8 @@ func TestLeavingMemberTakesNothing(t *testing.T) {
 	require.Contains(t, machine.steps, membership.Input(membership.ExitReady{}))
 }
 
-// TestMemberThatHoldsShardsStays: a leaving member does not exit before it has given its shards
-// away, while another member could take them.
+// TestMemberThatHoldsShardsStays: a leaving member whose shards another member can take exits only
+// after it has given them away.
 func TestMemberThatHoldsShardsStays(t *testing.T) {
 	m, env, machine := newTestMember(t)
 	machine.view.SelfStatus = membership.Leaving
@@ -221,8 +222,8 @@ func TestMemberThatHoldsShardsStays(t *testing.T) {
 	require.NotContains(t, machine.steps, membership.Input(membership.ExitReady{}))
 }
 
-// TestBroadcastCommandIsForOneMember: a member obeys a broadcast command for its own address, and a
-// broadcast command to join under its name with any incarnation, and no other.
+// TestBroadcastCommandIsForOneMember: a member obeys a broadcast command only if it is for the
+// member's own address. A command to join may be for its name with any incarnation.
 func TestBroadcastCommandIsForOneMember(t *testing.T) {
 	other := transport.Address{Name: "b", Incarnation: 2}
 	earlier := transport.Address{Name: self.Name, Incarnation: 1}
@@ -259,8 +260,8 @@ func TestBroadcastCommandIsForOneMember(t *testing.T) {
 	}
 }
 
-// TestAcceptance: each class of process may send to a member what it needs. Anything else has no
-// effect, whatever it says about its sender.
+// TestAcceptance: each class of process may send a member only the messages that the class needs.
+// Other messages have no effect, whatever sender they claim.
 func TestAcceptance(t *testing.T) {
 	member := transport.Peer{Address: transport.Address{Name: "b", Incarnation: 3}}
 	outside := transport.Peer{Address: transport.Address{Name: "p", Incarnation: identity.Mark(identity.Client, 3)}, Client: true}
@@ -321,8 +322,8 @@ func TestAcceptance(t *testing.T) {
 	}
 }
 
-// TestSingletonSaysWhyItIsNowhere: calls that wait for a singleton get the reason that its part of
-// the control plane gives.
+// TestSingletonSaysWhyItIsNowhere: calls that wait for a singleton get the reason that the
+// singleton's part of the control plane gives.
 func TestSingletonSaysWhyItIsNowhere(t *testing.T) {
 	m, env, _ := newTestMember(t)
 	singletons{m.env, m}.SetWhy("K", "no member hosts it")
@@ -360,7 +361,7 @@ func TestOpenShardIsReportedUntilTheTableShowsIt(t *testing.T) {
 
 // TestMoveThatIsGivenUpIsReported: a move that a shard here cannot make is reported to the
 // coordinator with the reason, at once and repeatedly, but not if the shard has already finished
-// it.
+// the move.
 func TestMoveThatIsGivenUpIsReported(t *testing.T) {
 	for _, cancels := range []bool{true, false} {
 		m, env, machine := newTestMember(t)
@@ -381,8 +382,8 @@ func TestMoveThatIsGivenUpIsReported(t *testing.T) {
 	}
 }
 
-// TestMessageThatIsNotSentIsLogged: a message that cannot be sent is logged, unless the loss of the
-// connection explains that.
+// TestMessageThatIsNotSentIsLogged: a message that cannot be sent is logged, unless the connection
+// is lost, which explains the failure.
 func TestMessageThatIsNotSentIsLogged(t *testing.T) {
 	for err, lines := range map[error]int{
 		nil: 0, transport.ErrDisconnected: 0, transport.ErrClosed: 0, errors.New("too large"): 1,
@@ -394,8 +395,8 @@ func TestMessageThatIsNotSentIsLogged(t *testing.T) {
 	}
 }
 
-// TestMemberWakesForTheFirst: a member's WakeAt is when the first of its parts is due, and at most
-// a second ahead.
+// TestMemberWakesForTheFirst: WakeAt returns when the first of the member's parts is due, and at
+// most a second from now.
 func TestMemberWakesForTheFirst(t *testing.T) {
 	m, env, _ := newTestMember(t)
 	m.members.wakeAt, m.seat.managerAt, m.follower.wakeAt = time.Time{}, time.Time{}, time.Time{}
@@ -404,8 +405,8 @@ func TestMemberWakesForTheFirst(t *testing.T) {
 	require.Equal(t, env.now.Add(100), m.WakeAt())
 }
 
-// TestLimit: the limit of a message's body leaves room for the control envelope in the broker's
-// limit.
+// TestLimit: the limit for a message's body leaves room for the control envelope within the
+// broker's limit.
 func TestLimit(t *testing.T) {
 	s := &sender{env: &fakeEnv{}}
 	require.Less(t, s.limit(), fakeLink{}.MaxPayload())

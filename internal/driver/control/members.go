@@ -19,7 +19,7 @@ type members struct {
 	machine  Machine
 	view     atomic.Pointer[membership.View]
 	wakeAt   time.Time
-	joining  bool   // the machine has started
+	joining  bool   // the membership's machine has started
 	refusal  string // the last logged reason why a member did not admit this process
 	limit    int    // the limit of a message's bytes that the machine was last told
 	tooLarge string // the last logged joiner that was refused for its size
@@ -106,8 +106,8 @@ func (s *members) bounced(a transport.Address, server string) {
 	}
 }
 
-// partWithAbsent closes the sessions with homes that are not members: they were removed before this
-// process was admitted, so no event reports it.
+// partWithAbsent closes the sessions with homes that are not members. These were removed before
+// this process was admitted, so no event reports their removal.
 func (s *members) partWithAbsent() {
 	v := s.view.Load()
 	if v == nil || v.SelfStatus != membership.Up && v.SelfStatus != membership.Leaving {
@@ -250,8 +250,8 @@ func (s *members) foundedElsewhere(e membership.FoundedElsewhere) {
 		"through", e.Other.Server, "this node's broker", e.Server)
 }
 
-// removed logs a removal only at Debug if both members leave in order: a rolling stop removes many
-// members.
+// removed handles the removal of a member. It logs the removal only at Debug if that member and
+// this one both leave gracefully, because a shutdown of the cluster removes many members.
 func (s *members) removed(m membership.Member) {
 	level, inOrder := Info, m.Status == membership.Leaving || m.Status == membership.Exiting
 	if inOrder && s.m.leaving {
@@ -261,7 +261,7 @@ func (s *members) removed(m membership.Member) {
 	switch {
 	case m.Address == s.m.self.Address:
 	case inOrder:
-		s.m.env.PeerLeft(m.Address) // Exiting may have been too short to be seen
+		s.m.env.PeerLeft(m.Address) // the member may have been Exiting too briefly for this process to see
 	default:
 		s.m.lost(m.Address)
 	}
@@ -303,8 +303,8 @@ func (s *seeds) seen(v *membership.View) {
 	})
 }
 
-// tick logs once which seeds did not become members. A wrong name would go unnoticed, because the
-// other seeds admit the process.
+// tick logs once which seeds did not become members. Otherwise a wrong name would go unnoticed,
+// because the other seeds admit the process.
 func (s *seeds) tick(now time.Time, log func(l Level, text string, args ...any)) {
 	if !due(s.due, now) {
 		return

@@ -17,7 +17,7 @@ import (
 )
 
 // TestDownIsRefused: an operator may down a member that is unreachable or Down, and a reachable one
-// only by force. A process that is not a member refuses, because it knows too little.
+// only by force. A process that is not a member refuses to down any, because it knows too little.
 func TestDownIsRefused(t *testing.T) {
 	b := transport.Address{Name: "b", Incarnation: 1}
 	for name, c := range map[string]struct {
@@ -49,8 +49,8 @@ func TestDownIsRefused(t *testing.T) {
 	}
 }
 
-// TestTableIsAsked: requests to the membership table go to the process, and the answers back to the
-// machine.
+// TestTableIsAsked: the machine's requests to the membership table go to the process, and the
+// answers go back to the machine.
 func TestTableIsAsked(t *testing.T) {
 	m, env, machine := newTestMember(t)
 	m.members.step(membership.Tick{})
@@ -67,8 +67,8 @@ func TestTableIsAsked(t *testing.T) {
 	}, machine.steps)
 }
 
-// TestViewHasSingletons: operators see every singleton that a member hosts, and why its instance is
-// not known.
+// TestViewHasSingletons: operators see every singleton that a member hosts, and the reason if no
+// instance of it is known.
 func TestViewHasSingletons(t *testing.T) {
 	m, _, machine := newTestMember(t)
 	b := transport.Address{Name: "b", Incarnation: 1}
@@ -105,7 +105,8 @@ func TestInquiry(t *testing.T) {
 	require.Equal(t, []uint64{first, second, second}, got)
 }
 
-// TestReasonIsSaidForItsLife: a reason holds for reasonLife after it was last given.
+// TestReasonIsSaidForItsLife: a reason for a missing home holds for reasonLife after it was last
+// given.
 func TestReasonIsSaidForItsLife(t *testing.T) {
 	m, env, _ := newTestMember(t)
 	singletons{m.env, m}.SetWhy("K", "no member hosts it")
@@ -124,7 +125,8 @@ func TestSeedsThatBecomeMembersAreSeen(t *testing.T) {
 }
 
 // TestReasonOfRefusalIsLoggedOnce: a joiner that is refused repeatedly logs each reason once. It
-// does not log refusals of an earlier process of its name, nor a final refusal, which ends it.
+// does not log refusals of an earlier process of the same name, nor a final refusal, because that
+// ends the joiner with an error.
 func TestReasonOfRefusalIsLoggedOnce(t *testing.T) {
 	m, env, _ := newTestMember(t)
 	b, this := transport.Address{Name: "b", Incarnation: 1}, uint32(self.Incarnation)
@@ -146,7 +148,7 @@ func TestReasonOfRefusalIsLoggedOnce(t *testing.T) {
 }
 
 // TestLeavesInOrderAreLogged: the removal of a member is logged at Info, but at Debug if that
-// member and this one leave gracefully together, as when a cluster is shut down.
+// member and this one both leave gracefully, as when a cluster is shut down.
 func TestLeavesInOrderAreLogged(t *testing.T) {
 	b := transport.Address{Name: "b", Incarnation: 1}
 	for name, c := range map[string]struct {
@@ -167,8 +169,8 @@ func TestLeavesInOrderAreLogged(t *testing.T) {
 	}
 }
 
-// TestMembershipProbes: the broker is asked whether any member serves only when the membership
-// wants to know.
+// TestMembershipProbes: a member asks the broker whether any member serves clients only when the
+// membership needs to know.
 func TestMembershipProbes(t *testing.T) {
 	m, env, machine := newTestMember(t)
 	m.members.step(membership.Tick{})
@@ -221,8 +223,8 @@ func TestEventsArePublished(t *testing.T) {
 	require.Equal(t, 1, env.published)
 }
 
-// TestExitGivesUpWaiting: a member that gives up leaving gracefully exits with whatever it still
-// holds.
+// TestExitGivesUpWaiting: a member that gives up leaving gracefully exits although it still holds
+// shards.
 func TestExitGivesUpWaiting(t *testing.T) {
 	m, env, machine := newTestMember(t)
 	env.holds = true
@@ -244,7 +246,7 @@ func TestReasonHoldsSinceItWasSaidFirst(t *testing.T) {
 	require.Equal(t, "it moves", r.Lately("K", now))
 }
 
-// TestMisspeltSeedIsLoggedOnce: a seed that does not become a member in time is logged once. One
+// TestMisspeltSeedIsLoggedOnce: a seed that does not become a member in time is logged once. A seed
 // that was a member is not logged.
 func TestMisspeltSeedIsLoggedOnce(t *testing.T) {
 	var logged []string

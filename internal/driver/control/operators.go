@@ -58,7 +58,7 @@ func (m *Member) operatorMessage(kind transport.Kind, from transport.Peer, body 
 	a := m.obey(from, r)
 	m.answerOperator(id, from, a)
 	if r.Command == operator.Down && r.Node == self && a.Refusal == "" {
-		m.members.step(membership.DownNode{Node: self}) // behind the answer, for it ends the process
+		m.members.step(membership.DownNode{Node: self}) // after the answer, because it ends the process
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func (m *Member) obey(from transport.Peer, r *operator.Request) operator.Answer 
 			break
 		}
 		m.env.Log(Warn, "told to down a member", "by", from.Name, "member", r.Node.String(), "force", r.Force)
-		if r.Node != m.self.Address { // message downs this one, behind the answer
+		if r.Node != m.self.Address { // message downs this process, after the answer
 			m.members.step(membership.DownNode{Node: r.Node})
 		}
 	default:
@@ -118,7 +118,7 @@ func unknownCommand(c operator.Command) error {
 	return fmt.Errorf("%v is unknown to this version (upgrade this node)", c)
 }
 
-// Down downs a member, which the user of this process gave by its name or address.
+// Down downs a member for the user of this process. member is its name or address.
 func (m *Member) Down(member string, force bool) error {
 	found, err := m.operatorView().Find(member)
 	if err != nil {
@@ -144,7 +144,7 @@ func (m *Member) operatorView() operator.View {
 	return view
 }
 
-// MembersOf returns what operators see of the members in a view.
+// MembersOf returns the members in a view, in the form that operators see.
 func MembersOf(v *membership.View) operator.View {
 	view := operator.View{
 		Self: v.Self, Status: v.SelfStatus, Founder: v.Founder, Leader: v.Leader, Converged: v.Converged, Why: v.Why,

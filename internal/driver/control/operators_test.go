@@ -22,8 +22,8 @@ type done struct {
 	joins  bool
 }
 
-// request sends a request to a process that has another member, b. It returns the refusal, if any,
-// and what the process did and logged.
+// request sends an operator's request to a member. The cluster has one other member, b. It returns
+// the refusal, if any, and what the process did and logged.
 func request(t *testing.T, from transport.Peer, r operator.Request) (refusal string, did done, env *fakeEnv) {
 	t.Helper()
 	m, env, machine := newTestMember(t)
@@ -118,7 +118,7 @@ func TestRefusedCommandDoesNothing(t *testing.T) {
 }
 
 // TestReaderCommandsNothing: every command of an operator who may only look is refused with the
-// reason and has no effect, also one that only a later version knows.
+// reason and has no effect, even a command that only a later version knows.
 func TestReaderCommandsNothing(t *testing.T) {
 	for name, c := range commands {
 		t.Run(name, func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestReaderCommandsNothing(t *testing.T) {
 }
 
 // TestQueriesAreForReaders: queries are answered on a connection that may only look, and refused on
-// one that commands. They are not logged.
+// a connection for commands. They are not logged.
 func TestQueriesAreForReaders(t *testing.T) {
 	for _, c := range []operator.Command{operator.Members, operator.RollCall, operator.Inspect} {
 		t.Run(c.String(), func(t *testing.T) {
@@ -158,8 +158,8 @@ func TestQueriesAreForReaders(t *testing.T) {
 	}
 }
 
-// TestBroadcastCommandOfAReader: a reader's broadcast command is refused by the process that it is
-// for, and the others do not answer.
+// TestBroadcastCommandOfAReader: the process that a reader's broadcast command is for refuses it,
+// and other processes do not answer.
 func TestBroadcastCommandOfAReader(t *testing.T) {
 	for node, answers := range map[transport.Address]int{self: 1, other: 0} {
 		m, env, machine := newTestMember(t)

@@ -13,8 +13,8 @@ import (
 )
 
 // TestProgressIsRegistered: while a new coordinator knows only what members register, a member
-// registers again whenever one of its shards has made progress in a move. It does not do so before
-// it has heard of a coordinator, nor when the coordinator has a table.
+// registers again whenever one of its shards has made progress in a move. It does not register
+// again before it has heard of a coordinator, nor when the coordinator has a table.
 func TestProgressIsRegistered(t *testing.T) {
 	m, env, machine := newTestMember(t)
 	m.follower.core = coordinator.NewFollower(true)
@@ -53,8 +53,8 @@ func (s fakeShard) CancelMove(placement.Epoch) bool { return s.cancels }
 
 func (s fakeShard) Obey(coordinator.Message, placement.Term) coordinator.Message { return s.answer }
 
-// TestCancelIsAnswered: a member without the shard answers that the move is cancelled. One with the
-// shard leaves the answer to the shard: that the move is done, or none yet.
+// TestCancelIsAnswered: a member without the shard answers that the move is cancelled. A member
+// with the shard lets the shard answer that the move is done, or not answer yet.
 func TestCancelIsAnswered(t *testing.T) {
 	term, b := placement.Term{Number: 1, Incarnation: 1}, transport.Address{Name: "b", Incarnation: 1}
 	id, epoch := placement.ShardID{Kind: "K", Shard: 2}, placement.MakeEpoch(1, 3)
@@ -110,7 +110,8 @@ func TestAllReportsAreSentAgain(t *testing.T) {
 }
 
 // TestHomesAreAskedForUntilNobodyWaits: a member repeats its question for homes of a type while
-// calls wait for them, even if a table shows none. It stops at a table after which no call waits.
+// calls wait for them, even if a table shows no homes. It stops at the first table after which no
+// call waits.
 func TestHomesAreAskedForUntilNobodyWaits(t *testing.T) {
 	m, env, machine := newTestMember(t)
 	b, term := transport.Address{Name: "b", Incarnation: 1}, placement.Term{Number: 1, Incarnation: 1}
@@ -134,8 +135,8 @@ func TestHomesAreAskedForUntilNobodyWaits(t *testing.T) {
 }
 
 // TestNewCoordinatorIsToldAtOnce: a member sends its reports to a new coordinator at once, because
-// the former one may have lost them. Messages of the same coordinator do not make it send them more
-// often.
+// the former one may have lost them. Further messages of the same coordinator do not make the
+// member send reports more often.
 func TestNewCoordinatorIsToldAtOnce(t *testing.T) {
 	m, env, machine := newTestMember(t)
 	b, d := transport.Address{Name: "b", Incarnation: 1}, transport.Address{Name: "d", Incarnation: 1}

@@ -10,8 +10,8 @@ import (
 // every half second.
 const reasonLife = 3 * time.Second
 
-// Reasons has the reasons why types have no home, as other processes gave them. It is safe for
-// concurrent use.
+// Reasons holds the reasons why shards of types have no home, as other processes have reported
+// them. It is safe for concurrent use.
 type Reasons struct {
 	mu   sync.Mutex
 	kind map[string]reasonSaid
@@ -20,7 +20,8 @@ type Reasons struct {
 }
 
 const (
-	// maxReasons bounds the types that have a reason. Expire keeps expired ones up to keptReasons.
+	// maxReasons bounds the types that have a reason. Expire keeps up to keptReasons expired
+	// reasons.
 	maxReasons  = 4096
 	keptReasons = 64
 )
@@ -30,11 +31,11 @@ type reasonSaid struct {
 	first, last time.Time // when the reason was first and last given
 }
 
-// Note records a reason given now for which a type has no home; "" means that there is none.
+// Note records the reason, given now, why a type has no home. "" means that there is no reason.
 func (r *Reasons) Note(kind, text string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.kind == nil || len(r.kind) > maxReasons { // the names are a user's, and may be any
+	if r.kind == nil || len(r.kind) > maxReasons { // clients may send any names
 		r.kind = map[string]reasonSaid{}
 	}
 	said := r.kind[kind]
@@ -70,7 +71,8 @@ func (r *Reasons) Clear() {
 	r.kind = nil
 }
 
-// Said returns the last reason and, if it still holds, for how long it has been given.
+// Said returns the text of a type's last reason, followed by for how long it has been given if it
+// still holds.
 func (r *Reasons) Said(kind string, now time.Time) string {
 	if why := r.Lately(kind, now); why != "" {
 		return why
@@ -80,7 +82,8 @@ func (r *Reasons) Said(kind string, now time.Time) string {
 	return r.kind[kind].text
 }
 
-// Lately returns the last reason and for how long it has been given; "" if it no longer holds.
+// Lately returns the text of a type's last reason, followed by for how long it has been given; ""
+// if the reason no longer holds.
 func (r *Reasons) Lately(kind string, now time.Time) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

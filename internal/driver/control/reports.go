@@ -16,7 +16,7 @@ import (
 const ResendEvery = 500 * time.Millisecond
 
 type reports struct {
-	late    bool // this member has been up for wakeAfter
+	late    bool // this member has been Up for wakeAfter
 	m       *Member
 	done    map[placement.ShardID]placement.Epoch
 	aborted aborts
@@ -30,11 +30,12 @@ type abort struct {
 	reason string
 }
 
-// aborts are the given-up moves that the table does not show as ended, at most one for each shard.
+// aborts are the given-up moves that must still be reported, because the table does not show their
+// end. There is at most one for each shard.
 type aborts map[placement.ShardID]abort
 
-// add reports whether to send a report. It refuses a late one: a report of a later epoch waits, or
-// the table shows the end of the move.
+// add adds the report of a given-up move, and returns true. It returns false for a late report: one
+// of a later epoch waits, or the table shows that the move has ended.
 func (a aborts) add(id placement.ShardID, one abort, t *placement.Table) bool {
 	if e, ok := t.Lookup(id); a[id].epoch > one.epoch || ok && e.Epoch > one.epoch {
 		return false
@@ -115,12 +116,12 @@ func (r *reports) ask(kind string) {
 	}
 }
 
-// wakeAfter is how long after its start a member asks for homes of types that nobody calls. Other
-// members that start meanwhile get some of the shards from the beginning.
+// wakeAfter is how long after its start a member asks for homes of types that nobody calls. Members
+// that start within this time get some of these shards from the beginning.
 const wakeAfter = 5 * time.Second
 
-// missesHomes reports whether a type that needs homes without a call has none: none were assigned
-// yet, or the coordinator that knew them is gone.
+// missesHomes reports whether a type that needs homes without a call has no homes: they were not
+// assigned yet, or the coordinator that knew them is gone.
 func (r *reports) missesHomes(kind string) bool {
 	return r.m.follower.table.Type(kind) == nil && slices.Contains(r.m.env.Unasked(r.late), kind)
 }
@@ -175,8 +176,8 @@ const (
 	maxAborted   = 16
 )
 
-// abortedMoves logs given-up moves together, because nodes that leave together give up many for one
-// reason.
+// An abortedMoves logs given-up moves together, because nodes that leave together give up many
+// moves for one reason.
 type abortedMoves struct {
 	log func(l Level, text string, args ...any)
 	all map[abortCause]*abortedShards

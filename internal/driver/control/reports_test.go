@@ -10,21 +10,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLateRefusalDoesNotReplaceAnAbort: a late report of a former move does not replace the report
-// that is being sent, and is not sent when that move has ended.
+// TestLateRefusalDoesNotReplaceAnAbort: a late report of a former move does not replace a report of
+// a later move. It is not sent if the table shows that the former move has ended.
 func TestLateRefusalDoesNotReplaceAnAbort(t *testing.T) {
 	id := placement.ShardID{Kind: "K", Shard: 1}
 	epoch := func(n uint32) placement.Epoch { return placement.MakeEpoch(1, n) }
 	var none *placement.Table
 	a := aborts{}
 	if !a.add(id, abort{epoch(4), "a turn"}, none) {
-		t.Error("the first is not told")
+		t.Error("the first report is not sent")
 	}
 	if a.add(id, abort{epoch(2), "refused late"}, none) || a[id].epoch != epoch(4) {
-		t.Errorf("a late refusal is told, and %v waits: want 1.4", a[id])
+		t.Errorf("a late refusal is sent, and the report of %v waits: want 1.4", a[id])
 	}
 	if !a.add(id, abort{epoch(6), "a turn"}, none) || a[id].epoch != epoch(6) {
-		t.Errorf("a later one is not told; %v waits: want 1.6", a[id])
+		t.Errorf("a later report is not sent, and the report of %v waits: want 1.6", a[id])
 	}
 	var old placement.Table
 	t7, err := old.Apply(placement.Diff{
@@ -35,10 +35,10 @@ func TestLateRefusalDoesNotReplaceAnAbort(t *testing.T) {
 		t.Fatal(err)
 	}
 	if (aborts{}).add(id, abort{epoch(6), "refused late"}, t7) {
-		t.Error("what the table shows the end of is told")
+		t.Error("the report is sent although the table shows the move's end")
 	}
 	if !(aborts{}).add(id, abort{epoch(8), "a turn"}, t7) {
-		t.Error("what comes after the table is not told")
+		t.Error("the report of a move after the table's is not sent")
 	}
 }
 

@@ -43,16 +43,17 @@ func (s *seat) tick(now time.Time) {
 	}
 }
 
-// The last term in the store is read every termEvery. If it exceeds the coordinator's term
-// termTries times in a row, there is no successor: the record of terms was lost before the
-// coordinator took its term.
+// The coordinator's member reads the last term in the store every termEvery. A higher term usually
+// means that a successor has taken over. If the coordinator still runs after termTries higher terms
+// in a row, there is no successor: the record of terms was lost before the coordinator took its
+// term.
 const (
 	termEvery = 2 * time.Second
 	termTries = 3
 )
 
-// compareTerm restarts the coordinator above the last term in the store. Otherwise no home could
-// open a shard that had a home under a later term.
+// compareTerm restarts the coordinator under a higher term if its term stays below the last term in
+// the store. Otherwise no home could open a shard that had a home under a later term.
 func (s *seat) compareTerm(now time.Time) {
 	s.termAt = now.Add(termEvery)
 	n := s.starts
@@ -98,7 +99,7 @@ func placementView(v *membership.View) coordinator.View {
 	for _, m := range v.ByAge {
 		status, unreachable := m.Status, !m.Reachable
 		if m.Status == membership.Down && m.MayRun() {
-			status, unreachable = membership.Up, true // its shards are its own until its lease is over
+			status, unreachable = membership.Up, true // the member keeps its shards until its lease ends
 		}
 		view.Members = append(view.Members, coordinator.Member{
 			Address: m.Address, Status: status, Unreachable: unreachable, Hosts: hostmeta.HostsAny(m.Member),
@@ -137,8 +138,8 @@ func (s *seat) start() {
 	})
 }
 
-// begin starts the coordinator under term. before is the last term in the store; if this process
-// has not heard of it, another cluster may have taken it.
+// begin starts the coordinator under term. before is the last term in the store. If this process
+// has not heard of that term, another cluster may have taken it.
 func (s *seat) begin(term, before uint32) {
 	cfg := s.m.setup.Coordinator
 	cfg.Self = s.m.self.Address
@@ -191,7 +192,7 @@ func (s *seat) lookForOwing() {
 	}
 }
 
-// A quarantine finds members that answer heartbeats but owe the coordinator an answer.
+// A quarantine records which members answer heartbeats but owe the coordinator an answer.
 type quarantine struct {
 	since map[transport.Address]time.Time // when each member was first found to owe an answer
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // TestDownMemberKeepsItsShards: to the coordinator, a Down member counts as unreachable, not as
-// gone, while it may still run. An Up member counts as it is.
+// gone, while it may still run. An Up member counts as Up.
 func TestDownMemberKeepsItsShards(t *testing.T) {
 	of := func(name string, s membership.Status, fenced bool) membership.MemberView {
 		return membership.MemberView{Reachable: true, Member: membership.Member{
@@ -31,8 +31,8 @@ func TestDownMemberKeepsItsShards(t *testing.T) {
 	}}, got)
 }
 
-// runsCoordinator returns a cluster's only member, which runs the coordinator under term 1, and its
-// process.
+// runsCoordinator returns a cluster's only member, which runs the coordinator under term 1, and the
+// member's process.
 func runsCoordinator(t *testing.T) (*Member, *fakeEnv) {
 	t.Helper()
 	m, env, machine := newTestMember(t)
@@ -44,9 +44,9 @@ func runsCoordinator(t *testing.T) (*Member, *fakeEnv) {
 	return m, env
 }
 
-// TestCoordinatorIsSteppedWhenItIsDue: however often other parts of the member are due, the
-// coordinator is stepped only when it is due itself, because each step looks at all moves. The
-// store is read every termEvery.
+// TestCoordinatorIsSteppedWhenItIsDue: the coordinator is stepped only when it is due itself,
+// however often other parts of the member are due, because each step looks at all moves. The store
+// is read every termEvery.
 func TestCoordinatorIsSteppedWhenItIsDue(t *testing.T) {
 	m, env := runsCoordinator(t)
 	env.steps = 0
@@ -89,8 +89,8 @@ func TestCoordinatorBehindTheStoreBeginsAnew(t *testing.T) {
 }
 
 // TestShardsOfAnotherClusterAreClaimedAgain: a coordinator that begins above terms that this
-// process has not heard of gives the shards new epochs at their homes. One that succeeds the last
-// coordinator leaves their epochs.
+// process has not heard of gives the shards new epochs at their homes. A coordinator that succeeds
+// the last one keeps the shards' epochs.
 func TestShardsOfAnotherClusterAreClaimedAgain(t *testing.T) {
 	id := placement.ShardID{Kind: "Cart", Shard: 1}
 	for _, foreign := range []bool{false, true} {
@@ -121,7 +121,7 @@ func TestShardsOfAnotherClusterAreClaimedAgain(t *testing.T) {
 }
 
 // TestCoordinatorIsAskedForUntilItIsHandedOver: a member that has become the oldest repeatedly asks
-// the leaving one for the coordinator, and starts the coordinator when the leaving member has
+// the leaving member for the coordinator, and starts the coordinator when the leaving member has
 // stopped it.
 func TestCoordinatorIsAskedForUntilItIsHandedOver(t *testing.T) {
 	m, env, machine := newTestMember(t)

@@ -48,7 +48,8 @@ func (s *sender) newer(err error) {
 	s.env.Log(Debug, "a later release's message skipped", "err", bounded.Error(err))
 }
 
-// foreign counts a message that is not of this cluster. from may be no member.
+// foreign counts a message that is not a message of this cluster. Its sender from need not be a
+// member.
 func (s *sender) foreign(from transport.Address, bytes int, err error) {
 	if n, tell := s.env.CountOf(Foreign, from.Name); tell {
 		s.env.Log(Warn, "foreign bytes refused", "channel", "control", "from", from.Name, "bytes", bytes, "err", bounded.Error(err), "count", n)
@@ -58,7 +59,7 @@ func (s *sender) foreign(from transport.Address, bytes int, err error) {
 // limit returns how many bytes the body of a message may have.
 func (s *sender) limit() int { return s.env.Link().MaxPayload() - envelopeOverhead }
 
-// envelopeOverhead bounds the bytes that sealing adds to a body.
+// envelopeOverhead bounds the bytes that the control envelope adds to a body.
 const envelopeOverhead = 512
 
 func unknownTopic(topic wire.ControlTopic) error {

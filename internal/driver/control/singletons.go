@@ -32,8 +32,8 @@ func (s singletons) Clients() (clients []transport.Peer) {
 	return clients
 }
 
-// Callable returns the singleton of that name, for calls of this process; nil if it cannot be
-// called.
+// Callable returns the singleton of that type, to which this process sends its calls. It returns
+// nil if this process cannot call it.
 func (s singletons) Callable(kind string) singlehost.Callable { return s.m.setup.Callable(kind) }
 
 // SetWhy records why no instance of the singleton is known.
