@@ -21,7 +21,7 @@ type Call struct {
 	Links    []byte // the turns that wait for the call, encoded
 	Deadline int64  // nanoseconds after the process's base; 0 means none
 	Command  []byte // the id of a durable entity's command, encoded; nil means none
-	Info     []byte // what the caller tells about the call, encoded; nil means nothing
+	Info     []byte // the caller's metadata of the call, encoded; nil means none
 	Tell     bool
 	Frame    uint32 // bytes of the frame that the slices are part of; 0 means that the call owns them
 }
@@ -32,8 +32,8 @@ func (c *Call) hosted() *Call { return c }
 
 func of(c *region.Call) *Call { return c.Driver.(carrier).hosted() }
 
-// Fill sets c, which is empty, to the call of an envelope from a process. at is when the envelope
-// arrived, in nanoseconds after the process's base. The call shares the envelope's slices.
+// Fill sets c, which must be empty, to the call in an envelope from a process. at is when the
+// envelope arrived, in nanoseconds after the process's base. The call shares the envelope's slices.
 func (c *Call) Fill(from transport.Peer, e *wire.Envelope, at int64) {
 	c.ID, c.Method, c.Args, c.Links, c.Command = e.ID, e.Method, e.Payload, e.Chain, e.Command
 	c.Tell, c.Info = e.Type == wire.TypeTell, e.Info
@@ -134,7 +134,7 @@ func (c Chain) String() string {
 	return s
 }
 
-// A Refusal is why a call from another process is refused.
+// A Refusal says why a call from another process is refused.
 type Refusal struct {
 	Code  wire.Code
 	Epoch placement.Epoch   // with CodeMoved: the epoch of the placement that this process knows
@@ -143,9 +143,9 @@ type Refusal struct {
 }
 
 // Answer returns the answer that refuses the call with sequence number seq. For a call that came
-// from its caller, direct is true: the answer goes back on the session of the call, because the peer
-// there still has the call. For a forwarded call direct is false, and the answer goes to e.Node. A
-// forwarded tell gets no answer and is lost; ok is then false.
+// directly from its caller, direct is true: the answer goes back on the call's session, because the
+// peer there still has the call. For a forwarded call, direct is false, and the answer goes to the
+// caller's process e.Node. A forwarded tell gets no answer and is lost; ok is then false.
 func (r Refusal) Answer(e *wire.Envelope, seq uint64) (answer *wire.Envelope, direct, ok bool) {
 	answer = &wire.Envelope{
 		Type: wire.TypeRefusal, ID: e.ID, Kind: e.Kind, Shard: e.Shard, Seq: seq,

@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestCallIsWhatItsEnvelopeSays checks the fields of a call that comes from its sender, and of one
-// that another process has forwarded.
+// TestCallIsWhatItsEnvelopeSays checks the fields of a call that comes from its sender, and of a
+// call that another process has forwarded.
 func TestCallIsWhatItsEnvelopeSays(t *testing.T) {
 	from, sender := transport.Peer{Address: node("b")}, transport.Peer{Address: node("s")}
 	e := &wire.Envelope{
@@ -41,8 +41,8 @@ func TestCallIsWhatItsEnvelopeSays(t *testing.T) {
 	require.Nil(t, c.Chain)
 }
 
-// TestDetach: a waiting call refers to no memory of a frame that is much larger, and its fields
-// stay the same.
+// TestDetach: after Detach, a waiting call keeps no memory of a much larger frame. Its fields stay
+// the same.
 func TestDetach(t *testing.T) {
 	frame := bytes.Repeat([]byte("x"), 64<<10)
 	e := &wire.Envelope{
@@ -65,8 +65,8 @@ func TestDetach(t *testing.T) {
 	require.EqualValues(t, smallFrame-1, small.Frame, "a call that keeps little keeps it")
 }
 
-// TestChainHoldsThoseOfItsOwnKind: a chain holds an entity or a shard only if one of its links has
-// both the kind and the name or number.
+// TestChainHoldsThoseOfItsOwnKind: a chain holds an entity or a shard only if one link has the kind
+// as well as the name or number.
 func TestChainHoldsThoseOfItsOwnKind(t *testing.T) {
 	links := wire.AppendLink(wire.AppendLink(nil, "K", "y", 1), "L", "x", 2)
 	c := Chain(links)

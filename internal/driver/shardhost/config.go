@@ -23,7 +23,7 @@ type Config struct {
 	// Settles means that a shard table names the shard's home, so this process may forget it in
 	// time.
 	Settles bool
-	Watch   Watch // nil: nobody watches
+	Watch   Watch // nil: no watch
 	// Clock is the coarse clock. Its value is the parameter now of region.Shard's methods.
 	Clock *atomic.Uint32
 	// Keeps reports whether the host itself continues the turn that e is about to end; nil means

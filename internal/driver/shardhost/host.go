@@ -16,9 +16,10 @@ type Session interface {
 	// Append appends an envelope and returns its sequence number. The error is stream.ErrTooLarge
 	// or, for a call or a tell, stream.ErrFull; any other error means that the peer has departed.
 	Append(e *wire.Envelope) (seq uint64, err error)
-	// AppendAll appends envelopes without others between them. It stops at the first error.
+	// AppendAll appends envelopes without other envelopes between them. It stops at the first
+	// error.
 	AppendAll(parts []*wire.Envelope) error
-	// Flush publishes appended envelopes. It is unrelated to the Flush of a move.
+	// Flush publishes appended envelopes. It is unrelated to the Flush envelope of a move.
 	Flush()
 }
 
@@ -44,13 +45,13 @@ type Clock interface {
 type Sessions interface {
 	// Session returns the session with a process. It reports false if the process was removed.
 	Session(to transport.Peer) (Session, bool)
-	// Departed returns the latest processes that have departed, so nothing more comes from them.
+	// Departed returns the processes that have departed last. Nothing more comes from them.
 	Departed() []transport.Address
 	// HasDeparted reports whether that process has departed.
 	HasDeparted(transport.Address) bool
 	// MaxPayload returns the size of the largest message that the broker takes, in bytes.
 	MaxPayload() int
-	// Learn tells this process's route where the shard is.
+	// Learn updates this process's route to the shard: its home and epoch.
 	Learn(home transport.Address, epoch placement.Epoch)
 }
 
@@ -61,7 +62,7 @@ type Turns interface {
 	// Grant wakes a waiting local caller: with the entity whose turn has begun for it, or with nil
 	// if the caller must look for the shard's home again. Mu may be held.
 	Grant(c *Call, e *region.Entity)
-	// Lead runs the first turn after the shard opened. The turn has begun.
+	// Lead runs the first turn after the shard has opened. The turn has already begun.
 	Lead(e *region.Entity)
 	// Release ends the back-offs of entities that failed, because the shard moves.
 	Release()
@@ -86,9 +87,9 @@ type Turns interface {
 	// with Mu held, because the call may be reused after its turn. The function is called without
 	// Mu.
 	Canceler(c *Call) func()
-	// InDoubt returns a function to answer another process's call, whose turn still runs, with an
-	// unknown outcome. InDoubt is called with Mu held, because the call may be reused after its
-	// turn. The function is called without Mu.
+	// InDoubt returns a function that answers another process's call with an unknown outcome, while
+	// the call's turn still runs. InDoubt is called with Mu held, because the call may be reused
+	// after its turn. The function is called without Mu.
 	InDoubt(c *Call) func()
 	// Why returns the text that tells the caller why its call was refused.
 	Why(c *Call, v region.Verdict) string
@@ -103,9 +104,11 @@ type Control interface {
 	MoveDone(placement.Epoch)
 	// MoveAborted reports that a move from or to this process must be given up.
 	MoveAborted(e placement.Epoch, reason string)
-	// Progress reports a change of the shard that others may wait for.
+	// Progress reports a change of the shard. A new coordinator may wait for it, or a process that
+	// leaves.
 	Progress()
-	// Carried returns what leaves with the shard beside its states. Arrived takes what comes with it.
+	// Carried returns what a leaving shard takes along beside its states. Arrived receives that at
+	// the new home.
 	Carried() Carried
 	Arrived(Carried)
 	// BarrierTimedOut reports that the Flush for a barrier did not come in time, so its calls will

@@ -14,11 +14,11 @@ type Carried struct {
 	Epoch     placement.Epoch     // epoch of the move
 	IDs       map[string]struct{} // remembered ids
 	All       bool                // these are all the remembered ids of the shard
-	Reminders map[string][]byte   // encoded reminders of volatile entities, by id; split ones are to be joined
+	Reminders map[string][]byte   // encoded reminders of volatile entities, by id; parts of a split encoding must be joined
 }
 
-// pack packs states and what they carry into payloads of at most limit bytes, at least one. unpack
-// and region.Shard.Prepare join split states.
+// pack encodes states, and what moves with them, into one or more payloads of at most limit bytes.
+// It splits large states. unpack and region.Shard.Prepare join them.
 func pack(states []region.Encoded, with Carried, limit int) (payloads [][]byte) {
 	var records []byte
 	add := func(entity string, bytes []byte, r wire.Remembered) {

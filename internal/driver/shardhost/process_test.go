@@ -53,7 +53,7 @@ func (p *session) AppendAll(parts []*wire.Envelope) error {
 
 func (p *session) Flush() { p.s.say("flush to %s", p.peer) }
 
-// types and codes are the names of what shards send.
+// types and codes are the names of envelope types and answer codes in transcripts.
 var (
 	types = map[wire.Type]string{
 		wire.TypeCall: "call", wire.TypeTell: "tell", wire.TypeInit: "init", wire.TypeReady: "ready", wire.TypeOpen: "open",

@@ -24,28 +24,28 @@ type Shard struct {
 	Core *region.Shard
 
 	sweeping  bool                // a call of sweep is scheduled
-	departed  []transport.Address // departed processes, as the former home named them when it gave the shard to this process
+	departed  []transport.Address // departed processes, as listed by the former home when it gave the shard to this process
 	departing departing
 	onTurnEnd []func() // called when the next turn ends
 }
 
-// Init makes the shard, in state Closed. It is called once, before any other method; then the host
-// may set Core.Driver.
+// Init initializes the shard in state Closed. It must be called once, before any other method.
+// After Init, the host may set Core.Driver.
 func (s *Shard) Init(id placement.ShardID, h Host, cfg *Config, l region.Limits) {
 	s.ID, s.host, s.cfg = id, h, cfg
 	s.Core = region.New(id, cfg.Self, l)
 }
 
 // Accept takes a call of this process: the call runs here, waits here, or is answered with an
-// error. It reports false if the call must look for its home again. current has the same meaning as
-// for Deliver.
+// error. It reports false if the caller must look up the shard's home again. current has the same
+// meaning as for Deliver.
 func (s *Shard) Accept(c *Call, at time.Time, current func() bool) bool {
 	e, v := s.Deliver(c, at, current)
 	return s.Accepted(c, e, v)
 }
 
-// Accepted does what Deliver's verdict v says about a call of this process. It reports false if the
-// call must look for its home again.
+// Accepted carries out Deliver's verdict v about a call of this process. It reports false if the
+// caller must look up the shard's home again.
 func (s *Shard) Accepted(c *Call, e *region.Entity, v region.Verdict) bool {
 	switch v {
 	case region.Run:
@@ -87,7 +87,7 @@ func (s *Shard) Withdraw(c *Call) bool {
 }
 
 // Cancel withdraws a call whose caller gave up, or cancels its turn. It reports whether the call
-// still waited, so that it will not run.
+// was still waiting, and therefore will not run.
 func (s *Shard) Cancel(from transport.Address, entity string, id uint64) (waited bool) {
 	s.Mu.Lock()
 	c, running := s.Core.Find(entity, func(c *region.Call) bool { return c.Sender.Address == from && of(c).ID == id })
@@ -124,7 +124,7 @@ func (s *Shard) Direct(on bool) {
 // Place applies the shard's entry in a shard table. term is the table's term.
 func (s *Shard) Place(home transport.Address, epoch placement.Epoch, term uint32) {
 	if home == s.cfg.Self && s.host.Exiting() {
-		return // given to a process that leaves by one that did not know: it will be given anew
+		return // a coordinator that did not know that this process leaves has given it the shard; it will place the shard again
 	}
 	s.Do(func(now uint32, at time.Time) region.Effects {
 		known := s.Core.Epoch()
@@ -135,8 +135,8 @@ func (s *Shard) Place(home transport.Address, epoch placement.Epoch, term uint32
 	})
 }
 
-// BeginMove begins to move the shard to another process, or to end it if to is zero, as the
-// coordinator ordered.
+// BeginMove begins the coordinator's order to move the shard to another process, or to end the
+// shard if to is zero.
 func (s *Shard) BeginMove(to transport.Address, epoch placement.Epoch) {
 	s.Do(func(uint32, time.Time) region.Effects { return s.Core.BeginMove(to, epoch) })
 	s.host.Release()
@@ -147,7 +147,8 @@ func (s *Shard) watchDrain(epoch placement.Epoch) {
 	s.watch(region.Draining, epoch, "its turns and stop hooks outlasted HandoffTimeout")
 }
 
-// watch gives up the move with that epoch if the shard is still in the state after HandoffTimeout.
+// watch gives up the move with the given epoch if the shard is still in the given state after
+// HandoffTimeout.
 func (s *Shard) watch(state region.State, epoch placement.Epoch, why string) {
 	stays := func() bool {
 		s.Mu.Lock()
@@ -172,7 +173,7 @@ func (s *Shard) HandOff() {
 	entities, ok := s.Core.Stop()
 	s.Mu.Unlock()
 	if !ok {
-		return // the move is off, or its hooks run already
+		return // the move was cancelled, or its hooks already run
 	}
 	s.host.StopEntities(entities, func(err error) {
 		if err != nil {
@@ -240,8 +241,8 @@ func (s *Shard) giveUp(epoch placement.Epoch, why error) {
 	s.host.MoveAborted(epoch, why.Error())
 }
 
-// Parts returns the encoded states of the shard's entities and what they carry, in envelopes that the
-// broker accepts.
+// Parts returns the encoded states of the shard's entities, and what moves with them, in envelopes
+// small enough for the broker.
 func (s *Shard) Parts(epoch placement.Epoch, with Carried) []*wire.Envelope {
 	var states []region.Encoded
 	if s.cfg.Drops {
@@ -292,10 +293,10 @@ func (s *Shard) prepare(from Session, epoch placement.Epoch, e *wire.Envelope) {
 func (s *Shard) ready(from transport.Address, epoch placement.Epoch) {
 	s.Do(func(uint32, time.Time) region.Effects { return s.Core.Ready(from, epoch) })
 	s.host.Release()
-	s.watchDrain(epoch) // only a shard that served on drains now
+	s.watchDrain(epoch) // the shard drains only now if it served calls until now
 }
 
-// OpenAt opens the shard here, because the former home from sent Open or has departed.
+// OpenAt opens the shard here, because from, its former home, has sent Open or has departed.
 func (s *Shard) OpenAt(from transport.Address, epoch placement.Epoch) {
 	s.Do(func(now uint32, at time.Time) region.Effects {
 		fx := s.Core.OpenAt(from, epoch, now, at)
@@ -316,8 +317,8 @@ func (s *Shard) CancelMove(epoch placement.Epoch) (off bool) {
 	return off
 }
 
-// FlushOf returns the Flush that an envelope has passed on. If the final home in the envelope
-// cannot be decoded, the barrier at that home times out.
+// FlushOf returns the Flush that an envelope passes on. If the final home in the envelope cannot be
+// decoded, the barrier at that home times out.
 func FlushOf(e *wire.Envelope) region.Flush {
 	f := region.Flush{Sender: e.Node, Via: e.Via, Epoch: placement.Epoch(e.Epoch), Hop: placement.Epoch(e.Hop)}
 	if to, err := wire.ParsePeer(e.Payload); err == nil {
@@ -356,7 +357,7 @@ func (s *Shard) Step(from Session, e *wire.Envelope, opens func(from transport.A
 }
 
 // Obey carries out the coordinator's order about the shard. It returns the answer to the order; nil
-// means none.
+// means no answer.
 func (s *Shard) Obey(m coordinator.Message, term placement.Term) coordinator.Message {
 	switch m := m.(type) {
 	case coordinator.MoveBegin:
@@ -390,8 +391,8 @@ func (s *Shard) status(epoch placement.Epoch, term placement.Term) (m coordinato
 	return coordinator.MoveStatus{Term: term, ShardID: s.ID, Epoch: epoch, State: o.State}, true
 }
 
-// Needed reports whether a leaving process waits for the shard: the shard is here or moving here or
-// away, calls wait here, or a sender's Flush is still to come.
+// Needed reports whether this process, if it leaves, must wait for the shard: the shard is here or
+// moving here or away, calls wait here, or a sender's Flush is still to come.
 func (s *Shard) Needed() bool {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -403,7 +404,8 @@ func (s *Shard) Needed() bool {
 }
 
 // Held returns this process's registration of the shard for the coordinator. It reports false if
-// this process has no part of the shard, or if a shard table shows that the move away has ended.
+// this process has no part in the shard any more, because it has nothing of it or a shard table
+// shows that the move away has ended.
 func (s *Shard) Held() (o coordinator.HeldShard, ok bool) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -419,7 +421,7 @@ func standing(s *region.Shard) (o coordinator.HeldShard, ok bool) {
 	switch s.State() {
 	case region.Open:
 		o.State, o.Move, o.Peer = coordinator.Active, 0, transport.Address{}
-		if to, epoch, ok := s.Underway(); ok { // it serves on, and will move
+		if to, epoch, ok := s.Underway(); ok { // the shard still serves calls, and will move
 			o.State, o.Move, o.Peer = coordinator.Draining, epoch, to
 		}
 	case region.Draining:

@@ -20,8 +20,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestTranscripts runs testdata/*.txt: shard K/1 at node a, see package transcript. Printed
-// is all that it asks of its process, in order. Epochs are the counters of term 1. The
+// TestTranscripts runs testdata/*.txt: shard K/1 at node a, see package transcript. The output
+// lists all calls of the shard to its host, in order. Epochs are the counters of term 1. The
 // commands:
 //
 //	config [drops] [settles] [drop-calls] [serving] [lead=ENTITY]
@@ -442,7 +442,7 @@ func (s *script) passivate(e *region.Entity) {
 	}
 }
 
-// TestChangesAreNoted: the process is informed of each change of the shard.
+// TestChangesAreNoted: the shard calls its host's Changed for each change.
 func TestChangesAreNoted(t *testing.T) {
 	s := newScript(t)
 	s.run([]string{"place", "a", "2"})

@@ -37,7 +37,7 @@ func (s *Shard) Deliver(c *Call, at time.Time, current func() bool) (*region.Ent
 	case v == region.Queued:
 		c.Detach()
 		s.sweepLocked()
-	case v == region.Forward && !c.Local: // at once: nothing may come between
+	case v == region.Forward && !c.Local: // under the same lock: no other call may come between
 		s.forwardLocked(c, &after)
 	}
 	s.Mu.Unlock()
@@ -52,9 +52,9 @@ func (s *Shard) Begin(entity string) *region.Entity {
 	return s.Core.Begin(entity, s.cfg.Clock.Load())
 }
 
-// Entered reports whether an attempt to enter e without the lock, with the result how, began a
-// turn. If the attempt was withdrawn, Entered calls EndTurn, so that a call that has come in the
-// meantime gets the entity.
+// Entered reports whether an attempt to enter e without the lock has begun a turn. how is the
+// attempt's result. If the attempt was withdrawn, Entered calls EndTurn, so that a call that came
+// in the meantime gets the entity.
 func (s *Shard) Entered(e *region.Entity, how region.Entry) bool {
 	switch how {
 	case region.Entered:
@@ -73,8 +73,8 @@ func (s *Shard) TryEnter(e *region.Entity, note uint32) bool {
 }
 
 // Enter begins a turn of the entity with that id for a local caller, and returns the entity. hash
-// is the id's region.Hash, and note is as for TryEnter. It first tries without the lock, then with it. It returns nil if the
-// call has to wait.
+// is the id's region.Hash, and note is as for TryEnter. It tries first without the lock, then with
+// the lock. It returns nil if the call has to wait.
 func (s *Shard) Enter(hash uint64, id string, note uint32) *region.Entity {
 	if e := s.Core.Look(hash, id); e != nil && s.TryEnter(e, note) {
 		return e
@@ -96,7 +96,7 @@ func (s *Shard) Join(e *region.Entity, most int) region.Entry {
 	return how
 }
 
-// Unjoin removes a tell that has joined a turn and will not run.
+// Unjoin takes a tell that will not run out of the turn that it has joined.
 func (s *Shard) Unjoin(e *region.Entity) {
 	if e.Unjoin() == region.Withdrawn {
 		s.EndTurn(e)
@@ -141,7 +141,8 @@ func (s *Shard) turnEndedLocked() {
 	s.onTurnEnd = nil
 }
 
-// Holds reports whether calls wait here for the shard to open or move, or behind barriers.
+// Holds reports whether calls wait here: for the shard to open, for the end of a move, or behind
+// barriers.
 func (s *Shard) Holds() bool {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -165,7 +166,7 @@ func (s *Shard) Do(f func(now uint32, at time.Time) region.Effects) {
 	s.Mu.Unlock()
 	after.run()
 	if settled {
-		s.host.Progress() // a process that leaves waits for that
+		s.host.Progress() // a leaving process waits for that
 	}
 }
 
@@ -210,7 +211,7 @@ func (s *Shard) applyLocked(fx region.Effects) (after later) {
 	return after
 }
 
-// forwardLocked forwards a call to the next home. A local caller looks for it itself.
+// forwardLocked forwards a call to the next home. A local caller looks up the home itself.
 func (s *Shard) forwardLocked(c *Call, after *later) {
 	if c.Local {
 		s.host.Grant(c, nil)
@@ -330,13 +331,13 @@ func (s *Shard) sweep() {
 	s.Mu.Unlock()
 }
 
-// OpenBarriers opens the barriers for departed processes, and those whose timeout has passed.
+// OpenBarriers opens the barriers for departed processes, and barriers whose timeout has passed.
 func (s *Shard) OpenBarriers(departed func(transport.Address) bool) {
 	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.OpenBarriers(departed, now, at) })
 }
 
-// CloseBarrier makes a sender's calls wait until its Flush has come through the former home via. If
-// via has departed, nothing can come through it, so the calls do not wait.
+// CloseBarrier makes a sender's calls wait until the sender's Flush has come through the former
+// home via. If via has departed, nothing can come through it, so the calls do not wait.
 func (s *Shard) CloseBarrier(sender, via transport.Address, epoch placement.Epoch) {
 	s.Do(func(now uint32, at time.Time) region.Effects {
 		if s.host.HasDeparted(via) || slices.Contains(s.departed, via) {
@@ -389,11 +390,11 @@ func (s *Shard) Dismiss() {
 	after.run()
 }
 
-// MaxDeparted bounds the number of departed processes whose addresses travel with a shard.
+// MaxDeparted bounds how many addresses of departed processes move with a shard.
 const MaxDeparted = 64
 
-// openPayloadLocked returns the payload of Open: departed peers, and the detours whose calls come
-// too late.
+// openPayloadLocked returns the payload of Open: the departed peers, and the detours, routes
+// through a former home, whose calls come too late.
 func (s *Shard) openPayloadLocked() []byte {
 	all := append(slices.Clone(s.departed), s.host.Departed()...)
 	w := wire.OpenPayload{Departed: all[max(0, len(all)-MaxDeparted):]}
@@ -403,8 +404,8 @@ func (s *Shard) openPayloadLocked() []byte {
 	return wire.AppendOpenPayload(nil, w)
 }
 
-// openPayload reads a payload of openPayloadLocked. It skips an undecodable one, and barriers open
-// by their timeout.
+// openPayload reads a payload of openPayloadLocked. If the payload cannot be decoded, it returns
+// nothing, and barriers open by their timeout.
 func openPayload(payload []byte) (refused []region.Detour, departed []transport.Address) {
 	w, err := wire.ParseOpenPayload(payload)
 	if err != nil {
@@ -438,8 +439,8 @@ func (s *Shard) start(st region.Start) {
 	}
 }
 
-// post appends an envelope that is not a call; the caller flushes the session. It reports false
-// without a session.
+// post appends an envelope that is not a call. The caller must flush the returned session. post
+// reports false if there is no session.
 func (s *Shard) post(to transport.Peer, e *wire.Envelope) (Session, bool) {
 	p, ok := s.host.Session(to)
 	if ok {
@@ -475,7 +476,7 @@ func (s *Shard) countRefused(code wire.Code) {
 	}
 }
 
-// refuse answers an accepted call that cannot run here with the shard's home.
+// refuse answers an accepted call that cannot run here. The answer names the shard's home.
 func (s *Shard) refuse(c *Call, epoch placement.Epoch, home transport.Address) {
 	if c.Local {
 		s.host.Grant(c, nil)
@@ -492,7 +493,7 @@ func (s *Shard) refuse(c *Call, epoch placement.Epoch, home transport.Address) {
 	})
 }
 
-// drop answers an accepted call that cannot run here, without naming a home.
+// drop answers an accepted call that cannot run here. The answer names no home.
 func (s *Shard) drop(c *Call) {
 	if c.Local {
 		s.host.Grant(c, nil)

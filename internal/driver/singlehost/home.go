@@ -28,16 +28,16 @@ type Home interface {
 	// Ticks returns the coarse clock, which is the parameter now of region.Shard's methods.
 	Ticks() uint32
 
-	// RunTask runs a task beside the turns, after RunTask has returned. If a task returns because
-	// the process may not run the instance for the moment, RunTask runs it again later. It calls
-	// ended when the task is done, with an error if that ends the instance. After the end of life
-	// that error is nil.
+	// RunTask starts a task that runs beside the turns, and returns before the task runs. If the
+	// task returns because the process may not run the instance for the moment, the task runs again
+	// later. When the task is done, ended is called, with an error if the instance must end. After
+	// the end of life the error is nil.
 	RunTask(life context.Context, task Task, ended func(error))
 
-	// Activate runs the factory and OnActivate in a turn that has begun, when turns may run. ctx
-	// ends with the instance.
+	// Activate waits until turns may run, and then runs the factory and OnActivate in the turn,
+	// which has begun. ctx ends with the instance.
 	Activate(ctx context.Context, e *region.Entity) error
-	// Lost records that the instance is about to lose its value.
+	// Lost records that the instance is about to lose its value in memory.
 	Lost(e *region.Entity)
 	// EndTurn ends the entity's turn. If a call waits, the next turn begins.
 	EndTurn(e *region.Entity)
@@ -50,6 +50,7 @@ type Home interface {
 	// HasDeparted reports whether a process has departed on the lane, so that nothing more comes
 	// from it.
 	HasDeparted(a transport.Address) bool
-	// Progress reports a change of the shard that others may wait for.
+	// Progress reports a change of the shard. A new coordinator may wait for it, or a process that
+	// leaves.
 	Progress()
 }

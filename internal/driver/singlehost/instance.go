@@ -33,7 +33,7 @@ type Instance struct {
 	life     context.Context // ends when the instance must stop
 	end      context.CancelFunc
 	came     came // the state that came with the shard, while the instance is being activated
-	relays   bool // no instance begins: what comes with the shard is kept for the next member
+	relays   bool // no instance begins here: what comes with the shard is kept for the next member
 	dying    bool // the instance has died: the next turn that ends is held
 	stopping bool
 	reason   string // why the instance died
@@ -50,7 +50,7 @@ func NewInstance(s *shardhost.Shard, home Home) *Instance {
 	in.tasks.instance = in
 	in.guard.Init(home.Now())
 	in.guard.Renew(time.Time{})
-	in.post = func(singleton.Input) {} // until it is hosted
+	in.post = func(singleton.Input) {} // replaced when the singleton is hosted
 	in.opened = func(transport.Address, placement.Epoch) {}
 	in.life, in.end = context.WithCancel(home.Context())
 	return in
@@ -74,14 +74,14 @@ func (in *Instance) at() (placement.Epoch, bool) {
 	return in.shard.Core.Epoch(), in.shard.Core.State() == region.Open
 }
 
-// holds reports whether a part of the shard is here or on its way here.
+// holds reports whether the shard, or a part of its state, is here or on its way here.
 func (in *Instance) holds() bool {
 	o, ok := in.shard.Held()
 	return ok && (o.State != coordinator.Forwarding || in.shard.Holds())
 }
 
-// arrivedFrom returns the predecessor whose state and calls the shard has not opened with yet, or
-// zero.
+// arrivedFrom returns the predecessor whose state has arrived while the shard has not opened yet.
+// It returns zero if there is none.
 func (in *Instance) arrivedFrom() (from transport.Address) {
 	in.shard.Mu.Lock()
 	defer in.shard.Mu.Unlock()
@@ -91,7 +91,7 @@ func (in *Instance) arrivedFrom() (from transport.Address) {
 	return from
 }
 
-// relay sets whether this member only passes the state and calls on.
+// relay sets whether this member only passes the state and calls on to the next member.
 func (in *Instance) relay(on bool) {
 	in.shard.Mu.Lock()
 	in.relays = on
@@ -99,7 +99,7 @@ func (in *Instance) relay(on bool) {
 }
 
 // Lead takes the first turn after the shard has opened, and activates the instance in it. A member
-// that only passes the state on holds the turn instead.
+// that only passes the state on begins no instance, but keeps the turn.
 func (in *Instance) Lead(e *region.Entity) {
 	in.shard.Mu.Lock()
 	relays := in.relays
@@ -110,7 +110,8 @@ func (in *Instance) Lead(e *region.Entity) {
 	}
 }
 
-// again activates an instance that died here. If none did, the shard must be opened.
+// again activates the instance again if it died here. Otherwise it returns false, and the caller
+// must open the shard.
 func (in *Instance) again() bool {
 	in.shard.Mu.Lock()
 	e := in.entity
@@ -124,8 +125,8 @@ func (in *Instance) again() bool {
 	return e != nil
 }
 
-// activate runs the factory and OnActivate, and lets calls in. If the instance is stopped
-// meanwhile, the state goes to the next member unchanged.
+// activate runs the factory and OnActivate, and then lets calls in. If the instance is stopped
+// before that, the state goes to the next member unchanged.
 func (in *Instance) activate(e *region.Entity) {
 	s := in.shard
 	in.end()
@@ -161,8 +162,8 @@ func (in *Instance) activate(e *region.Entity) {
 	err = in.home.Activate(life, e)
 }
 
-// Fail ends the instance after a panic, a Goexit, or a task's error. If a turn is running, that
-// turn is the instance's last; otherwise Fail takes the turn, so that no other begins.
+// Fail ends the instance after a panic, a Goexit, or a task's error. If a turn is running, it is
+// the instance's last turn. Otherwise Fail holds the turn itself, so that no other turn begins.
 func (in *Instance) Fail(reason string) {
 	s := in.shard
 	s.Mu.Lock()
@@ -210,19 +211,19 @@ func (in *Instance) buried(e *region.Entity) {
 	reason, stopping := in.reason, in.stopping
 	if stopping {
 		in.entity = nil
-		e.SetState(in.came.state, in.came.why) // none, unless OnActivate failed
+		e.SetState(in.came.state, in.came.why) // nil, unless OnActivate failed
 	}
 	in.came = came{}
 	s.Mu.Unlock()
 	if stopping {
-		in.home.EndTurn(e) // the goroutine that stops it waits for that
+		in.home.EndTurn(e) // the goroutine that stops the instance waits for the turn's end
 		return
 	}
 	in.post(singleton.InstanceStopped{Reason: reason})
 }
 
-// stop drains the shard and ends the instance. State and waiting calls go to to, unless zero, under
-// the given epoch.
+// stop drains the shard and ends the instance. State and waiting calls go to the member to, under
+// the given epoch. If to is zero, nothing is sent.
 func (in *Instance) stop(to transport.Address, epoch placement.Epoch) {
 	s := in.shard
 	kept, open := in.endLife(func() {
@@ -240,8 +241,9 @@ func (in *Instance) stop(to transport.Address, epoch placement.Epoch) {
 	}
 }
 
-// endLife calls locked under the shard's lock. kept is the entity whose turn is held, unless a
-// goroutine works on it.
+// endLife ends the instance's context. It calls locked under the shard's lock. kept is the entity
+// whose held turn the caller must end; nil means that there is none, or that a goroutine working on
+// it will. open reports whether the shard is open.
 func (in *Instance) endLife(locked func()) (kept *region.Entity, open bool) {
 	in.shard.Mu.Lock()
 	in.stopping = true
@@ -296,7 +298,7 @@ func (in *Instance) handOff(entities []*region.Entity, to transport.Address, epo
 		p.Flush()
 	}
 	if !stopped {
-		return // a call came in between; this runs again behind it
+		return // a call came in between; handOff runs again after it
 	}
 	if !handed {
 		in.close()
@@ -305,7 +307,7 @@ func (in *Instance) handOff(entities []*region.Entity, to transport.Address, epo
 	in.home.Progress()
 }
 
-// close gives the shard up. Its waiting calls look for the instance again.
+// close gives the shard up. Callers waiting here look for the instance again.
 func (in *Instance) close() {
 	s := in.shard
 	s.Do(func(now uint32, at time.Time) region.Effects {
@@ -313,7 +315,8 @@ func (in *Instance) close() {
 	})
 }
 
-// dropArrived drops a predecessor's state, because all members that could run the instance leave.
+// dropArrived drops a predecessor's state, because all members that could run the instance are
+// leaving. It reports false if no state has come.
 func (in *Instance) dropArrived() bool {
 	s := in.shard
 	s.Mu.Lock()
@@ -335,7 +338,8 @@ func (in *Instance) abandon() {
 	end()
 }
 
-// forsaken gives the shard up if its state was sent to a member that is gone.
+// forsaken gives the shard up if its state was sent to a member that is gone, because no answer
+// will come.
 func (in *Instance) forsaken(gone func(transport.Address) bool) {
 	s := in.shard
 	s.Mu.Lock()
@@ -367,7 +371,8 @@ func (in *Instance) Go(task Task) bool {
 }
 
 // Prepare returns a function that starts a task of the current instance. That function does nothing
-// if the instance is ending by then. Prepare reports false if the instance is already ending.
+// if the instance is ending when it is called. Prepare reports false if the instance is already
+// ending.
 func (in *Instance) Prepare(task Task) (start func(), ok bool) {
 	in.shard.Mu.Lock()
 	defer in.shard.Mu.Unlock()

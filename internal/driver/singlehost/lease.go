@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Leases is the store of singletons' leases. within bounds each request. Each method calls done
-// once, on the control loop, after the method has returned.
+// Leases is the store of singletons' leases. Each request fails after the duration within. Each
+// method calls done once, on the control loop, after the method has returned.
 type Leases interface {
 	Acquire(c store.Claim, within time.Duration, done func(store.Held, error))
 	// Renew extends a lease. cancel gives up the request.
@@ -29,7 +29,7 @@ type leaseHolder struct {
 	held     store.Held // the latest lease that was acquired
 	holds    bool       // held was acquired, and was neither lost nor released
 	at       time.Time  // when tick is due; zero means never
-	warned   bool       // a failed renewal was logged since the last that succeeded
+	warned   bool       // a failed renewal was logged since the last successful one
 	renewing *renewal   // the running request; nil means none
 }
 
@@ -83,7 +83,7 @@ func (k *leaseHolder) hold(held store.Held) {
 	k.single.step(singleton.LeaseAcquired{})
 }
 
-// guard lets turns run until the instance must stop.
+// guard allows turns until the instance must stop.
 func (k *leaseHolder) guard() { k.single.instance.guard.Renew(k.end(k.held)) }
 
 func (k *leaseHolder) wake(d time.Duration) {
@@ -119,7 +119,7 @@ func (k *leaseHolder) renewed(r *renewal, next store.Held, err error) {
 	switch {
 	case r.release:
 		k.giveBack()
-	case !current || !k.holds: // lost meanwhile
+	case !current || !k.holds: // the lease was lost meanwhile
 	case err == nil:
 		k.held, k.warned = next, false
 		k.guard()
@@ -146,7 +146,8 @@ func (k *leaseHolder) lose() {
 	k.single.step(singleton.LeaseLost{})
 }
 
-// release gives the lease back, after a running renewal: the store must not get the release first.
+// release gives the lease back. If a renewal is running, release waits for its end, because the
+// store must not get the release first.
 func (k *leaseHolder) release() {
 	k.holds, k.at = false, time.Time{}
 	if r := k.renewing; r != nil {

@@ -14,7 +14,7 @@ import (
 // Post, which any goroutine may call.
 type Process interface {
 	Finder
-	// LogSeldom is Log, but drops most repetitions of lines with the same text and subject.
+	// LogSeldom is like Log, but drops most repetitions of lines with the same text and subject.
 	LogSeldom(l slog.Level, text, subject string, args ...any)
 	// Post makes the control loop call f.
 	Post(f func())
@@ -24,9 +24,9 @@ type Process interface {
 	Broadcast(m singleton.Message)
 	// Clients returns the processes outside the cluster that this member serves.
 	Clients() []transport.Peer
-	// GaveAway records that a singleton has left this member.
+	// GaveAway is called when a singleton has left this member.
 	GaveAway()
-	// Ignored counts a message that nothing here waits for.
+	// Ignored counts a message for which nothing here waits.
 	Ignored()
 }
 
@@ -35,8 +35,8 @@ type Finder interface {
 	Now() time.Time
 	Log(l slog.Level, text string, args ...any)
 	Send(to transport.Peer, m singleton.Message)
-	// Callable returns the singleton of that type, for calls of this process; nil if it cannot be
-	// called.
+	// Callable returns the singleton of that type, to which this process sends its calls. It
+	// returns nil if this process cannot call it.
 	Callable(kind string) Callable
 	// SetWhy records why no instance of the singleton is known; "" means that one is known, or
 	// there is no reason.
@@ -45,7 +45,8 @@ type Finder interface {
 
 // A Callable is a singleton that a process calls.
 type Callable interface {
-	// Found sends the calls to the node where the instance runs. hosts means that this process has a
-	// part of the instance itself, and so knows better where the instance's shard is.
+	// Found makes calls go to the node where the instance runs. hosts means that the instance, or a
+	// part of its state, is at this process. Then the shard here knows better where the instance
+	// is.
 	Found(node transport.Address, epoch placement.Epoch, hosts bool)
 }

@@ -104,7 +104,7 @@ func (g *Seekers) Guided() {
 	}
 }
 
-// Lost tells the seekers that a member is gone.
+// Lost informs the seekers that a member is gone.
 func (g *Seekers) Lost(a transport.Address) {
 	for kind, s := range g.all() {
 		g.step(kind, s, singleton.Lost{Node: a})

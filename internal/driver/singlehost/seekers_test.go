@@ -8,7 +8,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An outsider is a process outside the cluster that calls one singleton. The member a serves it.
+// An outsider is a process outside the cluster that calls one singleton. Member a serves the
+// outsider.
 type outsider struct {
 	caller
 	asked []singleton.Envelope
@@ -23,8 +24,8 @@ func (o *outsider) Send(to transport.Peer, m singleton.Message) {
 }
 
 // TestOutsiderAsksForSingletonsOnly: a process outside the cluster asks its gateway for a singleton
-// that calls wait for. It does not search for a type that is not a singleton, because shards have
-// homes.
+// that calls wait for. It does not search for a type that is not a singleton, because the homes of
+// other types' shards are in the shard table.
 func TestOutsiderAsksForSingletonsOnly(t *testing.T) {
 	o := &outsider{}
 	g := NewSeekers(o)
@@ -32,7 +33,7 @@ func TestOutsiderAsksForSingletonsOnly(t *testing.T) {
 		t.Error("a type that is no singleton is looked for as one")
 	}
 	if len(o.asked) > 0 {
-		t.Errorf("asked %+v about it", o.asked)
+		t.Errorf("asked %+v about a type that is no singleton", o.asked)
 	}
 	if !g.Want("Leader") {
 		t.Fatal("the singleton is not looked for")
@@ -43,9 +44,9 @@ func TestOutsiderAsksForSingletonsOnly(t *testing.T) {
 	}
 }
 
-// TestOutsiderGoesWhereTheInstanceRuns: an answer about a singleton that is looked for sends the
-// calls to its instance. An answer is ignored if nobody here looks for its type, or if it is about
-// a singleton of the cluster's own with the same name.
+// TestOutsiderGoesWhereTheInstanceRuns: an answer to a search for a singleton makes calls go to its
+// instance. An answer is ignored if this process does not look for the type, or if the answer is
+// about an internal singleton of the cluster with that name.
 func TestOutsiderGoesWhereTheInstanceRuns(t *testing.T) {
 	o, at := &outsider{}, transport.Address{Name: "b", Incarnation: 1}
 	g := NewSeekers(o)
@@ -56,7 +57,7 @@ func TestOutsiderGoesWhereTheInstanceRuns(t *testing.T) {
 		name  string
 		heard bool
 	}{
-		{"Leader", false}, // of the cluster's own
+		{"Leader", false}, // an internal singleton of the cluster
 		{namePrefix + "Other", false},
 		{namePrefix + "Leader", true},
 	} {

@@ -19,7 +19,8 @@ import (
 // namePrefix keeps users' singletons apart from the coordinator in messages.
 const namePrefix = "type/"
 
-// handoffAt is the status at which a member gives singletons away, like its shards before it exits.
+// handoffAt is the status at which a member gives its singletons away: like shards, they move
+// before the member exits.
 const handoffAt = membership.Leaving
 
 // A Hosting is a singleton that a member hosts.
@@ -62,7 +63,7 @@ func (g *Set) Host(h Hosting) error {
 	if h.Options.Lease {
 		s.holder = newLeaseHolder(s, h.Leases, h.Options.WithDefaults().LeaseTTL)
 	}
-	s.search(singleton.Want{}) // its shard here has to know where it went
+	s.search(singleton.Want{}) // its shard here must learn where the instance has gone
 	return nil
 }
 
@@ -82,7 +83,7 @@ func (g *Set) get(kind string) *single {
 	s, callable := g.byName[kind], g.process.Callable(kind)
 	if s != nil {
 		if callable != nil {
-			s.callable = callable // it may be called here only since a client asked for it
+			s.callable = callable // the singleton may have been added for a client's question, before this process could call it
 		}
 		return s
 	}
@@ -100,7 +101,7 @@ func (g *Set) get(kind string) *single {
 	return s
 }
 
-// learn adds a singleton that other members host, or returns nil.
+// learn adds a singleton that other members host. It returns nil if no member hosts it.
 func (g *Set) learn(kind string) *single {
 	v := g.process.View()
 	if v == nil {
@@ -142,7 +143,7 @@ func (g *Set) Opened(kind string, epoch placement.Epoch) bool {
 	return true
 }
 
-// Refused gives up the handoff of an instance, because the successor does not take its state. It
+// Refused gives up the handoff of an instance, because the successor has refused its state. It
 // reports false if the type is not a singleton.
 func (g *Set) Refused(kind, reason string) bool {
 	s := g.get(kind)
@@ -214,7 +215,7 @@ func (g *Set) ViewChanged(v *membership.View) {
 	}
 }
 
-// Lost tells the singletons that a member is gone.
+// Lost informs the singletons that a member is gone.
 func (g *Set) Lost(a transport.Address) {
 	for _, s := range g.order {
 		s.search(singleton.Lost{Node: a})
@@ -241,7 +242,7 @@ func (g *Set) Settled() bool {
 		if !s.manager.Holds() && s.manager.Alone() && s.instance.dropArrived() {
 			g.process.Log(slog.LevelInfo, "singleton's state ends here unless it is in a store: all members that host it leave", "kind", s.kind)
 		}
-		s.instance.forsaken(func(to transport.Address) bool { // it has left itself
+		s.instance.forsaken(func(to transport.Address) bool { // that member has left, too
 			_, member := g.process.View().Member(to)
 			return !member
 		})
@@ -252,8 +253,8 @@ func (g *Set) Settled() bool {
 	return settled
 }
 
-// Abandon lets no further turns begin of singletons that are still here, because this member exits.
-// Once this member is removed, the next instances start without asking it.
+// Abandon stops further turns of singletons that are still here, because this member exits. Once
+// this member is removed, the next instances start without asking it.
 func (g *Set) Abandon() {
 	for _, s := range g.order {
 		if s.instance != nil && s.manager.Holds() {
@@ -288,7 +289,8 @@ func (g *Set) send(to transport.Peer, m singleton.Message) {
 	g.process.Send(to, m)
 }
 
-// identity answers a proxy: the instance runs here, or why not.
+// identity returns the answer to a proxy's question: that the instance runs here, or why it does
+// not.
 func (g *Set) identity(m singleton.Message, s *single) singleton.Message {
 	a := singleton.Message{Name: m.Name, Type: singleton.Identity, ID: m.ID}
 	if s == nil || s.manager == nil {
@@ -304,9 +306,10 @@ func (g *Set) identity(m singleton.Message, s *single) singleton.Message {
 	return a
 }
 
-// guide tells an outside process where this member's proxy found the instance.
+// guide answers a process outside the cluster with the place where this member's proxy has found
+// the instance.
 func (g *Set) guide(from transport.Peer, m singleton.Message, s *single) {
-	if s == nil { // nobody here ever called it
+	if s == nil { // this process has never called it
 		s = g.learn(strings.TrimPrefix(m.Name, namePrefix))
 	}
 	a := singleton.Message{Name: m.Name, Type: singleton.Identity, ID: m.ID}
@@ -327,7 +330,7 @@ func (g *Set) guide(from transport.Peer, m singleton.Message, s *single) {
 }
 
 // Seek looks for the cluster's singletons whose place is not known here. It reports whether there
-// are any.
+// are such singletons.
 func (g *Set) Seek() (seeks bool) {
 	v := g.process.View()
 	if v == nil {
@@ -335,7 +338,7 @@ func (g *Set) Seek() (seeks bool) {
 	}
 	for _, kind := range slices.Sorted(maps.Keys(hostmeta.Singletons(v))) {
 		s := g.get(kind)
-		if s == nil { // nobody here ever called it
+		if s == nil { // this process has never called it
 			s = g.learn(kind)
 		}
 		if s != nil && s.at().IsZero() {

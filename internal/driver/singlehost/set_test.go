@@ -14,7 +14,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// caller is a process that calls one singleton and hosts none.
+// A caller is a process that calls one singleton and hosts none.
 type caller struct {
 	found    []transport.Address
 	answers  []singleton.Message // answers sent to clients
@@ -54,8 +54,8 @@ func (c *caller) Found(node transport.Address, _ placement.Epoch, _ bool) {
 	c.found = append(c.found, node)
 }
 
-// TestCallerSurvivesALostMember: a member that only calls a singleton has nothing to hand over when
-// another member is lost. Types that are not singletons are not taken for singletons.
+// TestCallerSurvivesALostMember: a member that only calls a singleton still works when another
+// member is lost, and has nothing to hand over. It does not look for types that are not singletons.
 func TestCallerSurvivesALostMember(t *testing.T) {
 	c := &caller{}
 	g := NewSet(c, "c", transport.Peer{Address: transport.Address{Name: "a", Incarnation: 1}})
@@ -71,8 +71,8 @@ func TestCallerSurvivesALostMember(t *testing.T) {
 	}
 }
 
-// TestClientIsGuidedByWhatIsKnown: a member answers a client with what its own search for the
-// singleton has found, and says if no member hosts the type.
+// TestClientIsGuidedByWhatIsKnown: a member answers a client with the result of its own search for
+// the singleton. If no member hosts the type, the answer says so.
 func TestClientIsGuidedByWhatIsKnown(t *testing.T) {
 	c := &caller{}
 	g := NewSet(c, "c", transport.Peer{Address: transport.Address{Name: "a", Incarnation: 1}})
@@ -99,12 +99,12 @@ func TestWakesForAnOpening(t *testing.T) {
 	g := NewSet(&caller{}, "c", transport.Peer{Address: transport.Address{Name: "a", Incarnation: 1}})
 	s := g.get("Leader")
 	if at := g.WakeAt(); !at.IsZero() {
-		t.Errorf("it wakes at %v for nothing", at)
+		t.Errorf("the set wakes at %v, although nothing is due", at)
 	}
 	until := time.Unix(1005, 0)
 	s.opening = &opening{until: until}
 	if at := g.WakeAt(); !at.Equal(until) {
-		t.Errorf("it wakes at %v, want %v", at, until)
+		t.Errorf("the set wakes at %v, want %v", at, until)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestLeaseThatIsNotReleased(t *testing.T) {
 		view := func(status membership.Status) singleton.View {
 			return singleton.View{Members: []singleton.Member{{Address: self, Status: status, UpNumber: 1}}}
 		}
-		// The instance has run, and stops for good.
+		// The instance has run. It stops, and does not run here again.
 		for _, in := range []singleton.Input{
 			view(membership.Up), singleton.LeaseAcquired{}, singleton.InstanceStarted{}, view(membership.Leaving), singleton.Quit{},
 		} {
@@ -161,7 +161,7 @@ func TestLeaseThatIsNotReleased(t *testing.T) {
 			}
 		}
 		if told > 1 || (told == 1) != (answer != nil) {
-			t.Errorf("answer %v: operators are told %q", answer, c.warnings)
+			t.Errorf("answer %v: got warnings %q", answer, c.warnings)
 		}
 	}
 }

@@ -29,14 +29,14 @@ type single struct {
 	instance  *Instance          // nil if this member does not host the type
 	holder    *leaseHolder       // nil without a lease
 	opening   *opening           // the shard, while it waits for its predecessor; nil if it does not
-	arrived   opening            // sender and epoch of the last Open that came
+	arrived   opening            // sender and epoch of the last Open that has arrived
 }
 
 type opening struct {
 	from  transport.Address
 	epoch placement.Epoch
 	until time.Time
-	next  *handoff // the member that the shard goes on to at once; nil means none
+	next  *handoff // the member to which the shard goes on at once; nil means none
 }
 
 type handoff struct {
@@ -97,8 +97,9 @@ func (s *single) step(in singleton.Input) {
 	}
 }
 
-// start starts the instance: again if it died here, or with the predecessor's state, if any. With
-// relay this member only keeps what the predecessor sends.
+// start activates the instance again if it died here. Otherwise it opens the shard, with the state
+// of the predecessor from if there is one. With relay, this member runs no instance and only keeps
+// what the predecessor sends.
 func (s *single) start(epoch placement.Epoch, from transport.Address, relay bool) {
 	s.instance.relay(relay)
 	if s.instance.again() {
@@ -113,7 +114,7 @@ func (s *single) start(epoch placement.Epoch, from transport.Address, relay bool
 	}
 }
 
-// predecessorOpened handles the predecessor's Open, after all calls that waited there.
+// predecessorOpened handles the predecessor's Open, which comes after all calls that waited there.
 func (s *single) predecessorOpened(from transport.Address, epoch placement.Epoch) {
 	s.arrived = opening{from: from, epoch: epoch}
 	if o := s.opening; o != nil && o.from == from && o.epoch == epoch {
@@ -146,8 +147,8 @@ func (s *single) open(arrived bool) {
 	})
 }
 
-// stop ends the instance. State and waiting calls go to to, unless zero. Those still on their way
-// here are sent on later.
+// stop ends the instance. State and waiting calls go to the member to; if to is zero, nothing is
+// sent. State and calls that are still on their way here are sent on later.
 func (s *single) stop(to transport.Address, epoch placement.Epoch) {
 	switch o := s.opening; {
 	case o == nil:

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// A Task is work that an instance has started besides its methods. It must return soon after ctx
-// has ended.
+// A Task is work that an instance runs beside its methods. It must return soon after ctx has ended.
 type Task func(ctx context.Context) error
 
 // tasks are an instance's tasks. All end before the next instance starts. The shard's lock guards
@@ -46,8 +45,8 @@ func (ts *tasks) ended(err error) {
 // taskPatience is how long a task may outlast its context before that is logged.
 const taskPatience = 5 * time.Second
 
-// then calls f when no task is running, without a time limit: the next instance must not run beside
-// these tasks.
+// then calls f when no task is running. It waits without a time limit, because the next instance
+// must not run beside these tasks.
 func (ts *tasks) then(f func()) {
 	in := ts.instance
 	in.shard.Mu.Lock()
