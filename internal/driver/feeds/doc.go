@@ -3,6 +3,6 @@
 // keeps its position in the store, in a small record that it writes about once a second.
 //
 // Nothing depends on a partition being read by one process only: receivers know each message by its
-// number. The record may be old, too. Then messages are sent again, and receivers do not apply them
-// twice.
+// number. The record may also be too old. Messages are then sent again, but receivers do not apply
+// them twice.
 package feeds

@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/stream"
 )
 
-// Host is the process of a feed.
+// Host is the process that runs a feed.
 type Host interface {
 	// Map returns the tells that a message becomes.
 	Map(ctx context.Context, m stream.Message) ([]durable.Tell, error)
@@ -38,7 +38,7 @@ type Config struct {
 type Counts struct {
 	Read    atomic.Uint64 // messages that were read
 	Done    atomic.Uint64 // tells that are finished
-	Failed  atomic.Uint64 // attempts that the receiver failed
+	Failed  atomic.Uint64 // attempts that failed at the receiver
 	Dead    atomic.Uint64 // dead letters that were stored
 	Missed  atomic.Uint64 // messages that were deleted before they could be read
 	Waiting atomic.Int64  // tells that are read and not finished

@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// FuzzLetter reads any bytes as a dead letter. If they are accepted, the letter's name is that of
-// its record.
+// FuzzLetter reads random bytes as a dead letter's record. If they are accepted, the letter gets
+// its name from the record's key.
 func FuzzLetter(f *testing.F) {
 	f.Add([]byte(`{"format":1,"feed":"paid","partition":2,"position":7,"part":1,"data":"eA==","why":"poison"}`))
 	f.Add([]byte(`{"format":2}`))

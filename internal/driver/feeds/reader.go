@@ -25,18 +25,20 @@ const (
 	tickEach     = 100 * time.Millisecond
 	saveEach     = time.Second
 	lookEach     = 5 * time.Second // how often an idle reader looks for commands of operators
-	// Messages are read in batches, because small appends of many shards would cost the store most of
-	// its time: the next batch after most of the last one is finished, or after lingerFor.
+	// Messages are read in batches, because small appends of many shards would cost the store most
+	// of its time. The next batch is read when most of the last one is finished, or after
+	// lingerFor.
 	lingerFor  = 20 * time.Millisecond
-	lingerPart = 8 // of the window may be unfinished
+	lingerPart = 8 // 1/lingerPart of the window may be unfinished when the next batch is read
 	warnEach   = time.Minute
-	maxFailing = 5 // of Record.Failing
+	maxFailing = 5 // largest length of Record.Failing
 	// maxLetters bounds the dead letters of a partition. Above it, reading stops until an operator
 	// has looked.
 	maxLetters = 1000
 )
 
-// errAgain ends a session because the record was changed by an operator.
+// errAgain ends a session because an operator has changed the record. The reader then begins a new
+// session.
 var errAgain = errors.New("an operator has set the position")
 
 // A reader reads one partition.
@@ -70,7 +72,7 @@ func (r *reader) warn(what string, err error) {
 	}
 }
 
-// session reads from the stored position on, until ctx ends or an error.
+// session reads from the stored position on, until ctx ends or an error occurs.
 func (r *reader) session(ctx context.Context) error {
 	s := &session{reader: r, room: make(chan struct{}, 1)}
 	if err := s.begin(ctx); err != nil {
@@ -93,7 +95,7 @@ func (r *reader) session(ctx context.Context) error {
 	end, done := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
 	defer done()
 	if !errors.Is(err, errAgain) && s.Context.Err() == nil {
-		_, _ = s.save(end) // else the next reader begins a little earlier
+		_, _ = s.save(end) // if this fails, the next reader begins a little earlier
 	}
 	return err
 }
@@ -103,7 +105,7 @@ type session struct {
 	*reader
 	cancel   context.CancelCauseFunc
 	messages stream.Messages // used by read only
-	stream   string          // its identity
+	stream   string          // identity of the stream
 	after    uint64          // position after which the session begins
 	lost     atomic.Uint64   // messages that were deleted before they could be read
 	room     chan struct{}   // gets a value when tells have finished
@@ -113,27 +115,27 @@ type session struct {
 	revision store.Revision
 	saved    time.Time
 	looked   time.Time
-	missed   uint64 // of lost, as recorded
-	letters  int64  // stored, less deleted ones, and not in record.Dead yet: operators change that, too
+	missed   uint64 // the part of lost that is in record.Missed
+	letters  int64  // letters stored minus letters deleted since record.Dead was last written; operators change record.Dead, too
 
 	mu      sync.Mutex // guards the rest
 	main    lane
-	again   lane // of letters that are to be applied again
-	counted int  // in Counts.Waiting
+	again   lane // for letters that must be applied again
+	counted int  // this session's part of Counts.Waiting
 	dirty   bool
 	over    bool // nothing is sent any more
 }
 
-// A lane has the commands of one source.
+// A lane holds the commands of one source: those for new messages, or those for requeued letters.
 type lane struct {
 	*feed.Window
-	name   string // of the source
+	name   string // name of the source
 	aside  atomic.Pointer[aside]
-	dead   []feed.Dead       // to be stored
-	number map[uint64]string // of again: the names of the letters by their numbers
+	dead   []feed.Dead       // dead letters to be stored
+	number map[uint64]string // names of the requeued letters by number; only for again
 }
 
-// aside has what Window.Aside returns.
+// An aside holds the results of Window.Aside.
 type aside struct {
 	past  uint64
 	stuck durable.Numbers
@@ -170,14 +172,14 @@ func (s *session) begin(ctx context.Context) error {
 	s.main.Window = feed.New(s.record.Position, s.Config.Dead, s.Limits)
 	s.main.name = durable.StreamSource(s.Name, identity)
 	if n := s.record.Replays; n > 0 {
-		s.main.name = durable.StreamSource(s.Name, fmt.Sprintf("%s:%d", identity, n)) // receivers know none of its commands
+		s.main.name = durable.StreamSource(s.Name, fmt.Sprintf("%s:%d", identity, n)) // receivers have applied no commands of this source
 	}
 	first := s.record.Number + 1
 	if len(s.record.Requeued) > 0 {
 		first = s.record.Requeued[0].Number
 	}
 	s.again.Window = feed.New(first, s.Config.Dead, s.Limits)
-	s.again.name = durable.StreamSource(s.Name, "again") // its numbers go on when the stream is made again
+	s.again.name = durable.StreamSource(s.Name, "again") // the numbers of this source go on when the stream is made again
 	s.again.number = map[uint64]string{}
 	return nil
 }
@@ -185,7 +187,7 @@ func (s *session) begin(ctx context.Context) error {
 // read maps messages to tells while there is room.
 func (s *session) read(ctx context.Context) error {
 	defer func() { s.messages.Close() }()
-	last, closed := s.after, uint64(0) // closed is what earlier messages have missed
+	last, closed := s.after, uint64(0) // closed counts what earlier openings of the source have missed
 	sent := time.Time{}
 	for {
 		n, err := s.await(ctx, sent)
@@ -194,7 +196,7 @@ func (s *session) read(ctx context.Context) error {
 		}
 		all, err := s.messages.Next(ctx, n)
 		if err != nil {
-			closed = s.lost.Load() // what was missed after the last message is counted again
+			closed = s.lost.Load() // the next opening counts again what was missed after the last message
 			if err := s.reopen(ctx, last, err); err != nil {
 				return err
 			}
@@ -208,7 +210,7 @@ func (s *session) read(ctx context.Context) error {
 		for i, m := range all {
 			tells[i], errs[i] = s.Host.Map(ctx, m)
 		}
-		if ctx.Err() != nil { // an error of the function may come from that
+		if ctx.Err() != nil { // the end of ctx may have caused the function's errors
 			return ctx.Err()
 		}
 		s.do(ctx, func(time.Time) {
@@ -221,7 +223,7 @@ func (s *session) read(ctx context.Context) error {
 }
 
 // reopen opens the source again after the last message, because reading failed. It tries until the
-// source answers. An error means that the stream is another one now.
+// source answers. An error means that the stream was restored or made again, or that ctx has ended.
 func (s *session) reopen(ctx context.Context, last uint64, why error) error {
 	s.messages.Close()
 	for tasks.Rest(ctx, retryPause) {
@@ -236,8 +238,8 @@ func (s *session) reopen(ctx context.Context, last uint64, why error) error {
 // errOther means that the stream was deleted and made again.
 var errOther = errors.New("the stream was made again")
 
-// open opens the source, and then looks whether the stream is still the session's: its identity does
-// not come back once it has changed.
+// open opens the source, and then checks that the stream still has the identity that the session
+// began with. It checks afterwards because an identity never comes back once it has changed.
 func (s *session) open(ctx context.Context, after uint64) error {
 	ctx, done := context.WithTimeout(ctx, answerWithin)
 	defer done()
@@ -269,7 +271,7 @@ func (l *lane) add(position uint64, tells []durable.Tell, err error) {
 	}
 }
 
-// await waits until the next batch may be read, and returns how many messages it may have.
+// await waits until the next batch may be read, and returns how many messages this batch may have.
 func (s *session) await(ctx context.Context, last time.Time) (room int, err error) {
 	linger := time.NewTimer(lingerFor - time.Since(last))
 	defer linger.Stop()
@@ -290,7 +292,7 @@ func (s *session) await(ctx context.Context, last time.Time) (room int, err erro
 	}
 }
 
-// do changes the lanes and then sends what is due.
+// do calls change, which changes the lanes, and then sends the tells that are due.
 func (s *session) do(ctx context.Context, change func(now time.Time)) {
 	s.mu.Lock()
 	if s.over {
@@ -335,7 +337,7 @@ func (s *session) send(ctx context.Context, l *lane, tells []durable.Tell) {
 func (s *session) id(l *lane, t durable.Tell) durablehost.ID {
 	id := durablehost.ID{Log: durable.Target{Log: l.name, Shard: uint32(s.partition)}, Number: t.Number, Floor: t.Floor}
 	if a := l.aside.Load(); a != nil {
-		all, _ := a.stuck.Slice() // it was encoded here
+		all, _ := a.stuck.Slice() // the numbers were encoded by this process
 		id.Floor, id.Past, id.Stuck = min(all[0], t.Number), a.past, a.stuck
 	}
 	return id
@@ -363,8 +365,8 @@ func (s *session) ended(ctx context.Context, l *lane, tells []durable.Tell, r fe
 	}
 }
 
-// tick sends tells again, stores dead letters and the position, and carries out what operators have
-// commanded.
+// tick does the periodic work: it sends unfinished tells again, stores dead letters and the
+// position, and carries out operators' commands.
 func (s *session) tick(ctx context.Context) {
 	timer := time.NewTicker(tickEach)
 	defer timer.Stop()
@@ -390,7 +392,7 @@ func (s *session) tick(ctx context.Context) {
 	}
 }
 
-// keep stores the position if it has changed, or looks at the record from time to time.
+// keep stores the position if it has changed. Otherwise it reads the record from time to time.
 func (s *session) keep(ctx context.Context) error {
 	now := time.Now()
 	s.mu.Lock()
@@ -414,8 +416,8 @@ func (s *session) keep(ctx context.Context) error {
 	return nil
 }
 
-// save writes the record. After a conflict it takes over what another writer has changed, and
-// stored is false; the next save writes above that.
+// save writes the record. After a conflict, stored is false: save has taken over the other writer's
+// record, and the next save replaces that.
 func (s *session) save(ctx context.Context) (stored bool, err error) {
 	s.mu.Lock()
 	next := s.record
@@ -456,7 +458,7 @@ func (s *session) save(ctx context.Context) (stored bool, err error) {
 	return false, s.take(ctx, found, at)
 }
 
-// take takes over a record that another process has written.
+// take replaces the session's record by one that another process has written.
 func (s *session) take(ctx context.Context, found Record, at store.Revision) error {
 	if found.Rewinds != s.record.Rewinds || found.Stream != s.record.Stream {
 		return errAgain
@@ -467,7 +469,7 @@ func (s *session) take(ctx context.Context, found Record, at store.Revision) err
 	return nil
 }
 
-// requeue begins to apply the letters that an operator has requeued.
+// requeue begins to apply the dead letters that an operator has requeued.
 func (s *session) requeue(ctx context.Context) {
 	for _, q := range s.record.Requeued {
 		s.mu.Lock()
@@ -478,7 +480,7 @@ func (s *session) requeue(ctx context.Context) {
 		}
 		letter, _, err := s.letter(ctx, q.Letter)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return // it is tried again
+			return // requeue is called again
 		}
 		var tells []durable.Tell
 		if err == nil {
@@ -519,7 +521,7 @@ func (s *session) settle(ctx context.Context) {
 		case err == nil:
 			s.letters--
 		case !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrConflict):
-			return // it is tried again
+			return // settle is called again
 		}
 		s.record.Requeued = s.record.Requeued[1:]
 		s.mu.Lock()
@@ -586,7 +588,7 @@ func (s *session) store(ctx context.Context, l *lane, d feed.Dead) error {
 	letter := Letter{Feed: s.Name, Partition: s.partition, Stream: s.record.Stream, Position: at, Part: part}
 	revision := store.None
 	name := LetterName(s.partition, d.Number)
-	if l == &s.again { // the letter stays, with the new reason
+	if l == &s.again { // the letter stays in the store, with the new reason
 		var err error
 		name = s.again.number[at]
 		if letter, revision, err = s.letter(ctx, name); errors.Is(err, store.ErrNotFound) {
@@ -613,7 +615,7 @@ func (s *session) store(ctx context.Context, l *lane, d feed.Dead) error {
 			break
 		}
 		if l == &s.again {
-			return nil // an operator has dropped it
+			return nil // an operator has dropped the letter
 		}
 		there, _, err := s.letter(ctx, name)
 		switch {
@@ -622,7 +624,7 @@ func (s *session) store(ctx context.Context, l *lane, d feed.Dead) error {
 		case there.Stream == letter.Stream:
 			return nil // another reader, or an attempt without an answer, has stored it
 		}
-		name = fmt.Sprint(base, "-", i) // the other is of a former stream
+		name = fmt.Sprint(base, "-", i) // the letter with this name is of a former stream
 	}
 	if err != nil {
 		return err
@@ -635,8 +637,8 @@ func (s *session) store(ctx context.Context, l *lane, d feed.Dead) error {
 	return nil
 }
 
-// unqueue takes a letter that has failed again out of the record. The letter is written only then:
-// who reads it may requeue it at once.
+// unqueue removes a requeued letter that has failed again from the record. The letter itself is
+// written only after that, because an operator who reads it may requeue it at once.
 func (s *session) unqueue(ctx context.Context, number uint64) error {
 	ctx, done := context.WithTimeout(ctx, answerWithin)
 	defer done()
@@ -648,8 +650,8 @@ func (s *session) unqueue(ctx context.Context, number uint64) error {
 	}
 }
 
-// fetch reads the message of a letter from the stream again. A message that the stream does not
-// have any more leaves a letter without data.
+// fetch reads the message of a letter from the stream again. If the stream no longer has the
+// message, the letter gets no data.
 func (s *session) fetch(ctx context.Context, l *Letter) error {
 	within, done := context.WithTimeout(ctx, answerWithin)
 	defer done()
@@ -670,7 +672,7 @@ func (s *session) fetch(ctx context.Context, l *Letter) error {
 	}
 	all, err := messages.Next(within, 1)
 	switch {
-	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded): // there is no later message either
+	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded): // the stream has no later message either
 		l.Left = true
 		return nil
 	case err != nil:

@@ -14,28 +14,28 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Record is what the store has of a partition of a feed.
+// A Record is the stored state of one partition of a feed.
 type Record struct {
 	Format int    `json:"format"` // 1
 	Stream string `json:"stream"` // the identity of the stream
-	// Position is that of the first message that is not finished.
+	// Position is the position of the first message that is not finished.
 	Position uint64    `json:"position"`
 	Rewinds  uint64    `json:"rewinds,omitempty"` // how often an operator has set Position
 	Replays  uint64    `json:"replays,omitempty"` // how often all messages from Position on were to be applied once more
 	Missed   uint64    `json:"missed,omitempty"`  // messages that were deleted unread
 	Dead     uint64    `json:"dead,omitempty"`    // dead letters that are stored
-	Node     string    `json:"node"`              // which reads it
+	Node     string    `json:"node"`              // the node that reads the partition
 	At       time.Time `json:"at"`
 	Waiting  int       `json:"waiting,omitempty"` // tells that are read and not finished
-	Failing  []Failing `json:"failing,omitempty"` // a few of those that their receivers fail
-	Why      string    `json:"why,omitempty"`     // why it is not read
-	// Requeued are the dead letters that are to be applied again, in order of their numbers, and
-	// Number the highest number that was given to one.
+	Failing  []Failing `json:"failing,omitempty"` // a few tells that keep failing at their receivers
+	Why      string    `json:"why,omitempty"`     // why the partition is not read
+	// Requeued are the dead letters that must be applied again, in order of their numbers. Number
+	// is the highest number that a requeued letter ever had.
 	Requeued []Requeued `json:"requeued,omitempty"`
 	Number   uint64     `json:"number,omitempty"`
 }
 
-// A Failing is a tell that its receiver fails.
+// A Failing describes a tell that keeps failing at its receiver.
 type Failing struct {
 	Position uint64 `json:"position"`
 	Kind     string `json:"kind"`
@@ -43,10 +43,10 @@ type Failing struct {
 	Why      string `json:"why"`
 }
 
-// A Requeued is a dead letter that is to be applied again.
+// A Requeued is a dead letter that must be applied again.
 type Requeued struct {
 	Letter string `json:"letter"` // the last part of its key
-	Number uint64 `json:"number"` // of its command
+	Number uint64 `json:"number"` // number of the command that applies the letter
 }
 
 // A Letter is a dead letter: a message that was given up, or one of the tells that it became.
@@ -68,12 +68,13 @@ type Letter struct {
 	Entity string    `json:"entity,omitempty"` // the receiver
 	Method string    `json:"method,omitempty"`
 	Why    string    `json:"why"`
-	At     time.Time `json:"at"` // when it was given up
+	At     time.Time `json:"at"` // when the message was given up
 }
 
 const format = 1
 
-// maxLetterData bounds the data in a letter. As base64, it fits into a record with the rest.
+// maxLetterData bounds the data in a letter. Encoded as base64, the data fits into a record with
+// the letter's other fields.
 const maxLetterData = store.MaxValue / 2
 
 // Root is the prefix of the keys of all feeds.
@@ -87,14 +88,15 @@ func RecordKey(feed string, partition int) string {
 // LetterPrefix returns the prefix of the keys of a feed's dead letters.
 func LetterPrefix(feed string) string { return Root + feed + "/dead/" }
 
-// LetterName returns the last part of a letter's key, for the first letter of this number. Those of
-// later streams, whose positions begin again, have a suffix "-2" and so on.
+// LetterName returns the last part of a letter's key, for the first letter with this number. When a
+// stream is made again, its positions begin again. Letters of such later streams have a suffix "-2"
+// and so on.
 func LetterName(partition int, number uint64) string { return fmt.Sprintf("%d-%d", partition, number) }
 
 // LetterKey returns the key of a letter.
 func LetterKey(feed, name string) string { return LetterPrefix(feed) + name }
 
-// LoadRecord reads the record of a partition. Without one it returns a zero Record.
+// LoadRecord reads the record of a partition. If there is no record, it returns a zero Record.
 func LoadRecord(ctx context.Context, s store.Store, feed string, partition int) (r Record, at store.Revision, err error) {
 	found, err := s.Get(ctx, RecordKey(feed, partition))
 	if errors.Is(err, store.ErrNotFound) {
@@ -106,7 +108,8 @@ func LoadRecord(ctx context.Context, s store.Store, feed string, partition int) 
 	return r, found.Revision, err
 }
 
-// SaveRecord writes the record of a partition over the revision at.
+// SaveRecord writes the record of a partition. It fails with store.ErrConflict unless the record's
+// stored revision is at.
 func SaveRecord(ctx context.Context, s store.Store, feed string, partition int, r Record, at store.Revision) (store.Revision, error) {
 	r.Format = format
 	value, err := json.Marshal(r)
@@ -123,7 +126,8 @@ func ParseLetter(found store.Record) (l Letter, err error) {
 	return l, err
 }
 
-// ErrFormat means that a newer program has written a record.
+// ErrFormat means that a newer program has written a record, in a format that this program cannot
+// read.
 var ErrFormat = errors.New("a newer program has written the record")
 
 func unmarshal(found store.Record, has *int, into any) error {
@@ -136,8 +140,9 @@ func unmarshal(found store.Record, has *int, into any) error {
 	return nil
 }
 
-// Change applies a change to the record of a partition, by compare-and-set, until no other writer
-// is in between. An error of change ends it.
+// Change applies a change to the record of a partition by compare-and-set. If another writer was
+// faster, it reads the record and calls change again. If change fails, Change returns that error
+// and writes nothing.
 func Change(ctx context.Context, s store.Store, feed string, partition int, change func(*Record) error) error {
 	for {
 		r, at, err := LoadRecord(ctx, s, feed, partition)
@@ -156,8 +161,8 @@ func Change(ctx context.Context, s store.Store, feed string, partition int, chan
 	}
 }
 
-// Requeue makes the feed apply a dead letter again, with a number of its own. A letter that is
-// requeued already stays so.
+// Requeue makes the feed apply a dead letter again, as a new command. A letter that is already
+// requeued stays as it is.
 func Requeue(ctx context.Context, s store.Store, feed, name string) error {
 	found, err := s.Get(ctx, LetterKey(feed, name))
 	if err != nil {
@@ -186,8 +191,8 @@ type Partition struct {
 	Record
 }
 
-// Partitions returns the partitions of a feed that were ever read, or those of all feeds if feed is
-// "".
+// Partitions returns all partitions of a feed that were ever read. If feed is "", it returns those
+// of all feeds.
 func Partitions(ctx context.Context, s store.Store, feed string) (all []Partition, err error) {
 	prefix := Root
 	if feed != "" {
@@ -258,8 +263,8 @@ func Drop(ctx context.Context, s store.Store, feed, name string) error {
 	})
 }
 
-// Rewind makes a partition be read again from a position on. Receivers do not apply messages again
-// that they have applied, unless replay is set: then each is applied once more.
+// Rewind makes the feed read a partition again from a position on. Receivers do not apply messages
+// again that they have already applied. With replay, each message is applied once more.
 func Rewind(ctx context.Context, s store.Store, feed string, partition int, position uint64, replay bool) error {
 	return Change(ctx, s, feed, partition, func(r *Record) error {
 		if r.Format == 0 {

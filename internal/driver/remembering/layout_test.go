@@ -22,7 +22,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A process is a member that holds its lease, and has nothing to send.
+// A process is a member that holds its lease and sends nothing.
 type process struct {
 	Process
 	incarnation uint64
@@ -38,7 +38,7 @@ func (p process) Context() context.Context     { return context.Background() }
 func (p process) MayAnswer() bool              { return true }
 func (p process) Count(Counter) (uint64, bool) { return 1, false }
 
-// recorderOf returns the recorder of a program with that number of shards and that shard function.
+// recorderOf returns the recorder of a program with the given number of shards and shard function.
 func recorderOf(incarnation uint64, s *memorystore.Client, shards uint32, hash string) *recorder {
 	m := New(process{incarnation: incarnation, log: slog.New(slog.DiscardHandler)})
 	return newRecorder(m, "K", Settings{
@@ -52,7 +52,7 @@ func recorderOf(incarnation uint64, s *memorystore.Client, shards uint32, hash s
 	})
 }
 
-// write stores n ids as the homes of their shards do.
+// write stores n ids in the way in which the homes of their shards store them.
 func write(t *testing.T, r *recorder, space string, n int) {
 	t.Helper()
 	sets := map[uint32]*wire.RememberSet{}
@@ -68,7 +68,7 @@ func write(t *testing.T, r *recorder, space string, n int) {
 	for shard, set := range sets {
 		value, err := proto.Marshal(set)
 		require.NoError(t, err)
-		// In whichever record of its shard an id is, it is moved.
+		// A move takes ids from all records of a shard, so one is enough here.
 		_, err = r.store.Put(t.Context(), recordKey(r.base()+space+"/", placement.ShardID{Kind: "K", Shard: shard}, 0), value, store.None)
 		require.NoError(t, err)
 	}
@@ -94,9 +94,9 @@ func found(t *testing.T, r *recorder, space string) map[string]int {
 	return times
 }
 
-// TestIDsMoveToAnotherLayout: if several programs with another number of shards or another shard
-// function start at once, over a store that fails and leaves writes in doubt, all of them find the
-// same ids, each once in its new shard. Programs that end meanwhile leave nothing that counts.
+// TestIDsMoveToAnotherLayout: several programs with a new number of shards or a new shard function
+// start at once, over a store that fails and leaves writes in doubt. All of them find the same ids,
+// each once, in its new shard. What programs write that end during the move has no effect.
 func TestIDsMoveToAnotherLayout(t *testing.T) {
 	const ids = 60
 	for seed := range uint64(200) {
@@ -122,7 +122,7 @@ func TestIDsMoveToAnotherLayout(t *testing.T) {
 				})
 				attempts := 1 + faults.IntN(8)
 				if i == 0 {
-					attempts = 1000 // one does not end before
+					attempts = 1000 // one program goes on until it succeeds
 				}
 				r := recorderOf(uint64(10*round+i+2), client, shards, hash)
 				group.Go(func() {
@@ -153,7 +153,7 @@ func TestIDsMoveToAnotherLayout(t *testing.T) {
 	}
 }
 
-// TestMovedLayoutLeavesNothing: the records of the former layout are deleted, and those of
+// TestMovedLayoutLeavesNothing: the move deletes the records of the former layout, and records of
 // processes that ended while they moved ids. An id that the new shard function refuses is dropped.
 func TestMovedLayoutLeavesNothing(t *testing.T) {
 	server := memorystore.New()
@@ -167,7 +167,7 @@ func TestMovedLayoutLeavesNothing(t *testing.T) {
 	require.NoError(t, err)
 	_, err = old.store.Put(t.Context(), recordKey(old.base()+space+"/", placement.ShardID{Kind: "K", Shard: refused}, 7), value, store.None)
 	require.NoError(t, err)
-	_, err = old.store.Put(t.Context(), old.base()+"00000000000000ff-1/20/3", nil, store.None) // one that ended
+	_, err = old.store.Put(t.Context(), old.base()+"00000000000000ff-1/20/3", nil, store.None) // of a process that ended
 	require.NoError(t, err)
 
 	r := recorderOf(2, server.Client(), 64, "b")
@@ -186,8 +186,8 @@ func TestMovedLayoutLeavesNothing(t *testing.T) {
 	require.Equal(t, space, again)
 }
 
-// TestDamagedLayout: if the stored layout is damaged, nothing is moved, and the error names the
-// remedy.
+// TestDamagedLayout: if the stored record of the layout is damaged, no ids are moved, and the error
+// names the remedy.
 func TestDamagedLayout(t *testing.T) {
 	r := recorderOf(1, memorystore.New().Client(), 16, "a")
 	_, err := r.store.Put(t.Context(), r.base()+layoutName, []byte("{"), store.None)

@@ -1,5 +1,5 @@
-// Package remembering stores which entities are to be remembered, and activates these entities
-// again.
+// Package remembering stores the ids of remembered entities, and activates these entities again
+// after a move or failure.
 //
 // A process has one [Memory]. It drives the cores of package remember: the Machine for ids kept by
 // other members, and a StoreMachine for each type whose ids are in a store. The Memory runs on its
@@ -32,7 +32,7 @@ type Memory struct {
 	loop    *tasks.Loop
 	types   map[string]*Type
 
-	// The loop's own.
+	// Used only on the loop.
 	machine  *remember.Machine
 	recorder map[string]*recorder // of the types whose ids are in a store, by name
 	wakeAt   time.Time
@@ -143,7 +143,8 @@ func (m *Memory) Message(from transport.Address, body []byte) error {
 	return nil
 }
 
-// ViewChanged passes the members, which may keep ids, to the state machines of all types.
+// ViewChanged passes the members, which may keep ids for each other, to the state machines of all
+// types.
 func (m *Memory) ViewChanged(v *membership.View) {
 	var view remember.View
 	for _, o := range v.ByAge {
@@ -198,7 +199,7 @@ func (m *Memory) add(ctx context.Context, t *Type, id placement.ShardID, entity 
 	}
 }
 
-// ids returns the ids that move with a shard. known is false if there may be more.
+// ids returns the ids that move with a shard. known is false if the shard may have more ids.
 func (m *Memory) ids(id placement.ShardID) (ids []string, known bool) {
 	m.ask(func() {
 		if r := m.recorder[id.Kind]; r != nil {
@@ -228,7 +229,7 @@ func (m *Memory) KeptFor() (kept int) {
 	return kept
 }
 
-// Flush waits until all ids are in the stores, at most until ctx ends or storePatience (3 s) has
+// Flush waits until all ids are in their stores, until ctx ends, or until storePatience (3 s) has
 // passed.
 func (m *Memory) Flush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storePatience)
@@ -274,7 +275,8 @@ type Process interface {
 	// Send sends a message to a member.
 	Send(to transport.Address, m remember.Message)
 
-	// Context ends when the process stops. Stopped returns the error that says so.
+	// Context ends when the process stops. Stopped returns the error of a call that fails because
+	// the process has stopped.
 	Context() context.Context
 	Stopped() error
 	// Go runs f on a goroutine that the process waits for before it has stopped.
@@ -285,7 +287,7 @@ type Process interface {
 	MayAnswer() bool
 	WaitLease(ctx context.Context) error
 
-	// Full returns the error of an entity that cannot be remembered because its shard is full. err
+	// Full returns the error for an entity that cannot be remembered because its shard is full. err
 	// is the core's error.
 	Full(err error) error
 	// Count adds one to a counter. It returns the new value, and whether to log it.

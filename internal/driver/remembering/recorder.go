@@ -90,7 +90,7 @@ func (r *recorder) request(do func(context.Context) remember.Input) {
 			return
 		}
 		if !p.MayAnswer() && p.WaitLease(p.Context()) != nil {
-			return // the shards may be another node's
+			return // another node may have the shards
 		}
 		ctx, cancel := context.WithTimeout(p.Context(), storePatience)
 		in := do(ctx)
@@ -128,10 +128,10 @@ func (r *recorder) fault(id placement.ShardID, err error) error {
 // "remembered/<cluster>/<kind>/<space>/<shard>/<bucket>".
 //
 // A program with another number of shards or another shard function can start only when no member
-// hosts the former type. The program then moves the ids: each process that needs them copies them
-// to a space of its own and then replaces the stored layout by compare-and-set, at which only the
-// first process succeeds. Whatever fails, each id is therefore stored once, under the former layout
-// or under the new one.
+// hosts the type with the former layout. The program then moves the ids: each process that needs
+// them copies them to a space of its own and then replaces the stored layout by compare-and-set.
+// Only the first process succeeds. Therefore each id counts once, whatever fails: under the former
+// layout or under the new one.
 type layout struct {
 	Shards uint32 `json:"shards"`
 	Hash   string `json:"hash"` // the name of the shard function
@@ -151,7 +151,7 @@ func (r *recorder) place() bool {
 	defer r.placing.Unlock()
 	for r.space == "" {
 		if !p.MayAnswer() && p.WaitLease(p.Context()) != nil {
-			return false // the shards may be another node's
+			return false // another node may have the shards
 		}
 		ctx, cancel := context.WithTimeout(p.Context(), movePatience)
 		space, err := r.settle(ctx)
@@ -187,7 +187,7 @@ func (r *recorder) settle(ctx context.Context) (space string, err error) {
 			}
 		}
 		if have.Shards == r.want.Shards && have.Hash == r.want.Hash {
-			if tried != "" && have.Space != tried { // another process was first
+			if tried != "" && have.Space != tried { // another process has replaced the layout first
 				r.drop(ctx, func(space string) bool { return space == tried })
 			}
 			return have.Space, nil
@@ -218,7 +218,8 @@ func (r *recorder) settle(ctx context.Context) (space string, err error) {
 		default:
 			r.memory.process.Log().Info("remembered entities moved to the shards of another layout", "kind", r.kind, "entities", ids,
 				"shards", want.Shards, "were", have.Shards, "hash", want.Hash, "was", have.Hash)
-			// Also of processes that ended during the move; one still moving is not the first any more.
+			// Records of all other processes are deleted too: a process that still moves ids can no
+			// longer replace the layout.
 			r.drop(ctx, func(space string) bool { return space != want.Space && space != layoutName })
 			return want.Space, nil
 		}

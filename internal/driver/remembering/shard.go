@@ -37,7 +37,8 @@ func (s *Shard) Leaving() (l shardhost.Carried) {
 	return l
 }
 
-// ArrivedLocked keeps ids that came with a part of the shard's state until the shard opens.
+// ArrivedLocked stores the ids that came with a part of the shard's state. The shard uses them when
+// it opens.
 func (s *Shard) ArrivedLocked(part shardhost.Carried) {
 	if s.coming == nil || s.coming.Epoch != part.Epoch {
 		s.coming = &shardhost.Carried{Epoch: part.Epoch, IDs: map[string]struct{}{}}
@@ -73,8 +74,8 @@ func (s *Shard) ChangedLocked(opened bool) {
 	}
 }
 
-// Activate remembers an entity and then calls wake, which activates the entity. If the entity is
-// not remembered by the time ctx ends, Activate fails and does not call wake. The caller has the
+// Activate remembers an entity and then calls wake to activate the entity. If the entity is not
+// remembered by the time ctx ends, Activate fails and does not call wake. The caller has the
 // entity's turn.
 func (s *Shard) Activate(ctx context.Context, id string, wake func() error) error {
 	fresh, err := s.kind.memory.add(ctx, s.kind, s.shard.ID, id)
@@ -82,7 +83,7 @@ func (s *Shard) Activate(ctx context.Context, id string, wake func() error) erro
 		if fresh {
 			s.Forget(id)
 		} else {
-			s.ActivateLater(id) // if it is remembered after all
+			s.ActivateLater(id) // in case it becomes remembered after all
 		}
 		return fmt.Errorf("remember %s/%s (shard %v): %w", s.shard.ID.Kind, bounded.ID(id), s.shard.ID, err)
 	}
@@ -101,14 +102,15 @@ func (s *Shard) Activate(ctx context.Context, id string, wake func() error) erro
 	return err
 }
 
-// Forget stops remembering an entity, whose turn the caller has. It does not wait.
+// Forget stops remembering an entity. The caller has the entity's turn. Forget returns before the
+// Memory has handled it: see WaitForgotten.
 func (s *Shard) Forget(id string) {
 	s.kind.memory.post(s.shard.ID.Kind, remember.Remove{ShardID: s.shard.ID, ID: id})
 }
 
-// ForgetPassivated is Forget for a passivated entity. It does nothing if this process has lost the
-// shard since the passivation, because the shard's current home (perhaps this process again)
-// remembers the entity.
+// ForgetPassivated is like Forget, for a passivated entity. It does nothing if this process has
+// lost the shard since the passivation, because the shard's current home (perhaps this process
+// again) remembers the entity.
 func (s *Shard) ForgetPassivated(e *region.Entity) {
 	s.shard.Mu.Lock()
 	defer s.shard.Mu.Unlock()
@@ -129,7 +131,7 @@ func (s *Shard) ActivateLater(id string) {
 	s.shard.Mu.Lock()
 	defer s.shard.Mu.Unlock()
 	if state := s.shard.Core.State(); s.backingOff[id] != nil || state != region.Open && state != region.Draining {
-		return // where the shard goes it is activated anyway
+		return // the shard's next home activates the entity anyway
 	}
 	if s.backingOff == nil {
 		s.backingOff = map[string]*time.Timer{}
@@ -150,8 +152,8 @@ func (s *Shard) mayActivate(id string) bool {
 	return s.shard.Core.State() == region.Open && !s.shard.Core.Lives(id)
 }
 
-// activateUncalled activates an entity without a call, unless a turn of it, which activates it, is
-// under way.
+// activateUncalled activates an entity without a call. It does nothing if a turn of the entity is
+// running, because that turn activates the entity.
 func (s *Shard) activateUncalled(id string) {
 	p := s.kind.memory.process
 	if p.WaitLease(p.Context()) != nil {
@@ -175,7 +177,7 @@ func (s *Shard) activateUncalled(id string) {
 		s.home.EndTurn(e)
 		return
 	}
-	if !s.home.MayRun() { // lost between; the table, or the lease's return, decides
+	if !s.home.MayRun() { // the right to run was lost meanwhile; the shard table or the lease's return decides what follows
 		s.home.EndTurn(e)
 		s.ActivateLater(id)
 		return

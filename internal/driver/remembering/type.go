@@ -8,7 +8,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// maxActivating bounds a node's running activations of remembered entities of a type.
+// maxActivating bounds how many remembered entities of a type a node activates at the same time.
 const maxActivating = 64
 
 // A Type is one type whose entities are remembered, at a process that hosts it. It activates
@@ -25,8 +25,8 @@ type Type struct {
 	queue   []activating // guarded by mu
 	running bool         // guarded by mu
 
-	// until and left belong to run. At most left more entities may be activated before until. They
-	// keep their values while the queue is empty.
+	// until and left are used by run only. Before until, at most left more entities may be
+	// activated. Both keep their values while the queue is empty.
 	until time.Time
 	left  int
 }
