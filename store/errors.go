@@ -34,7 +34,7 @@ var (
 	ErrBadClaim = errors.New("bad claim")
 	// ErrHeld: another holder has the lease.
 	ErrHeld = errors.New("lease is held")
-	// ErrLost: the lease is not held any more. Stop what the lease guards.
+	// ErrLost: the caller no longer holds the lease. Stop what the lease guards.
 	ErrLost = errors.New("lease lost")
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/store/memory"
 )
 
-// A number that only grows, over full restarts too: read, decide, and let Put
-// say whether the read still held.
+// A number that only grows, even over full restarts: read, decide, and let Put fail if the record
+// has changed since.
 func ExampleStore() {
 	raise := func(ctx context.Context, s store.Store) (int, error) {
 		for {
@@ -53,19 +53,19 @@ func ExampleLease() {
 	// 2 <nil>
 }
 
-// A home claims a shard, and the one before can change nothing any more.
+// A home claims a shard. The former home can then change nothing any more.
 func ExampleShards() {
 	ctx, server := context.Background(), memory.New()
 	shard := store.Shard{Type: "Account", Number: 7}
 
-	// The first home claims: its head, its claim in the log. Then it commits.
+	// The first home claims: it writes its head, then its claim in the log. Then it commits.
 	old := server.Client().Shards()
 	first, _ := old.SetHead(ctx, shard, store.Head{Value: []byte("epoch 1")})
 	claim, _ := old.Append(ctx, shard, store.Any, []byte("claim of epoch 1"))
 	last, err := old.Append(ctx, shard, claim, []byte("alice: 5"))
 	fmt.Println(err)
 
-	// Another takes over, by the same path, and reads what it needs.
+	// Another home takes over by the same two writes, and reads the log.
 	home := server.Client().Shards()
 	head, _ := home.Head(ctx, shard)
 	head.Revision, _ = home.SetHead(ctx, shard, store.Head{Revision: head.Revision, Since: head.Since, Value: []byte("epoch 2")})
@@ -75,13 +75,13 @@ func ExampleShards() {
 		fmt.Printf("%s\n", a.Data)
 	}
 
-	// The old home is a zombie: neither its log nor its records change.
+	// Writes of the old home no longer change the log or the records.
 	_, err = old.Append(ctx, shard, last, []byte("alice: 6"))
 	fmt.Println(errors.Is(err, store.ErrConflict))
 	_, err = old.Put(ctx, shard, first, []store.Change{{ID: "alice", Value: []byte("5")}})
 	fmt.Println(errors.Is(err, store.ErrConflict))
 
-	// The new one writes records, then says that the log is not needed before claim.
+	// The new home writes records, and then a head by which the log before claim is not needed.
 	home.Put(ctx, shard, head.Revision, []store.Change{{ID: "alice", Value: []byte("5")}})
 	head.Since = claim
 	head.Revision, _ = home.SetHead(ctx, shard, head)

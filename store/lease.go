@@ -9,13 +9,13 @@ import (
 // A Lease grants leases by name, each to one holder at a time. All methods are safe for concurrent
 // use, make one attempt, and return when ctx ends. Their errors are of type [*Error].
 type Lease interface {
-	// Acquire grants the lease if it has no holder, or if the claim's own holder has it. So a
-	// caller that got ErrUncertain calls Acquire again. If another holder has the lease, Acquire
+	// Acquire grants the lease if it has no holder, or if the claim's own holder already has it. So
+	// a caller that got ErrUncertain calls Acquire again. If another holder has the lease, Acquire
 	// fails with ErrHeld and a [*HeldError] that says when to ask again. Keep asking: an
 	// implementation may have to watch the lease for TTL plus Margin before it grants the lease to
 	// another holder, and it watches only while it is asked.
 	//
-	// The TTL bounding a holder's lease is the TTL of this holder's claim.
+	// A holder's lease is bounded by the TTL of its own claim.
 	Acquire(ctx context.Context, c Claim) (Held, error)
 	// Renew extends a lease that Acquire or Renew returned. ErrLost is final: another holder has or
 	// had the lease, or the lease ended. After any other error the lease lasts until h.Until, and
@@ -33,9 +33,9 @@ type Claim struct {
 	// Holder identifies the holder: 1 to MaxKey bytes, different for every process and for every
 	// start of a process. A node's name and incarnation together do this.
 	Holder string
-	// Over is the token of a holding to replace, or 0 for none. The lease is then granted under a
-	// new token before that holding ends, even to another holder. Of several claims over the same
-	// holding, one succeeds.
+	// Over is the token of a present holder's lease, which this claim replaces; 0 means none. The
+	// lease is then granted under a new token before the present one ends, even to another holder.
+	// Of several claims over one token, one succeeds.
 	Over uint64
 	// TTL is how long the lease lasts without being renewed, at least MinTTL. Renew it every third
 	// of the TTL. A store may require a longer TTL.
@@ -63,11 +63,11 @@ func (c Claim) Check() error {
 // candidate waits this long after it, because clocks run at different rates.
 func Margin(ttl time.Duration) time.Duration { return ttl / 10 }
 
-// A Held is a lease as its holder has it.
+// A Held is a granted lease, in the hands of its holder.
 type Held struct {
 	Claim
-	// Token is higher than that of any earlier holding of this name. It stays the same while the
-	// lease is renewed.
+	// Token is higher than the tokens of all earlier grants of this lease. It stays the same while
+	// the lease is renewed.
 	Token uint64
 	// Until is when the holder must have stopped, unless it renews the lease before: the time at
 	// which it sent the last renewal, plus TTL, less Margin, on this process's monotonic clock.
@@ -77,7 +77,7 @@ type Held struct {
 // A HeldError names the holder of the lease. errors.Is matches it with ErrHeld.
 type HeldError struct {
 	Holder string // empty: not known
-	Token  uint64 // of its holding; 0 means not known
+	Token  uint64 // of the holder's lease; 0 means not known
 	// RetryAfter is the shortest time after which another claim can succeed, unless the holder
 	// releases the lease earlier.
 	RetryAfter time.Duration

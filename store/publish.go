@@ -23,7 +23,7 @@ type Publisher interface {
 	Send(ctx context.Context, subject string, data []byte) error
 }
 
-// A Message is to be published.
+// A Message is a message to publish.
 type Message struct {
 	Subject string // as CheckSubject allows it
 	// ID is different for every message of a store: 1 to MaxMessageID printable ASCII bytes without

@@ -47,7 +47,7 @@ type Position uint64
 const (
 	// Start is the position before the first append of a log.
 	Start Position = 0
-	// Any, as the expected position, matches every last position of a log.
+	// Any, as the expected position, allows an append after any position.
 	Any Position = math.MaxUint64
 )
 

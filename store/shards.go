@@ -18,8 +18,8 @@ type Shards interface {
 // Logs are the logs of all shards. Each log has one writer at a time.
 type Logs interface {
 	// Append adds data, of at most MaxAppend bytes, after the append at position expect, and
-	// returns the new position. Start expects an empty log, and Any expects nothing. Append fails
-	// with ErrConflict if the log ends at another position, and with ErrTooLarge.
+	// returns the new position. Start expects an empty log, and Any accepts every log. Append fails
+	// with ErrConflict if the log ends at another position than expect, and with ErrTooLarge.
 	//
 	// After ErrUncertain the same Append may be tried again. If it then fails with ErrConflict, the
 	// first try may have been applied. If expect is Any, the data may be in the log twice.
@@ -62,8 +62,9 @@ type Records interface {
 	// not put another value under the same head: the first value may arrive late and overwrite it.
 	Put(ctx context.Context, s Shard, head Revision, changes []Change) (Revision, error)
 	// List returns records with revisions above after, in order of revisions, up to about
-	// ListBytes; an empty result means the end. The list is no snapshot: a record written meanwhile
-	// appears later, perhaps a second time, and one written just before may be missing.
+	// ListBytes; an empty result means the end. The list is no snapshot: a record written during
+	// the listing appears later, perhaps a second time, and one written just before the listing may
+	// be missing.
 	List(ctx context.Context, s Shard, after Revision) ([]Record, error)
 }
 

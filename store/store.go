@@ -92,13 +92,13 @@ type Backend interface {
 	Store
 	Lease
 	// Shards returns the part of the store that keeps the state of entities. It always returns the
-	// same one.
+	// same value.
 	Shards() Shards
 }
 
-// A Clock is a store that knows the time. A [Backend] may be one: then all processes go by its time
-// for what is due or expires, so their own clocks need not agree. Of a Backend that is none, each
-// process goes by its own clock.
+// A Clock is a store that knows the time. A [Backend] may be one: then all processes use its time
+// for due times and expiry, so their own clocks need not agree. With a Backend that is not a Clock,
+// each process uses its own clock.
 type Clock interface {
 	// Now returns the time of the store's clock at some moment between the call and its return. The
 	// clock need not be right, but should not jump: if several servers answer, their clocks should

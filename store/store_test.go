@@ -72,7 +72,7 @@ func TestErrors(t *testing.T) {
 	err := error(&store.Error{Op: "acquire", Key: "leader", Err: &store.HeldError{Holder: "a.1", Token: 3, RetryAfter: time.Second}})
 	var held *store.HeldError
 	if !errors.Is(err, store.ErrHeld) || !errors.As(err, &held) || held.Token != 3 {
-		t.Errorf("%v is not a lease that is held", err)
+		t.Errorf("%v does not match ErrHeld", err)
 	}
 	want := `store: acquire "leader": lease is held by a.1 for up to 1s`
 	if err.Error() != want {

@@ -30,11 +30,12 @@ type Harness struct {
 	// Wait lets the given time pass.
 	Wait func(time.Duration)
 
-	// Stream makes a stream of the server, whose messages the store publishes; nil if the store does
-	// not. Its window should be as short as the server allows.
+	// Stream makes a stream of the server, to which the store publishes messages; nil if the store
+	// cannot publish. Its window should be as short as the server allows.
 	Stream func(t *testing.T) Stream
 
-	// The rest is tested only where the store can be brought to it.
+	// The following fields are nil if the store cannot do that; tests that need them are then
+	// skipped.
 
 	// Held opens a client whose requests can be held up. A request sent after hold arrives only
 	// after release, even if its caller has given up by then.
@@ -119,7 +120,7 @@ func Run(t *testing.T, s Subject) {
 	}
 }
 
-// wantError also checks for a [*store.Error].
+// wantError checks that err is want, and is a [*store.Error].
 func wantError(t *testing.T, what string, err, want error) {
 	t.Helper()
 	var typed *store.Error
@@ -175,7 +176,7 @@ func (h Harness) wantHeld(t *testing.T, c Client, holder, by string) {
 // heldFor is how long callers wait for a held-up request.
 const heldFor = 200 * time.Millisecond
 
-// held runs f, whose outcome must be uncertain, while requests of c are held up.
+// held runs f while requests of c are held up. The outcome of f must be uncertain.
 func held(t *testing.T, hold func(), what string, f func(context.Context) error) {
 	t.Helper()
 	hold()

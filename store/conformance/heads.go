@@ -78,11 +78,11 @@ func testHeadLate(t *testing.T, h Harness) {
 	home := h.Client(t)
 	mine := setHead(t, home, shard, store.Head{Revision: first.Revision, Value: []byte("home")})
 	release()
-	wantSetHead(t, zombie, first, store.ErrConflict) // behind the late one
+	wantSetHead(t, zombie, first, store.ErrConflict) // after the late write
 	wantHead(t, home, shard, mine)
 }
 
-// testHeadContended lets many clients replace the head: each new head must follow the one before.
+// testHeadContended lets many clients replace the head: each new head must replace the last one.
 func testHeadContended(t *testing.T, h Harness) {
 	const claimers, each = 4, 5
 	var mu sync.Mutex
@@ -103,7 +103,7 @@ func testHeadContended(t *testing.T, h Harness) {
 					n++
 					mu.Lock()
 					if won[head.Revision] {
-						t.Errorf("two replaced the head of revision %d", head.Revision)
+						t.Errorf("two writes replaced the head of revision %d", head.Revision)
 					}
 					won[head.Revision] = true
 					mu.Unlock()

@@ -27,7 +27,7 @@ func testLeaseHeld(t *testing.T, h Harness) {
 	for range 3 {
 		h.wantHeld(t, b, "b", "a")
 	}
-	must[store.Held](t)(a.Renew(t.Context(), held)) // asking takes nothing away
+	must[store.Held](t)(a.Renew(t.Context(), held)) // a refused claim takes nothing away
 	forged := held
 	forged.Holder = "b"
 	_, err := b.Renew(t.Context(), forged)
@@ -41,7 +41,7 @@ func testLeaseHeld(t *testing.T, h Harness) {
 func testLeaseReleased(t *testing.T, h Harness) {
 	a, b := h.Client(t), h.Client(t)
 	held := must[store.Held](t)(a.Acquire(t.Context(), h.claim("a")))
-	for range 2 { // again is no error
+	for range 2 { // a second release is no error
 		if err := a.Release(t.Context(), held); err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +50,7 @@ func testLeaseReleased(t *testing.T, h Harness) {
 	if next.Token <= held.Token {
 		t.Errorf("token is %d after %d, want a higher one", next.Token, held.Token)
 	}
-	if err := a.Release(t.Context(), held); err != nil { // late
+	if err := a.Release(t.Context(), held); err != nil { // a late release
 		t.Fatal(err)
 	}
 	must[store.Held](t)(b.Renew(t.Context(), next))
@@ -102,7 +102,7 @@ func testLeaseLost(t *testing.T, h Harness) {
 	wantError(t, "a renews its first holding", err, store.ErrLost)
 }
 
-// testLeaseOfTheSameHolder lets a client that missed the answer claim again.
+// testLeaseOfTheSameHolder lets a client claim again whose first answer was lost.
 func testLeaseOfTheSameHolder(t *testing.T, h Harness) {
 	a := h.Client(t)
 	first := must[store.Held](t)(a.Acquire(t.Context(), h.claim("a")))
@@ -114,7 +114,8 @@ func testLeaseOfTheSameHolder(t *testing.T, h Harness) {
 	must[store.Held](t)(a.Renew(t.Context(), second))
 }
 
-// testLeaseSucceeded lets a client that knows the token take over a held lease, once.
+// testLeaseSucceeded lets a client that knows a lease's token take the lease over from its holder,
+// once.
 func testLeaseSucceeded(t *testing.T, h Harness) {
 	a, b, c := h.Client(t), h.Client(t), h.Client(t)
 	over := func(holder string, token uint64) store.Claim {
@@ -152,7 +153,7 @@ func testLeaseNames(t *testing.T, h Harness) {
 	}
 	must[store.Held](t)(b.Acquire(t.Context(), h.claim("b")))
 	if list := must[[]store.Record](t)(a.List(t.Context(), "")); len(list) != 0 {
-		t.Errorf("%d records: leases are not records", len(list))
+		t.Errorf("%d records, want none: leases are not records", len(list))
 	}
 }
 
@@ -173,7 +174,7 @@ func testLeaseBadClaims(t *testing.T, h Harness) {
 	}
 }
 
-// testLeaseContended grants one of many claims.
+// testLeaseContended checks that one of many claims gets the lease.
 func testLeaseContended(t *testing.T, h Harness) {
 	const candidates = 8
 	var wg sync.WaitGroup

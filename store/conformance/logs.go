@@ -102,7 +102,8 @@ func testLogConflict(t *testing.T, h Harness) {
 	wantLog(t, a, shard, store.Start, at[2], "0", "1", "2")
 }
 
-// testLogClaimed checks that an append at no position makes the former writer's appends fail.
+// testLogClaimed checks that a claim, an append that expects no position, makes the former writer's
+// appends fail.
 func testLogClaimed(t *testing.T, h Harness) {
 	zombie, home := h.Client(t), h.Client(t)
 	at := fill(t, zombie, shard, 2)
@@ -119,10 +120,10 @@ func testLogReadWholly(t *testing.T, h Harness) {
 	other := shard
 	other.Number++
 	alien := appendTo(t, a, other, store.Start, "alien")
-	for slices.Contains(at, alien) { // positions are those of one log alone
+	for slices.Contains(at, alien) { // a position of another log may be equal
 		alien = appendTo(t, a, other, alien, "alien")
 	}
-	wantGone(t, a, shard, at[0], at[2]+100) // later than the last
+	wantGone(t, a, shard, at[0], at[2]+100) // behind the last append
 	wantGone(t, a, shard, at[0], alien)
 	wantGone(t, a, shard, at[2]+100, at[2]+100)
 	wantGone(t, a, shard, at[2], at[0])
@@ -159,7 +160,7 @@ func testLogTrimmed(t *testing.T, h Harness) {
 		t.Fatal(err)
 	}
 	wantLog(t, a, shard, at[3], at[5], "3", "4", "5")
-	// A trimmed entry is there wholly or not at all, since the store may have kept it.
+	// A read of trimmed entries returns all or an error: the store may still have them.
 	if got, err := a.Shards().Read(t.Context(), shard, at[0], at[5]); err == nil && len(got) != 6 {
 		t.Errorf("read of what was trimmed has %d of 6 appends", len(got))
 	} else if err != nil {
@@ -174,7 +175,7 @@ func testLogTrimmed(t *testing.T, h Harness) {
 
 func testLogsOfOthersTrimmed(t *testing.T, h Harness) {
 	a, b := h.Client(t), h.Client(t)
-	// Shards of possibly one stream: some without a head, some with a head that needs all.
+	// Shards that may share a stream: some without a head, some whose head needs the whole log.
 	var others []store.Shard
 	var kept [][]store.Position
 	for i := range 8 {
@@ -189,7 +190,7 @@ func testLogsOfOthersTrimmed(t *testing.T, h Harness) {
 	at := fill(t, a, shard, 3)
 	head := setHead(t, a, shard, store.Head{Since: at[2]})
 	late := store.Shard{Type: shard.Type, Number: 11}
-	setHead(t, b, late, store.Head{}) // after the head that is trimmed by
+	setHead(t, b, late, store.Head{}) // written after the head that the trim names
 	lateAt := fill(t, b, late, 2)
 	if err := a.Shards().Trim(t.Context(), shard, head); err != nil {
 		t.Fatal(err)
@@ -255,7 +256,8 @@ func atoi(b []byte) int {
 	return n
 }
 
-// testLogContended checks that each append follows one read by its writer.
+// testLogContended lets many writers append. Each append must follow the one that its writer has
+// read last.
 func testLogContended(t *testing.T, h Harness) {
 	const writers, each = 4, 8
 	var mu sync.Mutex
@@ -302,7 +304,7 @@ func testAppendUncertain(t *testing.T, h Harness) {
 		for errors.Is(err, store.ErrUncertain) || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrBusy) {
 			p, err = a.Shards().Append(t.Context(), shard, last, data)
 		}
-		if errors.Is(err, store.ErrConflict) { // the first one stands: a claim shows it
+		if errors.Is(err, store.ErrConflict) { // the first attempt is in the log: a claim shows it
 			claim := appendTo(t, judge, shard, store.Any, "claim")
 			got := must[[]store.Append](t)(judge.Shards().Read(t.Context(), shard, last, claim))
 			if len(got) != 3 || string(got[1].Data) != string(data) {
@@ -319,17 +321,17 @@ func testAppendUncertain(t *testing.T, h Harness) {
 			continue
 		}
 		if atoi(entry.Data) != seen {
-			t.Fatalf("append %s stands where %d is wanted", entry.Data, seen)
+			t.Fatalf("the log has append %s where %d is wanted", entry.Data, seen)
 		}
 		seen++
 	}
 	if seen != appends {
-		t.Errorf("%d appends stand, want %d", seen, appends)
+		t.Errorf("the log has %d appends, want %d", seen, appends)
 	}
 }
 
-// testAppendLate lets appends arrive after a claim. Those that expect a position must be refused;
-// others come behind the claim.
+// testAppendLate lets appends arrive after a claim. Appends that expect a position must be refused;
+// those that expect none come after the claim.
 func testAppendLate(t *testing.T, h Harness) {
 	if h.Held == nil {
 		t.Skip("the store's requests cannot be held up")
@@ -343,7 +345,7 @@ func testAppendLate(t *testing.T, h Harness) {
 	home := h.Client(t)
 	claim := appendTo(t, home, shard, store.Any, "claim")
 	release()
-	wantAppend(t, zombie, shard, at[1], store.ErrConflict) // behind the late one, on one way
+	wantAppend(t, zombie, shard, at[1], store.ErrConflict) // on the same connection, after the late append
 	next := appendTo(t, home, shard, claim, "mine")
 	wantLog(t, home, shard, at[1], next, "1", "claim", "mine")
 

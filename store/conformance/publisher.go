@@ -11,15 +11,14 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Stream is a stream of the server of the store under test, for a store that implements
-// [store.Publisher].
+// A Stream is a stream to which the store under test publishes, if it implements [store.Publisher].
 type Stream struct {
 	Subject string   // a subject of the stream, without wildcards
 	Own     []string // subjects on which the store must not publish, because it uses them
 	Window  time.Duration
 	// Data returns the data of the messages on a subject, in order.
 	Data func(t *testing.T, subject string) []string
-	// Subscribe returns a function that waits for the next message that is sent on a subject, at most
+	// Subscribe subscribes to a subject. The returned function waits for the next message, at most
 	// a moment, and returns its data.
 	Subscribe func(t *testing.T, subject string) func() (data string, received bool)
 }
@@ -44,7 +43,7 @@ func (s Stream) want(t *testing.T, subject string, want ...string) {
 	}
 }
 
-// testPublish checks that a message is stored once while the duplicate window has it, whoever
+// testPublish checks that a message is stored once while it is in the duplicate window, whoever
 // publishes it.
 func testPublish(t *testing.T, h Harness) {
 	s, p := h.publisher(t)
@@ -63,8 +62,8 @@ func testPublish(t *testing.T, h Harness) {
 	s.want(t, s.Subject, "a", "", "b")
 }
 
-// testPublishAfterWindow checks that a message is stored once also if it is published again when the
-// duplicate window has forgotten it, among others that are looked for at the same time.
+// testPublishAfterWindow checks that a message is stored once even if it is published again when
+// the duplicate window has forgotten it, while the store looks for other messages, too.
 func testPublishAfterWindow(t *testing.T, h Harness) {
 	s, p := h.publisher(t)
 	first := time.Now()
@@ -155,8 +154,8 @@ func testPublishUncertain(t *testing.T, h Harness) {
 func testSend(t *testing.T, h Harness) {
 	s, p := h.publisher(t)
 	next := s.Subscribe(t, "live.x")
-	// Servers of a cluster learn of a subscription at each other's only after a while, and what is
-	// sent before does not come.
+	// A server learns of subscriptions at other servers of its cluster only after a while. Messages
+	// sent before that are lost.
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 		if err := p[0].Send(t.Context(), "live.x", []byte("now")); err != nil {
 			t.Fatal(err)

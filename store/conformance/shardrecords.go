@@ -38,7 +38,7 @@ func wantPut(t *testing.T, c Client, sh store.Shard, head store.Revision, want e
 	}
 }
 
-// wantRecords compares records with values and returns the head. "" means no record.
+// wantRecords compares records with values and returns the head. The value "" means no record.
 func wantRecords(t *testing.T, c Client, sh store.Shard, atLeast store.Revision, pairs ...string) store.Head {
 	t.Helper()
 	var ids []string
@@ -87,10 +87,10 @@ func testRecordsAbsent(t *testing.T, h Harness) {
 	}
 	head := setHead(t, a, shard, store.Head{})
 	if got := wantRecords(t, a, shard, head.Revision, "x", "", "y", ""); got.Revision != head.Revision {
-		t.Errorf("head is at %d, want %d", got.Revision, head.Revision)
+		t.Errorf("the head has revision %d, want %d", got.Revision, head.Revision)
 	}
 	if got := wantRecords(t, a, shard, head.Revision); got.Revision != head.Revision { // of no records
-		t.Errorf("head is at %d, want %d", got.Revision, head.Revision)
+		t.Errorf("the head has revision %d, want %d", got.Revision, head.Revision)
 	}
 }
 
@@ -126,11 +126,12 @@ func testRecordsLate(t *testing.T, h Harness) {
 	home := h.Client(t)
 	second := setHead(t, home, shard, store.Head{Revision: first.Revision})
 	release()
-	wantPut(t, zombie, shard, first.Revision, store.ErrConflict) // behind the late one
+	wantPut(t, zombie, shard, first.Revision, store.ErrConflict) // after the late write
 	wantRecords(t, home, shard, second.Revision, "x", "old", "y", "old")
 }
 
-// testRecordsUnderChangingHead replaces the head during writes. The records then there must stay.
+// testRecordsUnderChangingHead replaces the head during writes. After that, records must not
+// change.
 func testRecordsUnderChangingHead(t *testing.T, h Harness) {
 	zombie, home := h.Client(t), h.Client(t)
 	head := setHead(t, home, shard, store.Head{})
@@ -170,11 +171,11 @@ func testRecordsUnderChangingHead(t *testing.T, h Harness) {
 		}
 		for n := range before {
 			if string(before[n].Value) != string(after[n].Value) || before[n].Revision > head.Revision {
-				t.Fatalf("record %s at %d changed to %s at %d under the head of %d", before[n].Value, before[n].Revision, after[n].Value, after[n].Revision, head.Revision)
+				t.Fatalf("record %s (revision %d) changed to %s (revision %d) although the head has revision %d", before[n].Value, before[n].Revision, after[n].Value, after[n].Revision, head.Revision)
 			}
 		}
 		if now.Revision != head.Revision {
-			t.Fatalf("head is at %d, want %d", now.Revision, head.Revision)
+			t.Fatalf("the head has revision %d, want %d", now.Revision, head.Revision)
 		}
 	}
 }

@@ -95,7 +95,7 @@ func (c *Client) carry(ctx context.Context, op Op, apply func(Fault) error) erro
 }
 
 // meets combines the faults of client and server. Delays are added. The client's loss counts,
-// unless the server's is LoseConnection, as of a stopped server.
+// unless the server has none or its loss is LoseConnection, as when it has stopped.
 func (c *Client) meets(op Op) Fault {
 	met := c.faults(op)
 	one := met[0]
@@ -113,7 +113,7 @@ func (c *Client) meets(op Op) Fault {
 	return one
 }
 
-// wait returns at once in a simulation.
+// wait lets d pass, or returns false if ctx ends first. In a simulation it returns at once.
 func (c *Client) wait(ctx context.Context, d time.Duration) bool {
 	if c.server.clock != nil {
 		return true

@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A write must change every copy of the shards in the same way.
+// A write changes one copy of the shards. It must have the same effect on every copy.
 type write func(*shards)
 
 type shards struct {
@@ -47,7 +47,8 @@ func (s *shard) last() store.Position {
 	return s.log[len(s.log)-1].Position
 }
 
-// between returns the appends from from to to, or nil if one of these two is missing.
+// between returns the appends at positions from to to, or nil if one of these two appends is
+// missing.
 func (s *shard) between(from, to store.Position) []store.Append {
 	first, ok := s.index(from)
 	if from == store.Start {
@@ -72,7 +73,7 @@ func (s *shard) index(p store.Position) (int, bool) {
 	})
 }
 
-// trim keeps the last append.
+// trim removes the appends below a position, except the last append.
 func (s *shard) trim(below store.Position) {
 	at, _ := s.index(below)
 	s.log = slices.Clone(s.log[max(min(at, len(s.log)-1), 0):])
@@ -81,9 +82,9 @@ func (s *shard) trim(below store.Position) {
 // copies are a server's shards in memory, on disk and at a second replica.
 type copies struct {
 	leader, follower, disk *shards
-	unsynced               []write // those that the disk lacks, oldest first
+	unsynced               []write // writes that the disk lacks, oldest first
 	followed               int     // how many of unsynced the follower has
-	lag                    int     // writes that the follower is held behind
+	lag                    int     // number of writes that the follower lags behind
 }
 
 func newCopies() *copies {

@@ -1,7 +1,7 @@
 // Package memory is a store inside the process, for tests: when the process ends, all data is lost.
 // A [Server] holds the records, leases and shards. Each [Client] is one process's connection to the
-// server, and has faults of its own. The server can be stopped and started from its disk, which may
-// lack its last writes.
+// server, and can be given faults of its own. The server can be stopped and started from its disk,
+// which may lack its last writes.
 //
 // It uses package time, so in a testing/synctest bubble its time is virtual. The package has no
 // goroutine, and a client without delays never waits, so a simulation can call it as a plain value,

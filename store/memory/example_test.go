@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/store/memory"
 )
 
-// A write whose answer is lost was applied all the same: the writer reads to know.
+// A write may be applied although its answer is lost: the writer reads the record to find out.
 func ExampleServer() {
 	ctx, server := context.Background(), memory.New()
 	web, db := server.Client(), server.Client()
@@ -23,7 +23,7 @@ func ExampleServer() {
 	// 1 <nil>
 }
 
-// A client that is cut off reaches nothing until it is back; the others do.
+// A client that is cut off cannot reach the server; other clients can.
 func ExampleClient() {
 	ctx, server := context.Background(), memory.New()
 	c := server.Client()

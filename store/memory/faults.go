@@ -9,7 +9,7 @@ import (
 type Op struct {
 	Name  string // as Op in store.Error
 	Key   string // as in store.Error
-	Write bool   // it changes something, renewing and releasing leases too
+	Write bool   // a write; renewing or releasing a lease counts as one
 }
 
 // A Fault is a failure of an operation. The zero value means no failure.

@@ -7,11 +7,12 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// lease is the server's record, kept without a holder for its token.
+// A lease is the server's record of a lease. It stays after the holder is gone, because of its
+// token.
 type lease struct {
 	holder string // empty: nobody
 	token  uint64
-	ends   time.Time // when another may have it
+	ends   time.Time // when another holder may get the lease
 }
 
 func (l *lease) heldAt(now time.Time) bool { return l.holder != "" && now.Before(l.ends) }
@@ -87,15 +88,15 @@ func (c *Client) Release(ctx context.Context, h store.Held) error {
 	}))
 }
 
-// prolong never shortens the lease: a late request, or one with another TTL, must not break a
-// promise.
+// prolong extends the lease. It never shortens it, because an earlier answer has promised a later
+// end.
 func (l *lease) prolong(now time.Time, ttl time.Duration) {
 	if ends := now.Add(ttl + store.Margin(ttl)); ends.After(l.ends) {
 		l.ends = ends
 	}
 }
 
-// heldSince returns the lease as its holder has it, from when the request was sent.
+// heldSince returns the granted lease. Its time counts from when the request was sent.
 func heldSince(sent time.Time, claim store.Claim, token uint64) store.Held {
 	return store.Held{Claim: claim, Token: token, Until: sent.Add(claim.TTL - store.Margin(claim.TTL))}
 }

@@ -117,7 +117,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestCutBesideAFault: the end of a fault does not end a cut, nor the other way round.
+// TestCutBesideAFault: a client stays cut off when a fault ends, and has a fault when its cut ends.
 func TestCutBesideAFault(t *testing.T) {
 	c := memory.New().Client()
 	lose := func(memory.Op) memory.Fault { return memory.Fault{Loss: memory.LoseRequest} }
@@ -157,8 +157,8 @@ func TestServerFaultMeetsAll(t *testing.T) {
 	}
 }
 
-// Candidates that ask at random times, holders that renew, pause and lose
-// messages: never two that both keep to Until, and tokens that only grow.
+// TestLeaseHasOneHolder: candidates ask at random times; holders renew, pause and lose messages.
+// There are never two holders that both obey Until, and tokens only grow.
 func TestLeaseHasOneHolder(t *testing.T) {
 	for seed := range uint64(50) {
 		synctest.Test(t, func(t *testing.T) { raceForLease(t, seed) })

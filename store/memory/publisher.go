@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// defaultWindow is that of streams on JetStream.
+// defaultWindow is the default duplicate window of JetStream's streams.
 const defaultWindow = 2 * time.Minute
 
 // Published is a message in the server's stream.
@@ -22,7 +22,7 @@ type Published struct {
 	At      time.Time
 }
 
-// stream has what was published.
+// A stream holds the published messages.
 type stream struct {
 	subjects []string
 	window   time.Duration
@@ -32,8 +32,8 @@ type stream struct {
 }
 
 // SetStream sets the subjects of the server's one stream, which may have wildcards, and its
-// duplicate window: for how long after a message another with its ID is dropped. 0 means 2 min.
-// Without SetStream, the stream has all subjects; without subjects, it has none.
+// duplicate window: for how long after a message, further messages with its ID are dropped. 0 means
+// 2 min. Without SetStream, the stream has all subjects; without subjects, it has none.
 func (s *Server) SetStream(window time.Duration, subjects ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,8 +52,8 @@ func (s *Server) Published(subject string) []Published {
 	return matching(s.stream.messages, subject)
 }
 
-// Sent returns what [store.Publisher.Send] has sent on the subject, which may have wildcards, in
-// order. Its messages have no ID.
+// Sent returns the messages that [store.Publisher.Send] has sent on the subject, in order. The
+// subject may have wildcards. These messages have no ID.
 func (s *Server) Sent(subject string) []Published {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,8 +70,8 @@ func matching(all []Published, subject string) (found []Published) {
 	return found
 }
 
-// matches reports whether a subject matches a pattern, whose token * stands for one token, and > at
-// the end for one or more.
+// matches reports whether a subject matches a pattern. In the pattern, the token * stands for one
+// token, and > at the end for one or more.
 func matches(pattern, subject string) bool {
 	for {
 		want, wants, more := strings.Cut(pattern, ".")

@@ -19,7 +19,7 @@ type Server struct {
 	members  map[string]*members // by cluster
 	fault    func(Op) Fault
 	stopped  bool
-	ahead    time.Duration // how far Client.Now is ahead
+	ahead    time.Duration // how far Client.Now is ahead of the process's time
 	late     []lateWrite   // sorted by when they are due
 	stream   stream
 }
@@ -52,7 +52,7 @@ func (s *Server) now() time.Time {
 }
 
 // SetAhead sets how far the time of [Client.Now] is ahead of this process's, or behind if it is
-// below 0. Default 0. Leases and delays do not go by that time.
+// below 0. Default 0. Leases and delays do not use that time.
 func (s *Server) SetAhead(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,8 +136,8 @@ func (s *Server) delay(after time.Duration, apply func() error) {
 	s.late = slices.Insert(s.late, at, w)
 }
 
-// serve runs an operation with the fault met, and reports whether the caller gets an answer; if
-// not, it gets lost.
+// serve runs an operation with the fault met. It reports whether the caller gets an answer;
+// otherwise the error lost is the outcome.
 func (s *Server) serve(op Op, met Fault, lost error, apply func(Fault) error) (answered bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

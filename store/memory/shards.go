@@ -43,7 +43,7 @@ func (s *Shards) Append(ctx context.Context, sh store.Shard, expect store.Positi
 			one := c.of(sh)
 			one.log = append(one.log, store.Append{Position: p, Data: data})
 		})
-		if met.Loss != LoseTouch { // else the caller has gone on
+		if met.Loss != LoseTouch { // with LoseTouch, the caller no longer waits
 			position = p
 		}
 		return nil
@@ -59,7 +59,7 @@ func (s *Shards) Read(ctx context.Context, sh store.Shard, from, to store.Positi
 		return len(found) > 0
 	})
 	if err == nil && len(found) == 0 {
-		err = fail(opRead, sh.String(), fmt.Errorf("%w: the log lacks a position from %d to %d", store.ErrGone, from, to))
+		err = fail(opRead, sh.String(), fmt.Errorf("%w: the log lacks the append at %d or at %d", store.ErrGone, from, to))
 	}
 	if err != nil {
 		return nil, err
@@ -231,7 +231,8 @@ func (s *Shards) write(ctx context.Context, op string, sh store.Shard, apply fun
 	}))
 }
 
-// read asks a replica, or the leader if look refuses the replica as too old.
+// read calls look with a replica's state, or with the leader's if look returns false because the
+// replica is too old.
 func (s *Shards) read(ctx context.Context, op string, sh store.Shard, look func(*shards) bool) error {
 	if err := sh.Check(); err != nil {
 		return fail(op, sh.String(), err)

@@ -21,7 +21,7 @@ func TestFaultsOfShards(t *testing.T) {
 		name    string
 		fault   memory.Fault
 		want    error
-		done    int // of the append and the two changes
+		done    int // how many are done of the append and the two changes
 		between func(*memory.Server)
 	}{
 		{name: "none", done: appended + put},
@@ -76,7 +76,7 @@ func TestFaultsOfShards(t *testing.T) {
 	}
 }
 
-// A machine that ends without having synced loses the last writes, and no others.
+// TestPowerCut: a machine that stops before its writes are on disk loses only the last writes.
 func TestPowerCut(t *testing.T) {
 	server := memory.New()
 	c := server.Client().Shards()
@@ -95,7 +95,7 @@ func TestPowerCut(t *testing.T) {
 	}
 	server.Start(3)
 	if _, err := c.Append(t.Context(), shard, last, nil); !errors.Is(err, store.ErrConflict) {
-		t.Errorf("append behind one that was lost: %v", err)
+		t.Errorf("append after a lost append: %v", err)
 	}
 	left := len(at) - 3
 	if got, err := c.Read(t.Context(), shard, at[0], at[left-1]); err != nil || len(got) != left {
@@ -111,7 +111,7 @@ func TestPowerCut(t *testing.T) {
 	}
 }
 
-// A reader at a replica that lags sees an older state, unless it asks for more.
+// TestLag: a read from a lagging replica shows an older state, unless it requires a later revision.
 func TestLag(t *testing.T) {
 	server := memory.New()
 	home, reader := server.Client().Shards(), server.Client()
@@ -132,14 +132,14 @@ func TestLag(t *testing.T) {
 		}
 	}
 	if got, err := reader.Shards().Head(t.Context(), shard); err != nil || got.Revision != first {
-		t.Errorf("head of %d (%v), want the old one of %d", got.Revision, err, first)
+		t.Errorf("head of revision %d (%v), want the old one of revision %d", got.Revision, err, first)
 	}
 	if _, _, err := reader.Shards().Get(t.Context(), shard, nil, second+1); !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("read of a revision that never was: %v", err)
+		t.Errorf("read at a revision that does not exist: %v", err)
 	}
 }
 
-// The same seed gives the same run, in a simulation's time.
+// TestSameSeedSameRun: in a simulation's time, the same seed gives the same run.
 func TestSameSeedSameRun(t *testing.T) {
 	run := func(seed uint64) (trace string) {
 		now := time.Unix(0, 0)
@@ -178,8 +178,8 @@ func TestSameSeedSameRun(t *testing.T) {
 	}
 }
 
-// A call that is given up while it is on its way leaves its caller in doubt, and its
-// late arrival disturbs nobody.
+// TestGivenUpOnTheWay: a write that its caller gives up while it is on its way has an uncertain
+// outcome. Its late arrival does no harm.
 func TestGivenUpOnTheWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()
@@ -192,7 +192,7 @@ func TestGivenUpOnTheWay(t *testing.T) {
 		}
 		c.Fault(nil)
 		if _, err := c.Shards().Append(t.Context(), shard, store.Start, nil); !errors.Is(err, store.ErrConflict) {
-			t.Errorf("the same again: got %v, want %v", err, store.ErrConflict)
+			t.Errorf("the same write again: got %v, want %v", err, store.ErrConflict)
 		}
 	})
 }

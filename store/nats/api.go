@@ -14,7 +14,7 @@ import (
 
 type api struct{ *conn }
 
-// inquire is call that waits for leaders. The request must change nothing.
+// inquire is like call, but waits for elections of leaders to end. The request must change nothing.
 func (c *api) inquire(ctx context.Context, subject string, in, v any) error {
 	return c.again(ctx, func(ctx context.Context) (bool, error) {
 		err := c.call(ctx, subject, in, v)
@@ -48,7 +48,8 @@ func (c *api) call(ctx context.Context, subject string, in, v any) error {
 	return json.Unmarshal(got[0].Data, v)
 }
 
-// why explains that nobody listens for a stream. The request had no effect.
+// why returns the error for a request to a stream for which no server listens. The request had no
+// effect.
 func (c *api) why(ctx context.Context, stream string) error {
 	var info streamInfo
 	err := c.inquire(ctx, "STREAM.INFO."+stream, nil, &info)
@@ -66,8 +67,8 @@ func (c *api) why(ctx context.Context, stream string) error {
 // unanswered attempt doubles the bound.
 const firstAttempt = 500 * time.Millisecond
 
-// again calls f, with pauses, until done: another replica may answer and not lag. After ctx or the
-// timeout it returns f's last error.
+// again calls f, with pauses, until it returns done, because another replica may answer that does
+// not lag. After ctx or the timeout it returns f's last error.
 func (c *api) again(ctx context.Context, f func(context.Context) (done bool, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

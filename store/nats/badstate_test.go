@@ -83,7 +83,8 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// A program that starts while its server restarts waits for it, and says so once.
+// TestOpenWhileTheServerRestarts: a program that starts while its server restarts waits for the
+// server, and logs that once.
 func TestOpenWhileTheServerRestarts(t *testing.T) {
 	s := natsproc.Start(t, "-js", "-sd", t.TempDir())
 	for _, away := range []struct {
@@ -122,7 +123,7 @@ func TestOpenWhileTheServerRestarts(t *testing.T) {
 	}
 }
 
-// lines sends each line of a log.
+// lines is a log writer that sends each line to the channel.
 type lines chan string
 
 func (l lines) Write(b []byte) (int, error) {
@@ -226,7 +227,7 @@ func TestStreamDeleted(t *testing.T) {
 	started := open(t, s.URL(), natsstore.Config{}).Shards()
 	_, err = started.Head(t.Context(), shard)
 	wantWords(t, "a process that starts", err, store.ErrUnavailable, log)
-	// That of the first log goes too: others have data.
+	// The stream of the first log is deleted too, while other streams have data.
 	if _, err := running.Append(t.Context(), store.Shard{Type: "Account", Number: 1}, store.Any, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +274,7 @@ func TestStreamChanged(t *testing.T) {
 	}
 }
 
-// The number of pairs of streams is that of the type's first start.
+// TestPartitionsStay: the number of a type's pairs of streams stays that of the type's first start.
 func TestPartitionsStay(t *testing.T) {
 	s := natsproc.Start(t, "-js", "-sd", t.TempDir())
 	for _, partitions := range []int{3, 5} {
@@ -305,14 +306,14 @@ func TestPayloadLimit(t *testing.T) {
 	_, err = c.Put(t.Context(), shard, head, []store.Change{{ID: "small", Value: []byte("v")}, {ID: "large", Value: data}})
 	wantWords(t, "put", err, store.ErrTooLarge, `record "large"`, "raise it")
 	if _, err := c.Append(t.Context(), shard, store.Start, data[:large.Limit]); err != nil {
-		t.Errorf("append of what fits: %v", err)
+		t.Errorf("append that fits: %v", err)
 	}
 	if got, err := c.List(t.Context(), shard, store.None); err != nil || len(got) != 0 {
-		t.Errorf("%d records (%v) of a put that was refused", len(got), err)
+		t.Errorf("%d records (%v) of a refused put", len(got), err)
 	}
 }
 
-// full appends until the store takes no more, and returns what was acknowledged.
+// full appends until the store takes no more, and returns the positions of acknowledged appends.
 func full(t *testing.T, c store.Shards, last store.Position) (acknowledged []store.Position, err error) {
 	t.Helper()
 	data := make([]byte, 256<<10)
@@ -327,7 +328,7 @@ func full(t *testing.T, c store.Shards, last store.Position) (acknowledged []sto
 	return nil, nil
 }
 
-// again trims and appends: the store serves again when there is room.
+// again trims the log, and checks that the store then takes appends again.
 func again(t *testing.T, c store.Shards, acknowledged []store.Position) {
 	t.Helper()
 	got, err := c.Read(t.Context(), shard, acknowledged[0], acknowledged[len(acknowledged)-1])
@@ -337,7 +338,7 @@ func again(t *testing.T, c store.Shards, acknowledged []store.Position) {
 	last := acknowledged[len(acknowledged)-1]
 	for deadline := time.Now().Add(20 * time.Second); ; {
 		_, err := c.Append(t.Context(), shard, last, []byte("again"))
-		if err == nil || errors.Is(err, store.ErrConflict) { // one that was refused stands all the same
+		if err == nil || errors.Is(err, store.ErrConflict) { // a refused append may be in the log all the same
 			return
 		}
 		if time.Now().After(deadline) {
@@ -387,7 +388,8 @@ func TestStreamLimit(t *testing.T) {
 	again(t, c, append([]store.Position{first}, acknowledged...))
 }
 
-// A server that does not answer leaves a write in doubt, and the same again settles it.
+// TestSlowerThanTheDeadline: if the server does not answer, a write's outcome is uncertain; the
+// same write again settles it.
 func TestSlowerThanTheDeadline(t *testing.T) {
 	s := natsproc.Start(t, "-js", "-sd", t.TempDir())
 	c := open(t, s.URL(), natsstore.Config{}).Shards()
@@ -398,7 +400,7 @@ func TestSlowerThanTheDeadline(t *testing.T) {
 	if err := s.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	for err == nil { // it stops a moment after it was told to
+	for err == nil { // the server stops a moment after the signal
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		var p store.Position
 		if p, err = c.Append(ctx, shard, last, []byte("in doubt")); err == nil {
@@ -425,11 +427,11 @@ func TestSlowerThanTheDeadline(t *testing.T) {
 	}
 	got, err := c.Read(t.Context(), shard, last, end)
 	if err != nil || len(got) != 3 || string(got[1].Data) != "in doubt" {
-		t.Errorf("the log has %v (%v), want what was in doubt once", got, err)
+		t.Errorf("the log has %v (%v), want the uncertain append once", got, err)
 	}
 }
 
-// A connection that is lost ends calls at once: they do not wait for their time.
+// TestConnectionLost: when the connection is lost, calls fail at once, before their timeout.
 func TestConnectionLost(t *testing.T) {
 	s := natsproc.Start(t, "-js", "-sd", t.TempDir())
 	c := open(t, s.URL(), natsstore.Config{Timeout: time.Hour}).Shards()
@@ -443,7 +445,7 @@ func TestConnectionLost(t *testing.T) {
 	answered := make(chan error)
 	go func() { // the test waits for it
 		p, err := last, error(nil)
-		for err == nil { // the server stops a moment after it was told to
+		for err == nil { // the server stops a moment after the signal
 			p, err = c.Append(t.Context(), shard, p, nil)
 		}
 		answered <- err

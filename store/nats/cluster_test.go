@@ -14,7 +14,7 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// settle repeats f until the store has taken it or refused it for good.
+// settle repeats a write f until the store has applied it or refused it for good.
 func settle[T any](t *testing.T, f func(ctx context.Context) (T, error)) (T, error) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; {
@@ -29,8 +29,8 @@ func settle[T any](t *testing.T, f func(ctx context.Context) (T, error)) (T, err
 	}
 }
 
-// One of three servers is killed, again and again, while a home appends and writes
-// records: all that was acknowledged is there, once.
+// TestServersKilled: one of three servers is killed again and again while a home appends and writes
+// records. All acknowledged writes are there, once.
 func TestServersKilled(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -65,7 +65,7 @@ func TestServersKilled(t *testing.T) {
 		for range 20 {
 			data := []byte(strconv.Itoa(count))
 			p, err := settle(t, func(ctx context.Context) (store.Position, error) { return c.Append(ctx, shard, last, data) })
-			if errors.Is(err, store.ErrConflict) { // an earlier try of it stands, which a claim shows
+			if errors.Is(err, store.ErrConflict) { // an earlier attempt may be in the log, which a claim shows
 				var claim store.Position
 				if claim, err = settle(t, func(ctx context.Context) (store.Position, error) { return c.Append(ctx, shard, store.Any, nil) }); err != nil {
 					t.Fatal(err)
@@ -110,7 +110,7 @@ func TestServersKilled(t *testing.T) {
 			continue // a claim
 		}
 		if string(a.Data) != strconv.Itoa(next) {
-			t.Fatalf("append %s where %d is wanted", a.Data, next)
+			t.Fatalf("the log has append %s where %d is wanted", a.Data, next)
 		}
 		next++
 	}
@@ -119,7 +119,7 @@ func TestServersKilled(t *testing.T) {
 	}
 }
 
-// A stream may have more heads than the server tells at once.
+// TestTrimBesideManyHeads: a stream may have more heads than fit into one answer of the server.
 func TestTrimBesideManyHeads(t *testing.T) {
 	s := natsproc.Start(t, "-js", "-sd", t.TempDir())
 	c := open(t, s.URL(), natsstore.Config{Partitions: 1}).Shards()
@@ -153,12 +153,12 @@ func TestTrimBesideManyHeads(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.Read(t.Context(), shard, first, end); err != nil {
-		t.Errorf("what lies above another's since: %v", err)
+		t.Errorf("read above another shard's since: %v", err)
 	}
 	if _, err := c.Read(t.Context(), store.Shard{Type: "Account", Number: 1150}, last, last); err != nil {
-		t.Errorf("the other's since: %v", err)
+		t.Errorf("read of the other shard's log from its since: %v", err)
 	}
-	for i := range 1200 { // all move on
+	for i := range 1200 { // all heads move their since
 		sh := store.Shard{Type: "Account", Number: i}
 		other, err := c.Head(t.Context(), sh)
 		if err != nil {
@@ -173,6 +173,6 @@ func TestTrimBesideManyHeads(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.Read(t.Context(), shard, first, end); !errors.Is(err, store.ErrGone) {
-		t.Errorf("what no head needs: %v, want %v", err, store.ErrGone)
+		t.Errorf("read of appends that no head needs: %v, want %v", err, store.ErrGone)
 	}
 }

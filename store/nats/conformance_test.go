@@ -34,7 +34,7 @@ func open(t testing.TB, url string, cfg natsstore.Config) *natsstore.Store {
 	return s
 }
 
-// A gate is a dialer whose connections can be held up on their way to the server.
+// A gate is a dialer that can hold up what its connections send to the server.
 type gate struct {
 	mu   sync.Mutex
 	free *sync.Cond
@@ -64,7 +64,7 @@ func (g *gate) set(held bool) {
 	g.free.Broadcast()
 }
 
-// heldConn queues what is written while the gate is shut.
+// A heldConn queues what is written while the gate is shut.
 type heldConn struct {
 	net.Conn
 	gate   *gate
@@ -108,8 +108,7 @@ func (c *heldConn) pump() {
 	}
 }
 
-// subject runs the suite on servers that run already, each test under a name of its
-// own.
+// subject returns a Subject on running servers. Each test uses a Config.Name of its own.
 func subject(servers []*natsproc.Server, replicas int, restart func(t *testing.T)) conformance.Subject {
 	var urls string
 	for i, s := range servers {
@@ -180,7 +179,7 @@ func cluster(t testing.TB) []*natsproc.Server {
 // window is the shortest duplicate window that nats-server takes.
 const window = 100 * time.Millisecond
 
-// stream makes a stream for a store of that name.
+// stream makes a stream to which the store called name may publish.
 func stream(t *testing.T, url, name string, replicas int) conformance.Stream {
 	t.Helper()
 	nc, err := nats.Connect(url)

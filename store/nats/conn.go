@@ -23,7 +23,7 @@ import (
 type conn struct {
 	nc      *nats.Conn
 	name    string // of the store
-	js      string // what subjects of JetStream's API begin with
+	js      string // prefix of the subjects of JetStream's API
 	inbox   string // with a dot at the end
 	timeout time.Duration
 	outages atomic.Uint64 // how often the connection was lost and came back
@@ -31,7 +31,7 @@ type conn struct {
 	mu      sync.Mutex
 	last    uint64
 	waiting map[uint64]*request
-	sweeps  *time.Timer // ends requests with then that are not answered; nil means none is due
+	sweeps  *time.Timer // ends unanswered requests that have then; nil means none is due
 	round   int         // of the sweeps
 }
 
@@ -40,9 +40,9 @@ type request struct {
 	many    bool // the last message has a status
 	got     []*nats.Msg
 	err     error
-	done    chan struct{}  // closed when it has ended; nil with then
-	then    func(*request) // called when it has ended, without a lock
-	round   int            // of the conn's sweeps, when it was sent; with then only
+	done    chan struct{}  // closed when the request has ended; nil with then
+	then    func(*request) // called without a lock when the request has ended
+	round   int            // the conn's round when the request was sent; with then only
 }
 
 func (r *request) end() {
@@ -68,7 +68,7 @@ const (
 // openPatience is the default of shard's Membership.JoinTimeout.
 const openPatience = 30 * time.Second
 
-// dial waits for a server.
+// dial connects to a server, and waits until one answers.
 func dial(ctx context.Context, url string, cfg Config) (*conn, error) {
 	if err := checkURL(url); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
@@ -101,7 +101,7 @@ func absent(err error) bool {
 		errors.Is(err, io.EOF) || errors.As(err, &broken)
 }
 
-// checkURL refuses schemes that no NATS server has.
+// checkURL returns an error for a URL whose scheme NATS does not have.
 func checkURL(servers string) error {
 	for _, server := range strings.Split(servers, ",") {
 		scheme, _, found := strings.Cut(strings.TrimSpace(server), "://")
@@ -124,7 +124,7 @@ func redacted(servers string) string {
 	return strings.Join(all, ",")
 }
 
-// apiPrefix returns how subjects of JetStream's API begin in a domain.
+// apiPrefix returns the prefix of the subjects of JetStream's API in a domain.
 func apiPrefix(domain string) string {
 	if domain == "" {
 		return "$JS.API."
@@ -155,7 +155,7 @@ func connect(url string, cfg Config) (*conn, error) {
 		err = nc.FlushTimeout(cfg.Timeout)
 	}
 	if last := nc.LastError(); err == nil && errors.Is(last, nats.ErrPermissionViolation) {
-		err = fmt.Errorf("%w: %w%s", fs.ErrPermission, last, grant(cfg.Name)) // it would never get an answer
+		err = fmt.Errorf("%w: %w%s", fs.ErrPermission, last, grant(cfg.Name)) // this user would never get an answer
 	}
 	if err != nil {
 		nc.Close()
@@ -222,12 +222,13 @@ func (c *conn) fail(err error, which func(*request) bool) {
 	}
 }
 
-// sweepParts is how often sweep runs within a timeout.
+// sweepParts is how many times sweep, which ends unanswered requests, runs within a timeout.
 const sweepParts = 5
 
 var errUnanswered = errors.New("no answer within the timeout")
 
-// begin publishes m and calls then at the end: at the latest after the timeout and a fifth of it.
+// begin publishes m. It calls then when the request ends, at the latest after 1.2 times the
+// timeout.
 func (c *conn) begin(m *nats.Msg, then func(*request)) error {
 	r := &request{subject: m.Subject, then: then}
 	c.mu.Lock()
@@ -247,7 +248,7 @@ func (c *conn) begin(m *nats.Msg, then func(*request)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.waiting[token] == nil {
-		return nil // it has ended meanwhile
+		return nil // the request has ended meanwhile
 	}
 	delete(c.waiting, token)
 	return err
@@ -267,7 +268,8 @@ func (c *conn) sweep() {
 	c.fail(errUnanswered, func(r *request) bool { return r.then != nil && round-r.round > sweepParts })
 }
 
-// denied ends requests that the server refused for lack of a right: it never answers these.
+// denied ends requests that the server refused for lack of a right, because the server never
+// answers these.
 func (c *conn) denied(err error) {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return
@@ -320,8 +322,8 @@ func unsent(err error) error {
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }
 
-// await waits for the answer. Its error wraps lost, or ErrUnavailable if there was certainly no
-// effect.
+// await waits for a request's answer. Its error wraps lost, or ErrUnavailable if the request
+// certainly had no effect.
 func (c *conn) await(ctx context.Context, r *request, token uint64, lost error) ([]*nats.Msg, error) {
 	timer := time.NewTimer(c.timeout)
 	defer timer.Stop()
@@ -353,7 +355,7 @@ func (c *conn) unanswered(lost error) error {
 	return fmt.Errorf("%w: no answer from JetStream within %v (nats-server is overloaded or its disk is full: see its log; if the disk is full, make room and restart it)", lost, c.timeout)
 }
 
-// ask sends and awaits. It returns errNobody for status 503.
+// ask sends a request and waits for its answer. It returns errNobody for status 503.
 func (c *conn) ask(ctx context.Context, m *nats.Msg, many bool, lost error) ([]*nats.Msg, error) {
 	r, token, err := c.send(ctx, m, many)
 	if err != nil {

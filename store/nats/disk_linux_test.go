@@ -14,8 +14,8 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// A disk that is full: nothing is acknowledged that is not there, and the store serves
-// again when there is room.
+// TestDiskFull: on a full disk, all acknowledged appends are in the log. The store serves again
+// when there is room.
 func TestDiskFull(t *testing.T) {
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=40m"); err != nil {
@@ -61,7 +61,7 @@ func TestDiskFull(t *testing.T) {
 		return c.Append(ctx, shard, store.Any, []byte("claim"))
 	}
 	claim, err := again(t.Context())
-	if err != nil { // the server may have switched JetStream off: that is mended by a restart
+	if err != nil { // the server may have switched JetStream off: a restart switches it on again
 		t.Logf("append when there is room again: %v", err)
 		if err := s.Stop(); err != nil {
 			t.Fatal(err)
@@ -75,7 +75,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	got, err := c.Read(t.Context(), shard, first, claim)
 	if err != nil || len(got) < 2+len(acknowledged) {
-		t.Errorf("%d appends are there (%v), %d were acknowledged and a claim", len(got), err, 1+len(acknowledged))
+		t.Errorf("%d appends are there (%v), want the %d that were acknowledged, with a claim", len(got), err, 1+len(acknowledged))
 	}
 }
 

@@ -10,7 +10,8 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// Leases below a prefix are dropped: their holders have lost them, tokens begin with 1, and others stay.
+// TestDropLeases: leases below a prefix are dropped. Their holders have lost them, and their tokens
+// begin with 1 again. Other leases stay.
 func TestDropLeases(t *testing.T) {
 	s := open(t, natsproc.Start(t, "-js", "-sd", t.TempDir()).URL(), natsstore.Config{})
 	acquire := func(name, holder string, over uint64) store.Held {

@@ -85,7 +85,7 @@ func (e *apiError) cause(stream string) error {
 	return mended(store.ErrUncertain, e, "see the log of nats-server; if the disk is full, make room and restart it")
 }
 
-// unapplied is cause for requests without effect when refused.
+// unapplied is like cause, for requests that have no effect if they are refused.
 func (e *apiError) unapplied(stream string) error {
 	if err := e.cause(stream); errors.Is(err, store.ErrUnavailable) {
 		return err
@@ -93,7 +93,7 @@ func (e *apiError) unapplied(stream string) error {
 	return mended(store.ErrUnavailable, e, "see the log of nats-server")
 }
 
-// missing is the error for a stream that must not be created.
+// missing returns the error for a missing stream that must not be created.
 func missing(stream string) error {
 	return fmt.Errorf("stream %s is not there: it was deleted, or never created (restore it from a backup; to begin again without its data, delete all streams of the type)", stream)
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 )
 
-// What the package relies on, asked of a server without it. A test that fails here
-// after a new version of nats-server says what to think over again.
+// These tests check the facts about nats-server that the package relies on, without using the
+// package. If one fails with a new version of nats-server, reconsider the code that relies on the
+// fact.
 
 const (
 	lastHeader    = "Nats-Expected-Last-Subject-Sequence"
@@ -59,7 +60,8 @@ type answer struct {
 	}
 }
 
-// send publishes without waiting and returns how to wait; headers are pairs.
+// send publishes without waiting. The returned function waits for the answer. headers are pairs of
+// names and values.
 func (j *jetStream) send(subject, data string, headers ...string) (wait func() answer) {
 	j.t.Helper()
 	inbox, err := j.nc.SubscribeSync(nats.NewInbox())
@@ -92,8 +94,7 @@ func (j *jetStream) publish(subject, data string, headers ...string) answer {
 	return j.send(subject, data, headers...)()
 }
 
-// last returns the last messages of subjects, as "subject=data …", and how far the
-// replica was.
+// last returns the last messages of subjects, as "subject=data …", and the replica's last sequence.
 func (j *jetStream) last(subjects ...string) (found, status, upTo string) {
 	j.t.Helper()
 	inbox, err := j.nc.SubscribeSync(nats.NewInbox())
@@ -131,7 +132,7 @@ func TestFactHeadOnAnotherSubject(t *testing.T) {
 	wantCode(t, "under the head", j.publish("f.of.x", "v", lastHeader, head, subjectHeader, "f.head"), 0)
 	wantCode(t, "again, over itself", j.publish("f.of.x", "w", lastHeader, head, subjectHeader, "f.head"), 0)
 	var waiting []func() answer
-	for i := range 50 { // one copy: any number at once
+	for i := range 50 { // on one copy, any number may be under way
 		waiting = append(waiting, j.send(fmt.Sprint("f.of.", i), "v", lastHeader, head, subjectHeader, "f.head"))
 	}
 	for _, wait := range waiting {
@@ -146,10 +147,10 @@ func TestFactReadsOfManySubjects(t *testing.T) {
 	j.publish("f.head", "1")
 	j.publish("f.of.x", "v")
 	if found, status, upTo := j.last("f.of.never", "f.of.no"); found != "" || status != "404" || upTo != "" {
-		t.Errorf("what is absent alone: %q %s up to %q, want nothing, 404, and not how far", found, status, upTo)
+		t.Errorf("only an absent subject: %q %s up to %q, want nothing, 404 and no sequence", found, status, upTo)
 	}
 	if found, status, upTo := j.last("f.of.never", "f.head"); found != "f.head=1" || status != "204" || upTo != "2" {
-		t.Errorf("what is absent, with the head: %q %s up to %q, want the head, 204 up to 2", found, status, upTo)
+		t.Errorf("an absent subject and the head: %q %s up to %q, want the head, 204 up to 2", found, status, upTo)
 	}
 }
 
@@ -178,7 +179,7 @@ func TestFactPurgeLeavesItsSequence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // again, it removes nothing
+	for range 2 { // the second purge removes nothing
 		if err := s.Purge(t.Context(), jetstream.WithPurgeSequence(1002)); err != nil {
 			t.Fatal(err)
 		}
@@ -189,8 +190,8 @@ func TestFactPurgeLeavesItsSequence(t *testing.T) {
 	}
 }
 
-// What stands for a deleted record ends by itself, and nothing comes back in its
-// place.
+// TestFactDeletedEnds: the mark of a deleted record expires by itself, and no older message
+// reappears.
 func TestFactDeletedEnds(t *testing.T) {
 	j := factsOf(t, natsproc.Start(t, "-js", "-sd", t.TempDir()).URL(), jetstream.StreamConfig{MaxMsgsPerSubject: 1, AllowMsgTTL: true})
 	head := fmt.Sprint(j.publish("f.head", "1").Seq)
@@ -202,13 +203,13 @@ func TestFactDeletedEnds(t *testing.T) {
 			return
 		}
 		if found != "f.head=1 f.of.x=" || time.Now().After(deadline) {
-			t.Fatalf("found %q, want what stands for the record, then nothing", found)
+			t.Fatalf("found %q, want the mark of the record, then nothing", found)
 		}
 	}
 }
 
-// On three copies, of single writes that name one head all but one may be refused
-// while they are under way. Those of a batch are written all.
+// TestFactHeadOnThreeCopies: of concurrent single writes that expect one head, three copies may
+// refuse all but one. All writes of a batch are applied.
 func TestFactHeadOnThreeCopies(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -245,7 +246,7 @@ func TestFactHeadOnThreeCopies(t *testing.T) {
 	}
 	wantCode(t, "a batch", batch("a", head, 500), 0)
 	again := batch("b", head, 500)
-	for ; again.Error.Code == racing; again = batch("b", head, 500) { // not applied, for writes are under way
+	for ; again.Error.Code == racing; again = batch("b", head, 500) { // not applied, because writes are under way
 	}
 	wantCode(t, "the next batch", again, 0)
 	if found, _, _ := j.last("f.of.0", "f.of.1", "f.of.end", "f.head"); found != "f.head=1 f.of.0=b f.of.1= f.of.end=b" {
@@ -259,8 +260,9 @@ func TestFactHeadOnThreeCopies(t *testing.T) {
 	}
 }
 
-// Of writes that name the last sequence of the whole stream one is written, also of those that
-// are under way together, and of a batch all messages or none. This is the membership table.
+// TestFactLastSequenceOfTheStream: of writes that expect the same last sequence of the whole
+// stream, one is applied, even if they are concurrent. Of a batch, all messages are applied or
+// none. The membership table relies on this.
 func TestFactLastSequenceOfTheStream(t *testing.T) {
 	t.Parallel()
 	for _, replicas := range []int{1, 3} {

@@ -8,14 +8,15 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// FuzzPlainAck reads any bytes as an acknowledgement. What it reads itself is what JSON says.
+// FuzzPlainAck reads random bytes as an acknowledgement. What plainAck reads must equal what a JSON
+// decoder reads.
 func FuzzPlainAck(f *testing.F) {
 	f.Add([]byte(`{"stream":"S_1","seq":7}`))
 	f.Add([]byte(`{"stream":"S_1","seq":7,"duplicate":true}`))
 	f.Add([]byte(`{"error":{"code":503},"stream":"S_1","seq":0}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		seq, ok := plainAck(b, "S_1")
-		if !ok || !json.Valid(b) { // of a server that sends no JSON nothing is believed but a number
+		if !ok || !json.Valid(b) { // without JSON, only the number is used
 			return
 		}
 		var ack struct {
@@ -23,7 +24,7 @@ func FuzzPlainAck(f *testing.F) {
 			Seq    uint64
 		}
 		if strings.Count(strings.ToLower(string(b)), `"se`) > 1 || strings.Count(strings.ToLower(string(b)), `"st`) > 1 || strings.Contains(string(b), `\`) {
-			return // perhaps a key twice, of which JSON takes the last
+			return // perhaps a key twice: JSON takes the last
 		}
 		if err := json.Unmarshal(b, &ack); err == nil && (ack.Stream != "S_1" || ack.Seq != seq) {
 			t.Fatalf("%s: sequence %d, want %d", b, seq, ack.Seq)
@@ -31,8 +32,8 @@ func FuzzPlainAck(f *testing.F) {
 	})
 }
 
-// FuzzID reads any token of a subject as a record's id. One that is accepted is the same after it
-// was written and read again, and each id can be written.
+// FuzzID reads random tokens of a subject as a record's id. An accepted id is the same after it was
+// written and read again. Each id can be written.
 func FuzzID(f *testing.F) {
 	for _, token := range []string{"alice", "=3D41", "==Li4uLi4uLi4uLi4", "=", "=ZZ", "==!"} {
 		f.Add(token)
@@ -50,7 +51,7 @@ func FuzzID(f *testing.F) {
 	})
 }
 
-// FuzzReadPage reads any headers as an answer of JetStream's direct get with two messages.
+// FuzzReadPage reads random headers as an answer of JetStream's direct get with two messages.
 func FuzzReadPage(f *testing.F) {
 	f.Add("7", "204", "0", "9", "s")
 	f.Add("x", "413", "", "", "")

@@ -53,14 +53,14 @@ func (k *keys) Put(ctx context.Context, key string, value []byte, expect store.R
 	return store.Revision(seq), nil
 }
 
-// putOverDeleted writes a new record, perhaps over the mark of a deleted one.
+// putOverDeleted writes a new record, perhaps over the mark of a deleted record.
 func (k *keys) putOverDeleted(ctx context.Context, key string, value []byte) (uint64, error) {
 	subject := keySubject(k.name, key)
 	m, err := k.leaderHas(ctx, k.stream, getRequest{LastFor: subject})
 	switch {
 	case err != nil:
 		return 0, err
-	case m == nil || !m.deleted(): // nil: a stream's leader that lags, or it ended just now
+	case m == nil || !m.deleted(): // nil: the leader lags, or the mark has just expired
 		return 0, store.ErrConflict
 	}
 	return k.publishIdle(ctx, k.stream, message(subject, value, headerLast, number(m.seq)))
@@ -105,11 +105,11 @@ func (k *keys) List(ctx context.Context, prefix string) ([]store.Record, error) 
 	return found, nil
 }
 
-// list returns matching records in no order. It fails if the first replica that answers lacks
+// list returns the matching records, unordered. It fails if the first replica that answers lacks
 // sequence upTo.
 func (k *keys) list(ctx context.Context, filter string, upTo uint64) ([]store.Record, error) {
-	// Of one subject the answer says how far the replica is; the next replica to be
-	// asked is as a rule the same one.
+	// An answer for one subject has the replica's last sequence. The next request usually goes to
+	// the same replica.
 	p, err := k.page(ctx, k.stream, getRequest{MultiLast: []string{filter}, Batch: 1})
 	if err == nil && p.upTo != 0 && p.upTo < upTo {
 		return nil, fmt.Errorf("%w: all replicas that answer lag (try again)", store.ErrUnavailable)

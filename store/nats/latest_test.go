@@ -9,8 +9,8 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// TestLatest: the revision of the record of a shard that was written last, also by a deletion, and not of
-// another shard.
+// TestLatest: Latest returns the revision of a shard's last record write, which may be a deletion.
+// Writes of other shards do not count.
 func TestLatest(t *testing.T) {
 	server := natsproc.Start(t, "-js", "-sd", t.TempDir())
 	s, err := natsstore.Open(t.Context(), server.URL(), natsstore.Config{})
@@ -22,7 +22,7 @@ func TestLatest(t *testing.T) {
 		store.Shards
 		Latest(ctx context.Context, s store.Shard) (store.Revision, error)
 	})
-	mine, other := store.Shard{Type: "X", Number: 4}, store.Shard{Type: "X", Number: 8} // of one stream
+	mine, other := store.Shard{Type: "X", Number: 4}, store.Shard{Type: "X", Number: 8} // shards of one stream
 	if latest, err := shards.Latest(t.Context(), mine); latest != store.None || err != nil {
 		t.Errorf("before the first record: %d, %v", latest, err)
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// leases implements [store.Lease]. A lease is a message changed by compare-and-set, and never
-// deleted because of its token. Instead of using the server's clock, a candidate waits until the
-// revision stayed the same for TTL plus Margin.
+// leases implements [store.Lease]. A lease is a message changed by compare-and-set. It is never
+// deleted, because it keeps the token. Instead of using the server's clock, a candidate waits until
+// the revision stayed the same for TTL plus Margin.
 type leases struct {
 	*writer
 	name, stream string
@@ -39,7 +39,7 @@ type holding struct {
 // errMoved means that the lease changed between read and write.
 var errMoved = errors.New("the lease changed between the read and the write")
 
-// rounds bounds how often one call reads again after others wrote.
+// rounds bounds how often one call reads the lease again because other processes wrote it.
 const rounds = 5
 
 // Acquire implements [store.Lease].
@@ -59,7 +59,7 @@ func (l *leases) Acquire(ctx context.Context, c store.Claim) (store.Held, error)
 			return store.Held{}, fail(op, c.Name, err)
 		}
 	}
-	// Others write all the time: one of them has it.
+	// Other processes keep writing the lease: one of them has it.
 	return store.Held{}, fail(op, c.Name, &store.HeldError{RetryAfter: c.TTL + store.Margin(c.TTL)})
 }
 
@@ -71,7 +71,7 @@ func (l *leases) take(ctx context.Context, c store.Claim) (store.Held, error) {
 	next := holding{Holder: c.Holder, Token: now.Token, TTL: c.TTL}
 	over := c.Over != 0 && c.Over == now.Token
 	switch {
-	case now.Holder == c.Holder && !over: // it did not hear that it has it
+	case now.Holder == c.Holder && !over: // the holder missed the answer to its claim
 		next.TTL = max(now.TTL, c.TTL)
 	case now.Holder == "" || over:
 		next.Token++
@@ -84,8 +84,8 @@ func (l *leases) take(ctx context.Context, c store.Claim) (store.Held, error) {
 	return l.write(ctx, c, next, revision)
 }
 
-// left bounds how long the lease can last. It counts from the first sight of the last renewal,
-// which was sent earlier.
+// left returns how long the lease can last at most. It counts from when this process first saw the
+// last renewal, because the holder sent that earlier.
 func (l *leases) left(name string, h holding, revision uint64) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,7 +125,7 @@ func (l *leases) prolong(ctx context.Context, h store.Held) (store.Held, error) 
 	if now.Holder != h.Holder || now.Token != h.Token {
 		return store.Held{}, store.ErrLost
 	}
-	// A shorter time would end the lease that an answer still under way promises.
+	// A shorter TTL would break the promise of an answer that is still under way.
 	return l.write(ctx, h.Claim, holding{Holder: h.Holder, Token: h.Token, TTL: max(now.TTL, h.TTL)}, revision)
 }
 
@@ -166,7 +166,7 @@ func (l *leases) read(ctx context.Context, name string) (holding, uint64, error)
 	return h, m.seq, nil
 }
 
-// write replaces the message at that revision. The lease counts from before sending.
+// write replaces the message at that revision. The lease's time counts from before sending.
 func (l *leases) write(ctx context.Context, c store.Claim, h holding, revision uint64) (store.Held, error) {
 	data, err := json.Marshal(h)
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// maxTypeToken bounds a type's name in streams' names, in bytes: the server makes folders of them.
-// Longer names are hashed.
+// maxTypeToken bounds a type's name in streams' names, in bytes, because the server names folders
+// after streams. Longer names are hashed.
 const maxTypeToken = 160
 
-// long begins a token in base64. Escaped tokens never do.
+// long is the prefix of a token in base64. Escaped tokens never begin with it.
 const long = "=="
 
 func plainName(c byte) bool {
@@ -26,7 +26,7 @@ func plainID(c byte) bool {
 	return c > ' ' && c <= '~' && !strings.ContainsRune(`.*>="\`, rune(c))
 }
 
-// escape writes bytes that are not plain as = and two hexadecimal digits.
+// escape replaces bytes that are not plain by = and two hexadecimal digits.
 func escape(s string, plain func(byte) bool) string {
 	odd := 0
 	for i := range len(s) {
@@ -49,11 +49,11 @@ func escape(s string, plain func(byte) bool) string {
 	return string(b)
 }
 
-// longEscaped is up to how many bytes a token stays escaped.
+// longEscaped is the size in bytes up to which a token is always escaped.
 const longEscaped = 32
 
-// idToken escapes an id, or uses base64 if it is long and that is shorter. The longest takes 1,389
-// bytes, and the server accepts lines of 4,096.
+// idToken escapes an id, or encodes a long id as base64 if that is shorter. The longest token has
+// 1,389 bytes; the server accepts lines of 4,096.
 func idToken(id string) string {
 	token := escape(id, plainID)
 	if len(token) > longEscaped && len(token) > len(long)+base64.RawURLEncoding.EncodedLen(len(id)) {
@@ -87,7 +87,7 @@ func idOf(token string) (string, error) {
 	}
 }
 
-// typeToken stands for a type's name in streams' names.
+// typeToken returns the token for a type's name in streams' names.
 func typeToken(name string) string {
 	token := escape(name, plainName)
 	if len(token) > maxTypeToken {
@@ -100,7 +100,7 @@ func typeToken(name string) string {
 type place struct {
 	logs, records string // the streams
 	log, head     string // subjects
-	entities      string // subjects of records, but for the token of the id
+	entities      string // subjects of records, without the token of the id
 	heads         string // subjects of all heads in the stream
 }
 

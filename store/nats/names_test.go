@@ -54,7 +54,7 @@ func TestTokensOfIDs(t *testing.T) {
 	}
 }
 
-// The longest names fit in a line of the protocol, and in the name of a folder.
+// TestLongestNames: the longest names fit in a line of the protocol and in a folder's name.
 func TestLongestNames(t *testing.T) {
 	for _, name := range []string{strings.Repeat("n", store.MaxType), strings.Repeat(".", store.MaxType), "example.com/bank.Account"} {
 		p := placeOf(strings.Repeat("c", maxName), store.Shard{Type: name, Number: store.MaxShards - 1}, maxPartitions)

@@ -25,7 +25,8 @@ const (
 	headerDeleted     = "Shardgen-Deleted" // of the mark of a deleted record
 )
 
-// deletedFor is how long the server keeps a deleted record's empty message. Nothing depends on it.
+// deletedFor is how long the server keeps a deleted record's empty message. Correctness does not
+// depend on it.
 const deletedFor = "600s"
 
 func message(subject string, data []byte, headers ...string) *nats.Msg {
@@ -41,7 +42,7 @@ func message(subject string, data []byte, headers ...string) *nats.Msg {
 
 func number[N ~uint64](n N) string { return strconv.FormatUint(uint64(n), 10) }
 
-// headerRoom exceeds all headers: two subjects and half a kilobyte.
+// headerRoom exceeds the size of all headers, which is two subjects and half a kilobyte.
 const headerRoom = 4 << 10
 
 type writer struct{ *reader }
@@ -57,7 +58,8 @@ func (c *writer) checkPayload(data []byte) error {
 	}
 }
 
-// leaderless bounds the wait for a stream's leader, known to all servers a moment after creation.
+// leaderless bounds the wait for a stream's leader. All servers know a new stream's leader a moment
+// after its creation.
 const leaderless = 2 * time.Second
 
 func (c *writer) publish(ctx context.Context, stream string, m *nats.Msg) (uint64, error) {
@@ -104,8 +106,8 @@ func (c *writer) acknowledged(ctx context.Context, stream string, r *request, to
 	return c.written(ctx, stream, got)
 }
 
-// begin reports whether the message was sent. It then calls then once, with the sequence or,
-// without a plain acknowledgement, with rest to find the outcome.
+// begin sends a message, and reports whether it was sent. If so, it calls then once: with the
+// sequence or, without a plain acknowledgement, with rest to find the outcome.
 func (c *writer) begin(stream string, m *nats.Msg, then func(seq uint64, rest func(context.Context) (uint64, error))) bool {
 	err := c.conn.begin(m, func(r *request) {
 		if r.err == nil {
@@ -121,7 +123,7 @@ func (c *writer) begin(stream string, m *nats.Msg, then func(seq uint64, rest fu
 			}
 			seq, err := c.written(ctx, stream, got)
 			if errors.Is(err, errNoLeader) {
-				return c.publish(ctx, stream, m) // nobody had it
+				return c.publish(ctx, stream, m) // no server had the message
 			}
 			return seq, err
 		})
@@ -153,7 +155,8 @@ func (c *writer) written(ctx context.Context, stream string, got []*nats.Msg) (u
 	return ack.Seq, nil
 }
 
-// plainAck parses the usual acknowledgement. Others, such as errors, begin differently.
+// plainAck parses the usual form of an acknowledgement. Other answers, such as errors, begin
+// differently.
 func plainAck(data []byte, stream string) (seq uint64, ok bool) {
 	rest, ok := bytes.CutPrefix(data, []byte(`{"stream":"`))
 	if !ok || len(rest) <= len(stream) || string(rest[:len(stream)]) != stream {
@@ -174,7 +177,7 @@ const (
 	partBytes    = 4 << 20
 )
 
-// split makes parts to be published one after another.
+// split divides messages into parts that must be published one after another.
 func split(all []*nats.Msg) (parts [][]*nats.Msg) {
 	first, bytes := 0, 0
 	for i, m := range all {
@@ -237,7 +240,7 @@ func (c *writer) publishBatch(ctx context.Context, stream string, all []*nats.Ms
 		return c.publish(ctx, stream, all[0])
 	}
 	id := nats.NewInbox()
-	id = id[len(id)-22:] // of 64 bytes at most
+	id = id[len(id)-22:] // an id may have at most 64 bytes
 	for i, m := range all[:len(all)-1] {
 		m.Header[headerBatch], m.Header[headerBatchSeq] = []string{id}, []string{strconv.Itoa(i + 1)}
 		if err := c.nc.PublishMsg(m); err != nil {

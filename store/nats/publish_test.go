@@ -12,8 +12,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// TestWindowIsAskedForRarely: messages that wait behind each other for some seconds do not ask for
-// their stream one by one.
+// TestWindowIsAskedForRarely: messages that wait for each other for some seconds do not each ask
+// for their stream.
 func TestWindowIsAskedForRarely(t *testing.T) {
 	server := natsproc.Start(t, "-js", "-sd", t.TempDir())
 	nc, err := nats.Connect(server.URL())

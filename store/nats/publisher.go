@@ -13,7 +13,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// headerID has the id by which a stream's duplicate window knows a message.
+// headerID is the header with a message's id for the stream's duplicate window.
 const headerID = "Nats-Msg-Id"
 
 // A publisher publishes to streams that are not the store's.
@@ -27,21 +27,21 @@ type publisher struct {
 	asks sync.Mutex // held while a stream's duplicate window is asked for
 }
 
-// An outlet is a stream to which messages go.
+// An outlet is a stream to which messages are published.
 type outlet struct {
 	name     string
 	subjects []string
-	window   time.Duration // of duplicates
+	window   time.Duration // duplicate window
 	at       time.Time     // by the server's clock
 	asked    time.Time     // the same by this process's clock
 }
 
-// knownFor is how long a stream's duplicate window is believed. It bounds the questions of messages
-// that wait behind each other for long, as after an outage.
+// knownFor is how long an answer about a stream's duplicate window is used. This bounds the
+// questions when many messages wait for each other, as after an outage.
 const knownFor = time.Second
 
-// Publish implements [store.Publisher]. The id that the server knows a message by is Config.Name, a
-// slash and the message's ID.
+// Publish implements [store.Publisher]. On the server, a message's id is Config.Name, a slash and
+// the message's ID.
 //
 // The server's duplicate window counts from the first copy of a message. So a message that may be
 // older than half of the window is first looked for among the subject's messages since First. It is
@@ -75,7 +75,7 @@ func (s *Store) Send(ctx context.Context, subject string, data []byte) error {
 }
 
 // CheckSubject implements [store.Publisher]. It refuses subjects that begin with Config.Name and a
-// dot: what is published there would damage logs.
+// dot, because messages there would damage logs.
 func (s *Store) CheckSubject(subject string) error {
 	if name := s.publisher.name; strings.HasPrefix(subject, name+".") {
 		return fmt.Errorf("%w: subject %q: the store %s uses it (want one that does not begin with %s.)", store.ErrBadKey, subject, name, name)
@@ -135,8 +135,8 @@ func (p *publisher) streamOf(ctx context.Context, subject string) (string, error
 	return found.Streams[0], nil
 }
 
-// has reports whether the stream has a message with the id that its duplicate window may have
-// forgotten. The message was not published before since.
+// has reports whether the stream has a message with the id, even if the duplicate window has
+// forgotten it. The message was not published before since.
 func (p *publisher) has(ctx context.Context, subject, id string, since time.Time) (bool, error) {
 	to, ok := p.outlet(subject)
 	if !ok {
@@ -151,7 +151,7 @@ func (p *publisher) has(ctx context.Context, subject, id string, since time.Time
 	return p.look(ctx, to.name, subject, id, since)
 }
 
-// outlet returns the stream of a subject, if it was asked for lately.
+// outlet returns the stream of a subject, if the answer about it is still fresh.
 func (p *publisher) outlet(subject string) (outlet, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,7 +163,7 @@ func (p *publisher) outlet(subject string) (outlet, bool) {
 	return outlet{}, false
 }
 
-// find asks for the stream of a subject, for one subject at a time.
+// find asks the server for the stream of a subject. It asks for one subject at a time.
 func (p *publisher) find(ctx context.Context, subject string) (outlet, error) {
 	p.asks.Lock()
 	defer p.asks.Unlock()
@@ -212,11 +212,12 @@ func covers(pattern, subject string) bool {
 	}
 }
 
-// A look has the reads of one subject: one at a time, each for all ids that wait when it begins.
+// A look is the search for ids on one subject. One reading runs at a time, for all ids that wait
+// when it begins.
 type look struct {
-	turn  chan struct{} // has room for the one that reads
+	turn  chan struct{} // has room for one caller, which reads
 	users int
-	next  *reading // that has not begun; nil means none
+	next  *reading // the reading that has not begun; nil means none
 }
 
 type reading struct {
@@ -260,7 +261,7 @@ func (p *publisher) look(ctx context.Context, stream, subject, id string, since 
 	}
 	if !r.ended {
 		p.mu.Lock()
-		l.next = nil // what comes now waits for another reading
+		l.next = nil // callers that come now wait for the next reading
 		p.mu.Unlock()
 		r.err = p.read(ctx, stream, subject, r)
 		r.ended = true

@@ -47,16 +47,16 @@ func (m *stored) deleted() bool { return m.header.Get(headerDeleted) != "" }
 // A page is one replica's answer to a direct get.
 type page struct {
 	messages []stored
-	more     bool   // there are others
-	upTo     uint64 // the replica's last sequence; 0 means it did not say
+	more     bool   // there are further messages
+	upTo     uint64 // the replica's last sequence; 0 means not known
 }
 
 type reader struct{ *api }
 
-// errTooMany means that the subjects exceed one answer.
+// errTooMany means that the subjects have more messages than fit into one answer.
 var errTooMany = errors.New("more results than fit into one answer")
 
-// page reads from one replica's copy, unchanged during the read.
+// page reads from one replica. The messages are its state at one moment.
 func (c *reader) page(ctx context.Context, stream string, r getRequest) (page, error) {
 	data, _ := json.Marshal(r) // a plain struct
 	got, err := c.ask(ctx, &nats.Msg{Subject: c.js + "DIRECT.GET." + stream, Data: data}, true, store.ErrUnavailable)
@@ -69,7 +69,7 @@ func (c *reader) page(ctx context.Context, stream string, r getRequest) (page, e
 	return readPage(stream, got)
 }
 
-// readPage reads an answer. Its last message says how it ended.
+// readPage reads an answer. The answer's last message has the status.
 func readPage(stream string, got []*nats.Msg) (page, error) {
 	end := got[len(got)-1]
 	switch status := end.Header.Get("Status"); status {
@@ -91,7 +91,7 @@ func readPage(stream string, got []*nats.Msg) (page, error) {
 	return p, nil
 }
 
-// leaderHas returns nil if there is no such message.
+// leaderHas returns a message from the stream's leader, or nil if there is no such message.
 func (c *reader) leaderHas(ctx context.Context, stream string, r getRequest) (*stored, error) {
 	var answer struct {
 		Message struct {
@@ -129,7 +129,8 @@ type streamInfo struct {
 	} `json:"state"`
 }
 
-// info waits during an election of JetStream's leader. found may be false.
+// info returns a stream's state. It waits during an election of JetStream's leader. found is false
+// if there is no such stream.
 func (c *reader) info(ctx context.Context, stream string) (info streamInfo, found bool, err error) {
 	err = c.inquire(ctx, "STREAM.INFO."+stream, nil, &info)
 	var refused *apiError
@@ -150,8 +151,8 @@ type logReader struct {
 	missed   int // how often the leader did not know the last position
 }
 
-// read reads the range. Each page is one replica's state; the next begins at the last append of the
-// page before, to prove that nothing was trimmed between.
+// read reads the range in pages, each from one replica. A page begins with the last append of the
+// page before, which proves that nothing in between was trimmed.
 func (r *logReader) read(ctx context.Context) error {
 	if r.to == store.Start || r.to == store.Any || r.from > r.to {
 		return r.gone()
@@ -192,8 +193,8 @@ func (r *logReader) next(ctx context.Context) (done bool, err error) {
 	}
 }
 
-// absent finds out whether a replica lags or there is no such append. A new leader may also lack it
-// briefly.
+// absent finds out whether a replica lags or there is no append at the position. A new leader may
+// also lack the append briefly.
 func (r *logReader) absent(ctx context.Context, position store.Position) (done bool, err error) {
 	m, err := r.leaderHas(ctx, r.place.logs, getRequest{Seq: uint64(position)})
 	if err != nil {

@@ -16,26 +16,27 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// replicas answers requests for the streams of a store, each by a replica that lags as it likes,
-// while the table's stream grows.
+// replicas answers requests for the streams of a store while the table's stream grows. Each answer
+// comes from a replica that may lag.
 type replicas struct {
 	t      *testing.T
 	random *rand.Rand
 	log    []entry // of the table's stream; the first has sequence 1
-	head   int     // how much of it the leader has
+	head   int     // how much of the log the leader has
 }
 
 const markSubject = "f.m.test.mark"
 
 type entry struct{ subject, data string }
 
-// message is the last of a subject in some state.
+// A message is the last message of a subject in some state.
 type message struct {
 	entry
 	seq int
 }
 
-// at returns what a replica has in a state: the last message of each subject, by sequence.
+// at returns the messages that a replica has in a state: the last message of each subject, by
+// sequence.
 func (r *replicas) at(state int) (found []message) {
 	for i, e := range r.log[:state] {
 		if !slices.ContainsFunc(r.log[i+1:state], func(later entry) bool { return later.subject == e.subject }) {

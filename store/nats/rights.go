@@ -15,11 +15,11 @@ import (
 // headerStream names the stream expected to store the message.
 const headerStream = "Nats-Expected-Stream"
 
-// wordProbe ends names and subjects that only check rights.
+// wordProbe is the end of names and subjects that are used only to check rights.
 const wordProbe = "probe"
 
-// rightsPatience bounds the wait. Refusals come at once, but JetStream without a leader may never
-// answer.
+// rightsPatience bounds the wait for answers. The server refuses at once, but JetStream without a
+// leader may never answer.
 const rightsPatience = 2 * time.Second
 
 type rightsCheck struct{ *streams }
@@ -38,12 +38,12 @@ func (c rightsCheck) run(ctx context.Context, types []string) error {
 	return err
 }
 
-// probes need a member's rights and have no effect.
+// probes returns messages that need a member's rights and have no effect.
 func probes(js, name string, types []string) []*nats.Msg {
-	nowhere := name + "_" + wordProbe // streams of the store have other names
+	nowhere := name + "_" + wordProbe // no stream of the store has this name
 	var all []*nats.Msg
 	for _, kind := range types {
-		all = append(all, message(fmt.Sprintf("%s.t.%s.%s", name, typeToken(kind), wordProbe), nil)) // no stream takes it
+		all = append(all, message(fmt.Sprintf("%s.t.%s.%s", name, typeToken(kind), wordProbe), nil)) // no stream stores it
 	}
 	return append(all,
 		message(keySubject(name, wordProbe), nil, headerStream, nowhere),
@@ -52,7 +52,8 @@ func probes(js, name string, types []string) []*nats.Msg {
 		message(js+"STREAM.PURGE."+nowhere, nil))
 }
 
-// probeCreate is refused for its missing configuration.
+// probeCreate returns a request to create a stream, which JetStream refuses because the
+// configuration is missing.
 func probeCreate(js, name string) *nats.Msg {
 	return message(js+"STREAM.CREATE."+name+"_"+wordProbe, []byte("{}"))
 }
@@ -92,7 +93,7 @@ func isDenied(r *request, err error) bool {
 	case <-r.done:
 		return errors.Is(r.err, fs.ErrPermission)
 	default:
-		return false // it was not answered
+		return false // the probe was not answered
 	}
 }
 

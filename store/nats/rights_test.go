@@ -12,8 +12,9 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// TestCheckRights: a user with all rights is answered at once, by one server and by three, before a
-// type has its streams and later, and nothing is written. The e2e tests take rights away.
+// TestCheckRights: for a user with all rights, CheckRights succeeds at once, with one server and
+// with three, before a type has its streams and later. It writes nothing. The e2e tests take rights
+// away.
 func TestCheckRights(t *testing.T) {
 	for _, servers := range []int{1, 3} {
 		var urls []string

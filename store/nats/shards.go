@@ -37,7 +37,7 @@ func (s *shards) CheckRights(ctx context.Context, types ...string) error {
 }
 
 // Outages returns how often the connection was lost and came back. In an outage the store may have
-// lost acknowledged writes, if its server crashed before it wrote them to its disk.
+// lost acknowledged writes, if its server crashed before they were on disk.
 func (s *shards) Outages() uint64 { return s.outages.Load() }
 
 // Append implements [store.Logs].
@@ -61,8 +61,8 @@ func (s *shards) append(ctx context.Context, sh store.Shard, expect store.Positi
 	return s.publish(ctx, at.logs, m)
 }
 
-// BeginAppend is Append, but does not wait for the answer. It reports whether the append was sent.
-// If so, done is called once: with the position, or with a function rest that finds out the
+// BeginAppend is like Append, but does not wait for the answer. It reports whether the append was
+// sent. If so, done is called once: with the position, or with a function rest that finds out the
 // outcome. done must not block.
 func (s *shards) BeginAppend(
 	sh store.Shard, expect store.Position, data []byte,
@@ -170,9 +170,8 @@ func (s *shards) get(ctx context.Context, sh store.Shard, ids []string, atLeast 
 		records[i].Key = id
 		left[at.entities+idToken(id)] = i
 	}
-	// Messages that do not fit in one answer are requested with the next. The head comes
-	// with the last page: earlier pages were read under it or under a former one, and not
-	// before atLeast.
+	// Messages that do not fit in one answer are requested with the next. The head comes with the
+	// last page. Earlier pages were read under this head or a former one, and not before atLeast.
 	err = s.again(ctx, func(ctx context.Context) (bool, error) {
 		for {
 			subjects := make([]string, 0, len(left)+1)
@@ -255,13 +254,13 @@ func (s *shards) List(ctx context.Context, sh store.Shard, after store.Revision)
 	if err != nil {
 		return nil, fail(opListRecords, sh.String(), err)
 	}
-	if after == store.None { // let a replica catch up: a list that lags by less is of more use
+	if after == store.None { // let a replica catch up: a less stale list is more useful
 		info, _, err := s.info(ctx, at.records)
 		if err != nil {
 			return nil, fail(opListRecords, sh.String(), err)
 		}
 		if info.State.Messages > 0 {
-			_, _, _ = s.get(ctx, sh, nil, store.Revision(info.State.LastSeq)) // it may be as stale as it likes
+			_, _, _ = s.get(ctx, sh, nil, store.Revision(info.State.LastSeq)) // the list may still be stale
 		}
 	}
 	for len(found) == 0 {

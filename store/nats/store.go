@@ -119,8 +119,8 @@ func (s *Store) DropType(ctx context.Context, name string) error {
 	if i < 0 {
 		return fmt.Errorf("store: delete type %s: %w", name, store.ErrNotFound)
 	}
-	// The first partition's log says that the type is there: without it nobody begins to use
-	// the others.
+	// The first partition's log shows that the type exists. It is deleted first, so that no program
+	// begins to use the other streams.
 	first := streamName(s.streams.cfg.Name, typeToken(name), partLog, 0)
 	streams := slices.DeleteFunc(types[i].streams, func(stream string) bool { return stream == first })
 	for _, stream := range append([]string{first}, streams...) {

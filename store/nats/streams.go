@@ -23,14 +23,14 @@ const (
 	format         = 1
 )
 
-// layout has a type's number of partitions, and whether it is replicated.
+// A layout has a type's number of partitions, and whether its streams are replicated.
 type layout struct {
 	partitions int
-	replicated bool // a write goes by way of several servers
+	replicated bool // a write needs several servers
 }
 
-// checkStream refuses another store's streams, newer formats, and settings that lose state or
-// forbid direct reads.
+// checkStream returns an error for another store's stream, a newer format, or settings that lose
+// state or forbid direct reads.
 func checkStream(c jetstream.StreamConfig) error {
 	written, _ := strconv.Atoi(c.Metadata[metaFormat])
 	problem := ""
@@ -41,7 +41,7 @@ func checkStream(c jetstream.StreamConfig) error {
 		problem = "it is not of this store: it lacks the metadata " + metaFormat
 	case c.MaxAge != 0:
 		problem = fmt.Sprintf("it forgets what is older than %v: unset max_age", c.MaxAge)
-	case c.MaxMsgsPerSubject > 1 || c.MaxMsgsPerSubject == 1 && !c.AllowMsgTTL: // logs keep all; records have times to live
+	case c.MaxMsgsPerSubject > 1 || c.MaxMsgsPerSubject == 1 && !c.AllowMsgTTL: // logs keep all messages; deleted records expire
 		problem = fmt.Sprintf("it forgets all but %d messages of a subject: restore max_msgs_per_subject (-1 for a log, 1 otherwise)", c.MaxMsgsPerSubject)
 	case c.Retention != jetstream.LimitsPolicy:
 		problem = "its retention is not limits: restore it"
@@ -64,7 +64,7 @@ type streams struct {
 	mu       sync.Mutex        // guards layouts
 	layouts  map[string]layout // by type
 	places   sync.Map          // store.Shard to its *placed
-	creating sync.Mutex        // held while streams are looked for and created
+	creating sync.Mutex        // held while streams are searched for and created
 }
 
 func (s *streams) stream(name, subject string, meta map[string]string) jetstream.StreamConfig {
@@ -81,14 +81,14 @@ func (s *streams) stream(name, subject string, meta map[string]string) jetstream
 	}
 }
 
-// recordStream keeps the last message of each subject.
+// recordStream returns the configuration of a stream that keeps the last message of each subject.
 func (s *streams) recordStream(name, subject string, meta map[string]string) jetstream.StreamConfig {
 	c := s.stream(name, subject, meta)
 	c.MaxMsgsPerSubject, c.AllowMsgTTL, c.AllowAtomicPublish = 1, true, true
 	return c
 }
 
-// create also accepts a stream that another process created. It waits while servers are
+// create creates a stream, or accepts one that another process created. It waits while servers are
 // unavailable, and at most Config.Timeout until the stream is there.
 func (s *streams) create(ctx context.Context, c jetstream.StreamConfig) error {
 	began := time.Now()
@@ -97,7 +97,8 @@ func (s *streams) create(ctx context.Context, c jetstream.StreamConfig) error {
 		err := s.call(ctx, "STREAM.CREATE."+c.Name, c, &info)
 		var refused *apiError
 		if err == nil || errors.As(err, &refused) && refused.ErrCode == codeNameInUse {
-			// While another process creates it, the name is in use and the stream is not there yet.
+			// While another process creates the stream, the name is in use although the stream is
+			// not there yet.
 			_, there, err := s.info(ctx, c.Name)
 			if err != nil || there || time.Since(began) > s.timeout || !pause(ctx, wait) {
 				return err
@@ -114,7 +115,7 @@ func (s *streams) create(ctx context.Context, c jetstream.StreamConfig) error {
 	}
 }
 
-// found reads the layout from the metadata of the type's stream that is created last.
+// found reads a type's layout from the metadata of its last created stream.
 func found(info streamInfo) (layout, error) {
 	partitions, err := strconv.Atoi(info.Config.Metadata[metaPartitions])
 	if err != nil || partitions < 1 || partitions > maxPartitions {
@@ -130,8 +131,8 @@ type placed struct {
 	layout layout
 }
 
-// layoutOf finds or creates a type's streams. The first partition's log comes last, and has the
-// number of partitions. If it exists, a missing stream was deleted.
+// layoutOf finds or creates a type's streams. The first partition's log is created last, and its
+// metadata has the number of partitions. If it exists, a missing stream was deleted.
 func (s *streams) layoutOf(ctx context.Context, name string) (layout, error) {
 	s.mu.Lock()
 	known, ok := s.layouts[name]
@@ -174,7 +175,7 @@ func (s *streams) layoutOf(ctx context.Context, name string) (layout, error) {
 	return l, nil
 }
 
-// createType creates a type's streams, also missing ones if all others are empty.
+// createType creates a type's missing streams. It fails if existing ones have data.
 func (s *streams) createType(ctx context.Context, name, token string) error {
 	last := streamName(s.cfg.Name, token, partLog, 0)
 	if s.cfg.NoCreate {
@@ -274,7 +275,7 @@ func (s *streams) types(ctx context.Context) ([]Type, error) {
 		for _, info := range page.Streams {
 			name, err := strconv.Unquote(info.Config.Metadata[metaType])
 			if err != nil {
-				continue // it is not of this store
+				continue // the stream does not belong to this store
 			}
 			t := byName[name]
 			if t == nil {

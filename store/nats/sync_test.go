@@ -13,8 +13,8 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// A server with sync_interval: always is killed again and again while a home appends: all
-// that was acknowledged is there, once and in order.
+// TestKilledWithSyncAlways: a server with "sync_interval: always" is killed again and again while a
+// home appends. All acknowledged appends are there, once and in order.
 func TestKilledWithSyncAlways(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "server.conf")
 	text := "jetstream {\n  store_dir: " + t.TempDir() + "\n  sync_interval: always\n}\n"
@@ -54,7 +54,7 @@ func TestKilledWithSyncAlways(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := uint64(len(log))
-		if n != count && n != count+1 { // the last one may stand although it was not acknowledged
+		if n != count && n != count+1 { // the last append may be there without an acknowledgement
 			t.Fatalf("%d appends are there, want %d, which were acknowledged, or one more", n, count)
 		}
 		for i, a := range log {

@@ -10,26 +10,27 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// trimPause is the least time between trims of a stream. Every shard moves its Since often, and
-// each trim makes the server read heads and change the first block.
+// trimPause is the least time between trims of a stream. Trims are limited because every shard
+// advances its Since often, and each trim makes the server read heads and change the stream's first
+// block.
 const trimPause = time.Second
 
 // trims has the state of trimming. The zero value is ready, and it is safe for concurrent use.
 type trims struct {
 	mu   sync.Mutex
-	next map[string]*trim // by the stream
+	next map[string]*trim // by stream
 }
 
 // checkPause is the least time between checks of a stream's settings.
 const checkPause = time.Minute
 
 type trim struct {
-	waits   bool // somebody waits for its time
+	waits   bool // a caller waits until the stream may be trimmed
 	at      time.Time
 	checked time.Time // when the settings were looked at last
 }
 
-// checks reports whether the caller, who has waited, must check the settings.
+// checks reports whether the caller must check the stream's settings. The caller has called wait.
 func (t *trims) checks(stream string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -41,8 +42,8 @@ func (t *trims) checks(stream string) bool {
 	return due
 }
 
-// wait returns when the stream may be trimmed, or false if another caller waits: that one reads all
-// shards' heads. What it leaves after a lagging read, a later trim removes.
+// wait waits until the stream may be trimmed. It returns false if another caller already waits,
+// because that caller will read all shards' heads. If its read lags, a later trim removes the rest.
 func (t *trims) wait(ctx context.Context, stream string) (bool, error) {
 	t.mu.Lock()
 	n := t.next[stream]
@@ -72,7 +73,7 @@ func (t *trims) wait(ctx context.Context, stream string) (bool, error) {
 
 // Trim implements [store.Logs]. It removes those appends at the beginning of the stream that no
 // head needs, and may first wait for a second. Once a minute it checks the settings of the shard's
-// streams, and fails if somebody has changed them so that the streams may lose messages.
+// streams, and fails if they were changed so that the streams may lose messages.
 //
 // The heads are read at the revision of h or later. So a head that is missing in the result was
 // written after the heads in the result, and its log begins after their Since.
@@ -107,12 +108,13 @@ func (s *shards) Trim(ctx context.Context, sh store.Shard, h store.Head) error {
 		Seq uint64 `json:"seq"`
 	}{uint64(below)}, &purged)
 	if err != nil {
-		err = repeatableError(err, at.logs) // a hint: it may be given again
+		err = repeatableError(err, at.logs) // Trim is only a hint, so it may be repeated
 	}
 	return fail(opTrim, sh.String(), err)
 }
 
-// lowest returns the lowest Since of the heads. One of them is h or has replaced it.
+// lowest returns the lowest Since of the heads with the given subjects. One of them is h, or has
+// replaced h.
 func (s *shards) lowest(ctx context.Context, at place, h store.Head, subjects ...string) (below store.Position, err error) {
 	err = s.again(ctx, func(ctx context.Context) (bool, error) {
 		p, err := s.page(ctx, at.records, getRequest{MultiLast: subjects})
@@ -136,10 +138,10 @@ func (s *shards) lowest(ctx context.Context, at place, h store.Head, subjects ..
 // headsAtOnce is how many heads one request asks for; the server's limit is 1,024.
 const headsAtOnce = 500
 
-// lowestOfMany is lowest for more heads than fit into one answer.
+// lowestOfMany is like lowest, for more heads than fit into one answer.
 func (s *shards) lowestOfMany(ctx context.Context, at place, h store.Head) (store.Position, error) {
 	for first := 0; first < store.MaxShards; first += headsAtOnce {
-		subjects := []string{at.head} // it is there, so that the answer says how far the replica is
+		subjects := []string{at.head} // this head exists, so the answer has the replica's last sequence
 		for i := first; i < min(first+headsAtOnce, store.MaxShards); i++ {
 			if subject := at.headOf(i); subject != at.head {
 				subjects = append(subjects, subject)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestTrimsOfAStreamAreFew: a stream is trimmed at once, and then once in trimPause however many
-// shards ask; others are not held up.
+// TestTrimsOfAStreamAreFew: a stream is trimmed at once, and then once in trimPause, however many
+// shards ask. Other streams do not wait.
 func TestTrimsOfAStreamAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all trims
@@ -36,14 +36,14 @@ func TestTrimsOfAStreamAreFew(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		if err := <-ended; err == nil {
-			t.Error("no error of a trim that was given up")
+			t.Error("a trim that was given up has no error")
 		}
 		want("a", true, 2*trimPause)
 	})
 }
 
-// TestTrimLooksSeldomAtTheSettings: the settings of a stream are looked at by its first trim, and once a
-// minute.
+// TestTrimLooksSeldomAtTheSettings: a stream's settings are checked by its first trim, and then
+// once a minute.
 func TestTrimLooksSeldomAtTheSettings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all trims
