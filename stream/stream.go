@@ -1,5 +1,5 @@
 // Package stream is the interface between shardgen and the systems that keep streams of messages.
-// [shard.Consume] reads a [Source]; package stream/nats has the one for JetStream.
+// [shard.Consume] reads a [Source]; package stream/nats has a Source for JetStream.
 //
 // [shard.Consume]: https://pkg.go.dev/github.com/shardgen/shardgen/runtime#Consume
 package stream
@@ -13,7 +13,7 @@ import (
 // A Message is one message of a stream.
 type Message struct {
 	// Position is the message's place in its partition, from 1 on. Later messages have higher
-	// positions, perhaps with gaps. A position never names another message.
+	// positions, perhaps with gaps. A position never names a different message.
 	Position uint64
 	Subject  string // the subject or topic
 	Header   map[string][]string
@@ -27,24 +27,24 @@ type Source interface {
 	// positions belong to partitions.
 	Partitions() int
 	// Identity returns a text that names the stream among all streams. A stream that is deleted and
-	// made again has another one, because its positions begin again. It makes one attempt.
+	// made again has a new identity, because its positions begin again. Identity makes one attempt.
 	Identity(ctx context.Context) (string, error)
 	// Open begins to read a partition, with the first message after a position. It fails with
-	// ErrRewound if the stream has never had this position. It makes one attempt.
+	// ErrRewound if the stream has never had this position. Open makes one attempt.
 	Open(ctx context.Context, partition int, after uint64) (Messages, error)
 }
 
 // Ended is a [Source] that knows the ends of its partitions.
 type Ended interface {
-	// End returns the position of the last message of a partition, or 0 if there is none. It fails with
-	// errors.ErrUnsupported if it cannot know that. It makes one attempt.
+	// End returns the position of the last message of a partition, or 0 if there is none. It fails
+	// with errors.ErrUnsupported if it cannot know that. End makes one attempt.
 	End(ctx context.Context, partition int) (uint64, error)
 }
 
 // Messages reads the messages of one partition in order. It is not safe for concurrent use.
 type Messages interface {
-	// Next waits for messages and returns at least one and at most most. It fails if ctx ends, and
-	// if the source cannot be read on; then Open must be called again.
+	// Next waits for messages and returns at least one and at most most. It fails if ctx ends. If
+	// it fails because the source cannot be read on, Open must be called again.
 	Next(ctx context.Context, most int) ([]Message, error)
 	// Missed returns how many messages were deleted before they could be read. If the partition has
 	// only a part of the stream, it may count messages of other partitions.
@@ -54,5 +54,5 @@ type Messages interface {
 }
 
 // ErrRewound means that a stream ends before a position that it has had, so an older copy of it was
-// put back. The messages after the end of the copy would get the positions of lost ones.
+// restored. New messages would get the positions of lost ones.
 var ErrRewound = errors.New("the stream ends before the position")

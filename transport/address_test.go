@@ -34,7 +34,7 @@ func TestAddressOrder(t *testing.T) {
 		}
 	}
 	if !slices.IsSortedFunc(sorted, transport.Address.Compare) || !sorted[0].IsZero() || sorted[1].IsZero() {
-		t.Error("zero address is not the least, or not the only zero")
+		t.Error("the zero address is not the least, or another address is zero")
 	}
 }
 
@@ -58,7 +58,7 @@ func ExampleAddress() {
 	// Output: web-1#0000000000000007
 }
 
-// FuzzUnescapeID checks that each word has at most one id, and each id one word.
+// FuzzUnescapeID checks that each word decodes to at most one id, and each id has one word.
 func FuzzUnescapeID(f *testing.F) {
 	for _, word := range []string{"", "alice", "a=2Eb", "=61dmin", "=C3=A4", "a.b", "=", "=4", "=GG", "=00=FF"} {
 		f.Add(word)

@@ -2,7 +2,7 @@
 // channels, and the link by which a process sends and receives. Its adapters are in the folders
 // below (transport/nats, transport/memory); each passes the suite in transport/conformance.
 //
-// A link makes only promises that every broker can keep: a message arrives at most once or not at
-// all, and messages of one sender on one channel keep their order while no connection breaks. The
-// sessions of internal/driver/peers make delivery reliable.
+// A link makes only promises that every broker can keep: a message arrives at most once, and
+// messages of one sender on one channel keep their order while no connection breaks. The sessions
+// of internal/driver/peers make delivery reliable.
 package transport

@@ -25,9 +25,8 @@ func EscapeID(id string) string {
 	return b.String()
 }
 
-// UnescapeID reverses EscapeID. It refuses a word that EscapeID does not write, and its error names
-// the correct word. So each entity has only one subject, and a permission for that subject cannot
-// be evaded.
+// UnescapeID reverses EscapeID. It refuses a word that EscapeID does not write; its error names the
+// correct word. So each entity has only one subject, whose permission cannot be evaded.
 func UnescapeID(word string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(word); i++ {

@@ -80,8 +80,8 @@ type State struct {
 	// connects to another instance, and when the same one has restarted.
 	Server string
 	// Alone reports that the instance belongs to no cluster of brokers, and is the only one
-	// configured. So members with the same configuration listen at this instance or nowhere. It is
-	// false if this is not known.
+	// configured. So members with the same configuration listen at this instance or nowhere. Alone
+	// is false if this is not known.
 	Alone bool
 }
 
@@ -113,13 +113,13 @@ type Link interface {
 	// Clients cannot serve.
 	//
 	// Serve may be called without a connection, and again with the same value. Calls run one after
-	// another, and the last one counts. After an error of ctx the broker may not know of the
-	// change: call Serve again. After any other error the link does not serve.
+	// another, and the last one counts. If Serve fails because ctx ended, the broker may not know
+	// of the change: call Serve again. After any other error the link does not serve.
 	Serve(ctx context.Context, on bool) error
 	// Receive waits for the channel's next message. It returns ErrClosed after Close, or after
 	// Drain when all messages that had arrived were received.
 	Receive(ch Channel) (Message, error)
-	// TryReceive is Receive without waiting: ok is false if no message is there.
+	// TryReceive is like Receive, but does not wait: ok is false if there is no message.
 	TryReceive(ch Channel) (m Message, ok bool)
 	// State returns the state of the channel's connection.
 	State(ch Channel) State
@@ -163,7 +163,8 @@ type Message struct {
 	// the message was sent, or zero for Anycast.
 	From Address
 	// Token and Server are set in an Unreachable: the token of the Send, and the broker instance
-	// that answered. Server is empty if the link has had too many connections since to know it.
+	// that answered. Server is empty if the link no longer knows it, after too many later
+	// connections.
 	Token  uint64
 	Server string
 }
@@ -180,8 +181,8 @@ type Confidential interface {
 type Expiry struct {
 	What        string    // for people, such as "the broker's certificate"
 	From, Until time.Time // From is zero if it is not known
-	// Seen reports whether it is what the present connection has shown when it was made: it may have
-	// been renewed since.
+	// Seen reports whether the present connection showed this certificate or credential when it was
+	// made. It may have been renewed since.
 	Seen bool
 }
 

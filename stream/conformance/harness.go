@@ -12,18 +12,19 @@ import (
 	"github.com/shardgen/shardgen/stream"
 )
 
-// A Harness is one source, without messages at first. It cleans up after itself when the test ends.
+// A Harness is one source under test, without messages at first. It cleans up after itself when the
+// test ends.
 type Harness struct {
 	// Source has at least 2 partitions.
 	Source stream.Source
 	// Publish appends messages to a partition, in order.
 	Publish func(t *testing.T, partition int, data ...string)
-	// Delete deletes the messages of a partition up to that at position to, and no others.
+	// Delete deletes the messages of a partition with positions up to to.
 	Delete func(t *testing.T, partition int, to uint64)
 	// Remake deletes the stream and makes it again, without messages.
 	Remake func(t *testing.T)
-	// Restart ends the system's process with SIGKILL and starts it again, or does what is like it.
-	// Nil: not tested.
+	// Restart kills the system's process with SIGKILL and starts it again, or has the same effect.
+	// If nil, that is not tested.
 	Restart func(t *testing.T)
 }
 
@@ -103,7 +104,7 @@ func numbers(from, to int) (all []string) {
 	return all
 }
 
-// identity returns the identity, which must not change.
+// identity returns the source's identity.
 func identity(t *testing.T, s stream.Source) string {
 	t.Helper()
 	id, err := s.Identity(within(t))
@@ -113,7 +114,8 @@ func identity(t *testing.T, s stream.Source) string {
 	return id
 }
 
-// testRead reads each partition from any position, twice at the same time, and the same each time.
+// testRead reads each partition from several positions, with two readers at the same time. Both
+// read the same.
 func testRead(t *testing.T, h Harness) {
 	if got := h.Source.Partitions(); got < 2 {
 		t.Fatalf("got %d partitions, want at least 2", got)
@@ -171,7 +173,8 @@ func testWait(t *testing.T, h Harness) {
 	check(t, <-got, "2")
 }
 
-// testDeleted: messages that were deleted before they were read are counted, and others are read.
+// testDeleted: messages that were deleted before they were read are counted, and the other messages
+// are read.
 func testDeleted(t *testing.T, h Harness) {
 	h.Publish(t, 0, numbers(1, 20)...)
 	all := read(t, start(t, h.Source, 0, 0), 20, 20)
@@ -182,7 +185,7 @@ func testDeleted(t *testing.T, h Harness) {
 		t.Fatalf("got %d missed, want 5", got)
 	}
 	h.Delete(t, 0, all[19].Position)
-	m = start(t, h.Source, 0, all[14].Position) // the stream is empty, and has had the position
+	m = start(t, h.Source, 0, all[14].Position) // the stream is empty, but has had the position
 	h.Publish(t, 0, "21")
 	some := read(t, m, 1, 10)
 	check(t, some, "21")
@@ -198,8 +201,8 @@ func testDeleted(t *testing.T, h Harness) {
 	}
 }
 
-// testRemade: a stream that was made again has another identity, and is not read on by those who read
-// the former one.
+// testRemade: a stream that was made again has a new identity. Readers of the former stream do not
+// read its messages.
 func testRemade(t *testing.T, h Harness) {
 	h.Publish(t, 0, numbers(1, 10)...)
 	id := identity(t, h.Source)
@@ -228,7 +231,8 @@ func testRemade(t *testing.T, h Harness) {
 	check(t, read(t, start(t, h.Source, 0, 0), 20, 10), numbers(101, 120)...)
 }
 
-// testRestart: after a restart of the system, reading goes on or fails, and then can begin where it was.
+// testRestart: after a restart of the system, reading goes on, or fails and can begin again at the
+// last position.
 func testRestart(t *testing.T, h Harness) {
 	if h.Restart == nil {
 		t.Skip("the harness has no Restart")

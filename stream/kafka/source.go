@@ -35,13 +35,13 @@ func Key(m stream.Message) string {
 	return ""
 }
 
-// A Source reads a topic. Each reader of a partition has a client of its own. It is safe for
+// A Source reads a topic. Each reader of a partition has its own client. A Source is safe for
 // concurrent use.
 type Source struct {
 	topic      string
 	partitions int
 	options    []kgo.Opt
-	client     *kgo.Client // for questions
+	client     *kgo.Client // for requests about the topic
 
 	mu   sync.Mutex
 	open map[*messages]bool // nil: the source is closed
@@ -50,10 +50,10 @@ type Source struct {
 var _ stream.Source = (*Source)(nil)
 
 // Open opens a topic, with options of franz-go such as [kgo.SeedBrokers], [kgo.DialTLS] and
-// [kgo.SASL]; others must not choose what is consumed. It fails if no broker answers before ctx
-// ends, if there is no such topic, or if the brokers give topics no ids, as Kafka before 2.8 does:
-// without ids, a topic that is made again looks as before. The partitions are those that the topic
-// has now. Later ones are not read until all members have opened the topic again.
+// [kgo.SASL]. The options must not choose what is consumed. It fails if no broker answers before
+// ctx ends, if there is no such topic, or if the brokers give topics no ids, as Kafka before 2.8
+// does: without ids, a topic that is made again looks as before. The partitions are those that the
+// topic has now. Later ones are not read until all members have opened the topic again.
 func Open(ctx context.Context, topic string, options ...kgo.Opt) (*Source, error) {
 	client, err := kgo.NewClient(options...)
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *Source) about(ctx context.Context) (about kmsg.MetadataResponseTopic, e
 	return about, err
 }
 
-// Times in a request for offsets that stand for the first and the next one.
+// Special times in a request for offsets: they stand for the first and the next offset.
 const (
 	firstOffset = -2
 	nextOffset  = -1
@@ -198,7 +198,7 @@ func (s *Source) Open(ctx context.Context, partition int, after uint64) (stream.
 type messages struct {
 	source   *Source
 	client   *kgo.Client
-	identity string // "" once the client is known to read the topic that has it
+	identity string // identity that the topic must have; "" after the check
 	missed   uint64
 }
 

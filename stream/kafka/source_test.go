@@ -214,7 +214,8 @@ func TestRemadeBeforeReading(t *testing.T) {
 	}
 }
 
-// TestOutOfRange: a reader whose next messages were deleted fails, and does not go on elsewhere.
+// TestOutOfRange: a reader whose next messages were deleted fails, and does not go on at another
+// offset.
 func TestOutOfRange(t *testing.T) {
 	c := start(t)
 	publish(t, c, &kgo.Record{Topic: topic, Value: []byte("1")}, &kgo.Record{Topic: topic, Value: []byte("2")})

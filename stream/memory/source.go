@@ -18,8 +18,8 @@ type Source struct {
 	partitions [][]stream.Message
 	deleted    []uint64      // messages deleted from the beginning of each partition
 	made       int           // how often the stream was made
-	cut        bool          // nobody can read
-	changed    chan struct{} // closed at the next change; nil: nobody waits
+	cut        bool          // the stream cannot be read
+	changed    chan struct{} // closed at the next change; nil: no reader waits
 }
 
 var _ stream.Source = (*Source)(nil)
@@ -159,7 +159,7 @@ func (s *Source) after(m *messages, most int) ([]stream.Message, <-chan struct{}
 		m.last = all[len(all)-1].Position
 		return all, nil, nil
 	}
-	if s.changed == nil { // not made by New, which tests in virtual time may call outside their bubble
+	if s.changed == nil { // made here and not by New, which tests may call outside their synctest bubble
 		s.changed = make(chan struct{})
 	}
 	return nil, s.changed, nil

@@ -42,7 +42,7 @@ func (m *messages) Close() {
 	m.failLocked(nats.ErrConnectionClosed)
 	s.mu.Unlock()
 	if open && s.nc.IsConnected() {
-		_ = s.nc.Publish(s.api+"CONSUMER.DELETE."+s.cfg.Stream+"."+m.consumer, nil) // else it is deleted when unused
+		_ = s.nc.Publish(s.api+"CONSUMER.DELETE."+s.cfg.Stream+"."+m.consumer, nil) // otherwise the server deletes it later as unused
 	}
 }
 
@@ -56,8 +56,8 @@ type pull struct {
 	Heartbeat time.Duration `json:"idle_heartbeat"`
 }
 
-// request requests messages while fewer than half of a request are under way. The first request asks for
-// at most most messages, because a reader may want one only.
+// request requests messages while fewer than half of a request are under way. The first request
+// asks for at most most messages, because a reader may want only one.
 func (m *messages) request(most int) error {
 	if m.pulled >= pullMessages/2 || m.pulled > 0 && m.serial == 0 {
 		return nil
@@ -103,7 +103,7 @@ func (m *messages) Next(ctx context.Context, most int) (all []stream.Message, er
 			switch {
 			case err != nil && len(all) > 0:
 				m.source.mu.Lock()
-				m.failLocked(err) // the next Next fails
+				m.failLocked(err) // the next call of Next fails
 				m.source.mu.Unlock()
 				return all, nil
 			case err != nil:

@@ -24,8 +24,8 @@ type Config struct {
 	Stream string
 	// Subjects are the partitions, each with a subject, perhaps with wildcards, that its messages
 	// match. Their number and order must never change. Default: one partition with all messages. To
-	// spread messages by a token of their subjects, read a stream that has the first one as its
-	// source, with a subject transform such as "orders.*" to "part.{{partition(4,1)}}", and the
+	// spread messages by a token of their subjects, make a second stream whose source is the first,
+	// with a subject transform such as "orders.*" to "part.{{partition(4,1)}}", and read its
 	// subjects "part.0" to "part.3". A wildcard that matches thousands of subjects is slow.
 	Subjects []string
 	// Domain is the JetStream domain of the stream. Default "": the domain of the server.
@@ -42,14 +42,15 @@ const (
 
 	pullMessages = 2048             // of one request
 	pullBytes    = 8 << 20          // of one request; larger if one message may be
-	pullExpires  = 30 * time.Second // a request is repeated then
+	pullExpires  = 30 * time.Second // after this time a request is repeated
 	heartbeat    = time.Second      // between signs of life of an idle consumer
 	silence      = 4 * time.Second  // after which a consumer counts as lost
 	unusedFor    = 30 * time.Second // after which the server deletes a consumer that nobody reads
 )
 
 // A Source reads a JetStream stream. Each reader of a partition has a consumer without
-// acknowledgements, in the server's memory, which is deleted with it. It is safe for concurrent use.
+// acknowledgements, in the server's memory, which is deleted when the reader is closed. A Source is
+// safe for concurrent use.
 type Source struct {
 	cfg Config
 	api string
@@ -57,7 +58,7 @@ type Source struct {
 
 	mu    sync.Mutex
 	open  map[*messages]bool
-	calls map[*call]bool // under way
+	calls map[*call]bool // running calls
 }
 
 // A call is a request to JetStream's API.
@@ -232,7 +233,7 @@ func (s *Source) Open(ctx context.Context, partition int, after uint64) (stream.
 	if m.sub, err = s.nc.SubscribeSync(s.nc.NewInbox()); err != nil {
 		return nil, fmt.Errorf("stream %s: %w", s.cfg.Stream, err)
 	}
-	_ = m.sub.SetPendingLimits(-1, -1) // requests bound them
+	_ = m.sub.SetPendingLimits(-1, -1) // requests bound the pending messages
 	s.mu.Lock()
 	s.open[m] = true
 	s.mu.Unlock()
@@ -243,7 +244,7 @@ func (s *Source) Open(ctx context.Context, partition int, after uint64) (stream.
 	return m, nil
 }
 
-// fail ends all readers.
+// fail ends all readers with an error.
 func (s *Source) fail(why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -252,7 +253,7 @@ func (s *Source) fail(why error) {
 	}
 }
 
-// failOne handles an error of a subscription, or that the user has no right to something.
+// failOne handles an error of a subscription, such as a missing right of the user.
 func (s *Source) failOne(sub *nats.Subscription, why error) {
 	denied := ""
 	if errors.Is(why, nats.ErrPermissionViolation) { // it names the subject

@@ -187,8 +187,8 @@ func TestMissed(t *testing.T) {
 	}
 }
 
-// TestRemade: a stream that was made again has another identity, and one that ends before a
-// position is refused there.
+// TestRemade: a stream that was made again has a new identity. Open at a position behind a stream's
+// end is refused.
 func TestRemade(t *testing.T) {
 	server, js := start(t, jetstream.StreamConfig{Name: "S", Subjects: []string{"s"}})
 	publish(t, js, "s", 1, 3)
@@ -238,7 +238,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestServerRestarts: reading fails when the server ends, and can be opened again where it was.
+// TestServerRestarts: reading fails when the server ends, and can begin again at the last position.
 func TestServerRestarts(t *testing.T) {
 	server, js := start(t, jetstream.StreamConfig{Name: "S", Subjects: []string{"s"}})
 	publish(t, js, "s", 1, 100)
@@ -273,7 +273,7 @@ func TestServerRestarts(t *testing.T) {
 	}
 }
 
-// TestLarge: a reader of large messages has few of them in memory, and reads all.
+// TestLarge: a reader of large messages has only a few in memory, and reads all.
 func TestLarge(t *testing.T) {
 	server, js := start(t, jetstream.StreamConfig{Name: "S", Subjects: []string{"s"}})
 	const n, size = 60, 1<<20 - 100

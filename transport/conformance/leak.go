@@ -37,7 +37,7 @@ func suspects() []string {
 	buf := make([]byte, 4<<20)
 	buf = buf[:runtime.Stack(buf, true)]
 	var found []string
-	// The first stack is the caller's own.
+	// The first stack is that of the calling goroutine.
 	for _, stack := range strings.Split(string(buf), "\n\n")[1:] {
 		if strings.Contains(stack, "github.com/nats-io/nats.go.") ||
 			strings.Contains(stack, "github.com/shardgen/shardgen/transport/") {

@@ -95,7 +95,7 @@ func testDisconnected(t *testing.T, h Harness) {
 	wantError(t, "broadcast", a.Broadcast(nil), transport.ErrDisconnected)
 	wantError(t, "anycast", a.Anycast(1, nil), transport.ErrDisconnected)
 	if a.MaxPayload() == 0 {
-		t.Error("max payload forgotten")
+		t.Error("MaxPayload has changed while disconnected")
 	}
 }
 
@@ -106,7 +106,7 @@ func testReconnected(t *testing.T, h Harness) {
 	for round := range 2 {
 		a.send(0, b, 0, "before")
 		a.flush(0)
-		b.flush(0) // messages routed before it have arrived
+		b.flush(0) // messages routed before the flush have arrived
 		h.StopBroker()
 		for _, m := range all {
 			for _, ch := range channels {
@@ -119,10 +119,10 @@ func testReconnected(t *testing.T, h Harness) {
 			for _, ch := range channels {
 				server = m.wantState(ch, true).Server
 				if seen[server] {
-					t.Fatalf("round %d: told server %q, want one not seen before", round, server)
+					t.Fatalf("round %d: OnState got server %q, want a new one", round, server)
 				}
 				if s := m.State(ch).Server; s != server {
-					t.Fatalf("state has server %q, told was %q", s, server)
+					t.Fatalf("State has server %q, OnState got %q", s, server)
 				}
 			}
 		}
@@ -173,7 +173,7 @@ func testDrain(t *testing.T, h Harness) {
 		a.flush(ch)
 	}
 	drain(t, b)
-	drain(t, b) // again changes nothing
+	drain(t, b) // a second drain changes nothing
 	for _, ch := range []transport.Channel{0, 1} {
 		a.send(ch, b, 3, "too late")
 		a.wantUnreachable(ch, b.self, 3)

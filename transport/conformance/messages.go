@@ -140,7 +140,7 @@ func testPayloadOwnership(t *testing.T, h Harness) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clear(mine.Payload) // one receiver's copy is not another's
+	clear(mine.Payload) // receivers share no memory
 	b.want(transport.Control, transport.Broadcast, "first")
 	b.want(transport.Control, transport.Broadcast, "other")
 }
@@ -191,7 +191,7 @@ func testBroadcast(t *testing.T, h Harness) {
 			to.want(transport.Control, transport.Broadcast, "from "+from.self.Name)
 		}
 	}
-	// The message from a to the client came behind its broadcast.
+	// Member a sent this message to the client after the broadcast.
 	a.send(transport.Control, outside, 0, "behind")
 	outside.want(transport.Control, transport.Direct, "behind")
 }
@@ -269,7 +269,7 @@ func testUnreachableGone(t *testing.T, h Harness) {
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// Same name, next life: it is another address.
+	// A restart under the same name has a new address.
 	again := openMember(t, h, "b")
 	for _, ch := range channels {
 		// The broker may take a moment to notice a closed connection; until then
@@ -287,7 +287,7 @@ func testUnreachableGone(t *testing.T, h Harness) {
 	}
 }
 
-// testSenders checks that the subject, not the payload, names the sender.
+// testSenders checks that From is the sender that the subject names, whatever the payload is.
 func testSenders(t *testing.T, h Harness) {
 	a, b, c := openMember(t, h, "a"), openMember(t, h, "b"), openClient(t, h, "c")
 	a.serve(true)

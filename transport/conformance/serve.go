@@ -15,7 +15,7 @@ func testServeOnAndOff(t *testing.T, h Harness) {
 	outside.wantAnycastRefused(1) // a fresh link does not serve
 	a.wantAnycastRefused(2)
 	for range 3 {
-		for range 2 { // again changes nothing
+		for range 2 { // a second call changes nothing
 			a.serve(true)
 			outside.anycast(3, "from outside")
 			a.want(transport.Control, transport.Anycast, "from outside")
@@ -84,7 +84,7 @@ func testServeKeepsWhatWasRouted(t *testing.T, h Harness) {
 	outside.wantAnycastRefused(n)
 }
 
-// testServeReconnected checks that serving survives a reconnect.
+// testServeReconnected checks that a link still serves after a reconnect.
 func testServeReconnected(t *testing.T, h Harness) {
 	a, b, outside := openMember(t, h, "a"), openMember(t, h, "b"), openClient(t, h, "outside")
 	a.serve(true)
@@ -113,7 +113,7 @@ func restart(h Harness, all ...*process) {
 	}
 }
 
-// testServeDisconnected checks that Serve without a connection decides for the next.
+// testServeDisconnected checks that Serve without a connection takes effect at the next connection.
 func testServeDisconnected(t *testing.T, h Harness) {
 	a, b, outside := openMember(t, h, "a"), openMember(t, h, "b"), openClient(t, h, "outside")
 	all := []*process{a, b, outside}
@@ -206,5 +206,5 @@ func testServeConcurrently(t *testing.T, h Harness) {
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
-	wg.Wait() // each was told ErrClosed
+	wg.Wait() // each call has returned ErrClosed
 }

@@ -110,7 +110,7 @@ func (b *Broker) Start() {
 	b.updateAndUnlock()
 }
 
-// Restart is Stop and Start.
+// Restart calls Stop and then Start.
 func (b *Broker) Restart() {
 	b.Stop()
 	b.Start()
@@ -170,7 +170,7 @@ func (b *Broker) updateLocked(l *link) []*channel {
 	return changed
 }
 
-// A delivery is a message on its way. Without a listener, its channel gets an Unreachable.
+// A delivery is a message on its way. If nobody listens, its sender's channel gets an Unreachable.
 type delivery struct {
 	from    *channel
 	to      *link          // chosen by Broadcast or Anycast, else nil
@@ -210,7 +210,7 @@ func (b *Broker) deliverLocked(e delivery) {
 	switch {
 	case to == nil:
 		to = b.byPeer[e.peer]
-	case e.kind == transport.Anycast && !to.takesAnycast(): // any more: a fault held the message
+	case e.kind == transport.Anycast && !to.takesAnycast(): // the member has stopped serving while a fault held the message
 		to = b.chooseLocked()
 	}
 	if c := to.listening(e.from.id); c != nil {
@@ -371,7 +371,8 @@ func (b *Broker) releaseLocked(f *fault) int {
 	return len(held)
 }
 
-// faultsTakeLocked checks the most specific path first, so a Drop counts at one path.
+// faultsTakeLocked applies the faults that a message meets, and reports whether one took it. It
+// checks the most specific path first, so a Drop counts at one path.
 func (b *Broker) faultsTakeLocked(e delivery) bool {
 	if len(b.faults) == 0 {
 		return false

@@ -11,13 +11,13 @@ type channel struct {
 	link    *link
 	id      transport.Channel
 	state   transport.State
-	untold  []transport.State // until OnState has returned
+	untold  []transport.State // states for which OnState has not returned yet
 	queue   []transport.Message
 	ready   chan struct{} // holds a token after a push, a drain and a close
 	drained bool
 	dropped uint64
 
-	teller  bool       // a goroutine is in tell
+	teller  bool       // a goroutine runs tell
 	telling sync.Mutex // held while OnState runs; taken before the broker's
 }
 
@@ -49,7 +49,7 @@ func (c *channel) pop() (m transport.Message, ok bool, err error) {
 		return m, false, transport.ErrClosed
 	case len(c.queue) > 0:
 		m = c.queue[0]
-		c.queue[0] = transport.Message{} // the array must not keep the payload
+		c.queue[0] = transport.Message{} // so the array does not keep the payload in memory
 		c.queue = c.queue[1:]
 		return m, true, nil
 	case c.drained:
@@ -89,7 +89,7 @@ func (c *channel) tellNext() bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(c.untold) > 0 { // not closed meanwhile
+	if len(c.untold) > 0 { // the channel was not closed meanwhile
 		c.untold = c.untold[1:]
 	}
 	return true

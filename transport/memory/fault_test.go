@@ -30,7 +30,7 @@ func peer(name string) transport.Peer {
 	return transport.Peer{Address: transport.Address{Name: name, Incarnation: 1}}
 }
 
-// received empties lane 0, one word a message.
+// received takes all messages from lane 0, and returns them as words.
 func received(l transport.Link) string {
 	var words []string
 	for m, ok := l.TryReceive(0); ok; m, ok = l.TryReceive(0) {
@@ -184,8 +184,8 @@ func TestBroadcastAndAnycastMeetFaults(t *testing.T) {
 	}
 }
 
-// An Anycast that a fault holds goes to another one if the chosen one stops serving, and is refused if
-// there is none.
+// TestAnycastHeldUntilNotServed: if the chosen member stops serving while a fault holds an Anycast,
+// another serving member gets it. If there is none, it is refused.
 func TestAnycastHeldUntilNotServed(t *testing.T) {
 	b := memory.NewBroker(memory.Options{})
 	a, other, third := open(t, b, "a", nil), open(t, b, "b", nil), open(t, b, "c", nil)
@@ -208,10 +208,10 @@ func TestAnycastHeldUntilNotServed(t *testing.T) {
 	}
 	held(true)
 	if m, _ := third.TryReceive(transport.Control); string(m.Payload) != "any" {
-		t.Errorf("the one that serves received kind %d %q, want any", m.Kind, m.Payload)
+		t.Errorf("the serving member received kind %d %q, want any", m.Kind, m.Payload)
 	}
 	if m, ok := a.TryReceive(transport.Control); ok {
-		t.Errorf("a received %+v although another one serves", m)
+		t.Errorf("a received %+v although another member serves", m)
 	}
 	held(false)
 	if m, ok := other.TryReceive(transport.Control); ok {
@@ -222,7 +222,7 @@ func TestAnycastHeldUntilNotServed(t *testing.T) {
 	}
 }
 
-// One seed loses the same messages each time; another seed loses others.
+// The same seed loses the same messages each time; a different seed loses different ones.
 func TestLoseIsDeterministic(t *testing.T) {
 	run := func(seed uint64) (got string, lost uint64) {
 		b := memory.NewBroker(memory.Options{Seed: seed})
@@ -276,8 +276,8 @@ func TestQueueFull(t *testing.T) {
 	}
 }
 
-// Each change is told once and in order, and a send inside the call that tells
-// of the return succeeds.
+// OnState is called once for each change, in order. A send inside the call that reports the
+// reconnect succeeds.
 func TestStates(t *testing.T) {
 	b := memory.NewBroker(memory.Options{Name: "x"})
 	var told []string
@@ -292,7 +292,7 @@ func TestStates(t *testing.T) {
 		}
 		err := a.Send(0, peer("a"), 0, []byte(s.Server))
 		if s.Connected != (err == nil) || err != nil && !errors.Is(err, transport.ErrDisconnected) {
-			t.Errorf("send while told %+v: error %v", s, err)
+			t.Errorf("send inside OnState(%+v): error %v", s, err)
 		}
 	})
 	b.Restart()
@@ -301,15 +301,15 @@ func TestStates(t *testing.T) {
 	b.Reconnect("a")
 	b.Start()
 	if got, want := fmt.Sprintf("%q", told), `["x-1" "" "x-2" "" "x-3"]`; got != want {
-		t.Errorf("told %s, want %s", got, want)
+		t.Errorf("OnState got %s, want %s", got, want)
 	}
 	if got := received(a); got != "x-2 x-3" {
 		t.Errorf("received %q, want x-2 x-3", got)
 	}
 }
 
-// After a break nothing is sent before OnState has returned, even though the
-// broker is back long since.
+// After a break nothing is sent until OnState has returned, even if the broker came back long
+// before.
 func TestNothingSentBeforeBreakIsTold(t *testing.T) {
 	b := memory.NewBroker(memory.Options{})
 	told, carryOn := make(chan struct{}), make(chan struct{})

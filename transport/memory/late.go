@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A route keeps messages in order.
+// A route leads from a channel to a node. Its messages keep their order.
 type route struct {
 	from *channel
 	to   string
@@ -28,7 +28,8 @@ func (l *late) holds(e delivery) bool {
 	return ok
 }
 
-// add delays e by d, or as long as earlier messages of its route. begin must call deliver.
+// add delays e by d, or until earlier messages of its route are due. The timer calls begin, which
+// must call deliver.
 func (l *late) add(e delivery, d time.Duration, begin func()) {
 	due, r := time.Now().Add(d), e.route()
 	if last := l.last[r]; due.Before(last) {
@@ -44,7 +45,7 @@ func (l *late) add(e delivery, d time.Duration, begin func()) {
 	}
 	l.messages = slices.Insert(l.messages, i, lateMessage{e, due})
 	if i > 0 {
-		return // the timer is for an earlier one
+		return // the timer is set for an earlier message
 	}
 	if l.timer == nil {
 		l.timer = time.AfterFunc(d, begin)

@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// TestDelay: messages arrive within the bounds and in order, and what Stop finds on its way
-// is lost.
+// TestDelay: messages arrive within the bounds and in order, and Stop loses the messages on their
+// way.
 func TestDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const least, most = 10 * time.Millisecond, 30 * time.Millisecond
@@ -45,11 +45,11 @@ func TestDelay(t *testing.T) {
 		if first == "" {
 			t.Error("nothing was delayed by less than the most")
 		}
-		send("kept") // a path without a delay, behind one that is on its way
+		send("kept") // this path has no delay, but an earlier message is on its way
 		b.Mend(memory.Path{From: memory.Any, To: memory.Any})
 		send("after")
 		if got := received(to); got != "" {
-			t.Errorf("received %q ahead of what is on its way", got)
+			t.Errorf("received %q before earlier messages on their way", got)
 		}
 		sleep(most)
 		if got := received(to); got != "kept after" {
@@ -64,7 +64,7 @@ func TestDelay(t *testing.T) {
 		b.Restart()
 		sleep(most)
 		if got := received(to); got != "" {
-			t.Errorf("received %q from before the restart", got)
+			t.Errorf("received %q, sent before the restart", got)
 		}
 	})
 }

@@ -96,7 +96,7 @@ var (
 
 func (l *link) peer() transport.Peer { return transport.Peer{Address: l.self, Client: l.client} }
 
-// sender is zero for a member: over NATS, too, receivers cannot identify it.
+// sender is zero for a member, because over NATS receivers cannot identify members either.
 func (l *link) sender() transport.Address {
 	if l.client {
 		return l.self
@@ -132,7 +132,7 @@ func (l *link) readyLocked(c *channel, payload []byte) error {
 	case len(payload) > l.MaxPayload():
 		return fmt.Errorf("%d bytes: %w of %d", len(payload), transport.ErrTooLarge, l.MaxPayload())
 	case !c.state.Connected || len(c.untold) > 1:
-		// Two states untold: the link does not know yet that it was disconnected.
+		// Two unreported states: OnState has not reported the break yet.
 		return fmt.Errorf("channel %d: %w", c.id, transport.ErrDisconnected)
 	}
 	return nil

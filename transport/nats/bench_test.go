@@ -38,7 +38,7 @@ func openWith(t testing.TB, url string, o transport.Options, opts ...natstranspo
 	return l
 }
 
-// BenchmarkPingPong is one message there and one back, one at a time.
+// BenchmarkPingPong measures one message there and one back, one pair at a time.
 func BenchmarkPingPong(b *testing.B) {
 	for _, size := range []int{64, 1024} {
 		payload := make([]byte, size)
@@ -95,11 +95,11 @@ func benchConns(b *testing.B) (from, to *nats.Conn) {
 	return from, to
 }
 
-// inFlight is how many messages the pipelined benchmarks keep on the way.
+// inFlight is how many messages the pipelined benchmarks keep on their way.
 const inFlight = 512
 
-// BenchmarkPipeline is one way and many on the way: what batches of envelopes
-// cost a message. Raw is nats.go alone, the limit.
+// BenchmarkPipeline measures the cost of a message if many are on their way in one direction. "raw"
+// uses nats.go alone, which is the limit.
 func BenchmarkPipeline(b *testing.B) {
 	for _, size := range []int{64, 4096, 64 << 10} {
 		payload := make([]byte, size)
@@ -151,12 +151,12 @@ func pipeline(b *testing.B, size int, send, receive func() error) {
 			b.Fatal(err)
 		}
 	}
-	for range inFlight { // what is still on the way belongs to the time measured
+	for range inFlight { // the measured time includes messages still on their way
 		<-credit
 	}
 }
 
-// BenchmarkSend is the caller's side alone.
+// BenchmarkSend measures only the sender's cost.
 func BenchmarkSend(b *testing.B) {
 	_, from, to, toPeer, _ := benchLinks(b)
 	go func() {
@@ -173,7 +173,7 @@ func BenchmarkSend(b *testing.B) {
 		if err := from.Send(0, toPeer, 1<<63, payload); err != nil {
 			b.Fatal(err)
 		}
-		if n++; n%4096 == 0 { // else the server slows the sender down
+		if n++; n%4096 == 0 { // otherwise the server slows the sender down
 			b.StopTimer()
 			if err := from.Flush(b.Context(), 0); err != nil {
 				b.Fatal(err)

@@ -20,12 +20,13 @@ import (
 )
 
 const (
-	// queueLength bounds the messages that wait for Receive. nats.go drops further ones; sessions'
-	// windows are far smaller.
+	// queueLength bounds the messages that wait for Receive. nats.go drops further messages. The
+	// windows of sessions are far smaller.
 	queueLength = 64 << 10
-	// maxPast bounds the ended connections whose queued messages are told apart.
+	// maxPast bounds the ended connections that are kept, so that their queued messages can be
+	// assigned to them.
 	maxPast = 2
-	// maxKnown bounds the servers tried beside the configured ones.
+	// maxKnown bounds how many servers are tried beside the configured servers.
 	maxKnown = 32
 )
 
@@ -37,9 +38,9 @@ type channel struct {
 	routes   routes
 	client   bool
 	role     string   // arguments of shardctl permissions for this process
-	probes   []string // published to by the first connection
+	probes   []string // subjects to which the first connection publishes
 	log      *slog.Logger
-	outage   *outage // of all channels of the link
+	outage   *outage // shared by all channels of the link
 	onState  func(transport.Channel, transport.State)
 
 	messages   chan *nats.Msg
@@ -58,15 +59,15 @@ type channel struct {
 	mu       sync.Mutex // guards the fields below; never held while sending
 	closed   bool
 	interest interest
-	past     []*connection // ended, latest first
-	dropped  uint64        // by connections past, because the queue was full
-	known    []string      // servers that the cluster told of
+	past     []*connection // ended connections, latest first
+	dropped  uint64        // messages dropped by past connections because the queue was full
+	known    []string      // servers that the cluster has announced
 }
 
-// interest is the variable part of a channel's subscriptions. It outlives connections.
+// An interest is the variable part of a channel's subscriptions. It is kept over reconnects.
 type interest struct {
 	drained bool // there are no subscriptions
-	serves  bool // there are also those for Anycast
+	serves  bool // the subscriptions for Anycast exist, too
 }
 
 func (c *channel) isControl() bool { return c.id == transport.Control }
@@ -80,7 +81,7 @@ func (c *channel) isClosed() bool {
 	}
 }
 
-// adopt makes s the connection. It refuses s if the channel was closed or its interest changed
+// adopt makes s the connection. It returns false if the channel was closed, or its interest changed
 // while s subscribed.
 func (c *channel) adopt(s *connection, subscribed interest) bool {
 	c.mu.Lock()
@@ -112,7 +113,7 @@ func (c *channel) retire(s *connection) {
 	}
 }
 
-// withUser adds the configured user, because announced URLs name none.
+// withUser adds the configured user to a server's URL, because announced URLs have no user.
 func (c *channel) withUser(server string) string {
 	u, err := url.Parse(server)
 	if err != nil || u.User != nil || len(c.options.Servers) == 0 {
@@ -136,10 +137,10 @@ func (c *channel) tell(s transport.State) {
 	}
 }
 
-// tellDenied makes Receive return a refusal. A full queue drops it: the message will be sent and
-// refused again.
+// tellDenied makes Receive return a refused right. A full queue drops this report, but the message
+// will be sent and refused again.
 func (c *channel) tellDenied(to transport.Address, err error) {
-	m := &nats.Msg{Data: []byte(deny(err, c.role).Error())} // without a Sub, which all others have
+	m := &nats.Msg{Data: []byte(deny(err, c.role).Error())} // without a Sub, which all other messages have
 	if !to.IsZero() {
 		m.Subject = node(to)
 	}
@@ -177,7 +178,7 @@ func (c *channel) serverOf(m *nats.Msg) string {
 func (c *channel) asyncError(s *connection, sub *nats.Subscription, err error) {
 	switch {
 	case errors.Is(err, nats.ErrSlowConsumer) && sub != nil:
-		s.countDropped() // nats.go forgets it when the connection ends
+		s.countDropped() // nats.go forgets the count when the connection ends
 		dropped := c.countDropped()
 		if n := c.crowded.Add(1); powerOfTwo(n) {
 			c.log.Error("received messages dropped: the queue is full", "subject", sub.Subject, "dropped", dropped, "queue", queueLength, "count", n)
@@ -188,12 +189,12 @@ func (c *channel) asyncError(s *connection, sub *nats.Subscription, err error) {
 		}
 		subject, publish := deniedSubject(err)
 		switch {
-		case c.connection.Load() == nil: // an error of Open
+		case c.connection.Load() == nil: // Open returns the error
 		case publish:
 			c.tellDenied(c.subjects.addressee(subject), err)
-		case subject != "" && c.connection.Load() == s && !slices.Contains(c.subjects.serve, subject): // else one of Serve, or of confirm
-			// Its right was taken away. Nothing is heard there any more, so the connection ends, and the
-			// next ones fail with the refusal until the right is back.
+		case subject != "" && c.connection.Load() == s && !slices.Contains(c.subjects.serve, subject): // otherwise Serve or confirm handles it
+			// The right to listen was taken away, so the connection gets no messages there. It is
+			// ended; the next ones fail with the refusal until the right is back.
 			s.wire.drop()
 			c.tellDenied(transport.Address{}, err)
 		}
@@ -208,7 +209,7 @@ func (c *channel) countDropped() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.dropped + c.fair.dropped.Load()
-	// A connection is past before the next one is stored, and counted there.
+	// An ended connection is in past before the next one is stored. It is counted there.
 	if s := c.connection.Load(); s != nil && (len(c.past) == 0 || c.past[0] != s) {
 		n += s.countDropped()
 	}
@@ -234,8 +235,7 @@ func (c *channel) publish(subject, reply string, payload []byte) error {
 	case c.isClosed():
 		return transport.ErrClosed
 	}
-	// Other failures are of a connection that has ended or, after a failed write, is
-	// about to.
+	// Other failures mean that the connection has ended or, after a failed write, will end.
 	return fmt.Errorf("channel %s: %w: %w", c.subjects.channel, transport.ErrDisconnected, err)
 }
 
@@ -395,8 +395,9 @@ func (c *channel) parseReply(word string, m *nats.Msg) (transport.Message, bool)
 	return msg, ok
 }
 
-// wish records whether connections subscribe to Anycast. The caller must change the returned
-// present connection; adopt refuses former subscriptions from then on.
+// wish records whether connections must subscribe to Anycast. The caller must change the
+// subscriptions of the returned present connection. From then on, adopt refuses connections with
+// the former interest.
 func (c *channel) wish(serves bool) (*connection, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -407,7 +408,7 @@ func (c *channel) wish(serves bool) (*connection, error) {
 	return c.connection.Load(), nil
 }
 
-// connect makes one attempt, until the server has confirmed the subscriptions.
+// connect makes one attempt to connect. It returns when the server has confirmed the subscriptions.
 func (c *channel) connect(ctx context.Context, in interest) (*connection, error) {
 	s, err := c.dial(ctx)
 	if err != nil {
@@ -424,7 +425,7 @@ func (c *channel) dial(ctx context.Context) (*connection, error) {
 	defer cancel()
 	s := &connection{over: make(chan struct{})}
 	o := c.options
-	o.PingInterval = 0 // run pings by itself, and does not close a socket for want of an answer
+	o.PingInterval = 0 // upkeep pings itself, and does not close a socket when an answer is missing
 	o.Servers = c.servers()
 	closedCB := o.ClosedCB
 	o.ClosedCB = func(nc *nats.Conn) {
@@ -454,8 +455,8 @@ func (c *channel) dial(ctx context.Context) (*connection, error) {
 	}
 	s.nc, s.wire = nc, d.wire()
 	s.server = nc.ConnectedServerId()
-	// A server of no cluster may still serve leaf nodes, which it does not tell. Members that
-	// are given one address cannot move there.
+	// A server outside a cluster may still serve leaf nodes, which it does not announce. Members
+	// configured with one address cannot move to these.
 	s.alone = nc.ConnectedClusterName() == "" && len(c.options.Servers) == 1
 	return s, nil
 }
@@ -464,7 +465,7 @@ func (c *channel) dial(ctx context.Context) (*connection, error) {
 func (c *channel) confirm(ctx context.Context, s *connection, in interest) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()
-	defer context.AfterFunc(ctx, s.wire.drop)() // nats.go's writes know no context
+	defer context.AfterFunc(ctx, s.wire.drop)() // nats.go's writes have no context
 	if err := c.subscribe(ctx, s, in); err != nil {
 		s.nc.Close()
 		return err
@@ -475,7 +476,7 @@ func (c *channel) confirm(ctx context.Context, s *connection, in interest) error
 
 func (c *channel) subscribe(ctx context.Context, s *connection, in interest) (err error) {
 	first := c.connection.Load() == nil
-	for _, subject := range c.probes { // before the subscriptions, whose refusal is the last error then
+	for _, subject := range c.probes { // before the subscriptions, so that their refusal is the last error
 		if err := s.nc.Publish(subject, nil); err != nil {
 			return err
 		}
@@ -510,8 +511,8 @@ func (c *channel) subscribe(ctx context.Context, s *connection, in interest) (er
 		}
 		return err
 	}
-	// A refused subject comes as an error before the flush's answer. A process that lost a right
-	// to publish while it ran goes on with the others.
+	// The error of a refused subject comes before the flush's answer. A running process that has
+	// lost a right to publish goes on with its other rights.
 	if err := s.nc.LastError(); errors.Is(err, nats.ErrPermissionViolation) && (first || !refusedToPublish(err)) {
 		return deny(err, c.role)
 	}

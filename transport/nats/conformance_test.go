@@ -46,7 +46,7 @@ func TestConformanceEmbedded(t *testing.T) {
 	})
 }
 
-// A process killed with SIGKILL says no goodbye.
+// A process that was killed with SIGKILL does not close its connections.
 func TestConformanceProcess(t *testing.T) {
 	conformance.Run(t, func(t *testing.T) conformance.Harness {
 		s := natsproc.Start(t)

@@ -17,7 +17,7 @@ import (
 // confirmTimeout bounds the round trip that confirms subscriptions.
 const confirmTimeout = 5 * time.Second
 
-// dialExtra bounds TLS and the first protocol messages.
+// dialExtra bounds the time for TLS and the first protocol messages.
 const dialExtra = 5 * time.Second
 
 // A connection has its own nats.Conn, so that a publish after its end fails instead of using the
@@ -25,22 +25,22 @@ const dialExtra = 5 * time.Second
 type connection struct {
 	nc      *nats.Conn
 	wire    *wire
-	server  string // the id of the server that it is connected to
-	alone   bool   // whether that is part of no cluster, and the only one to connect to
+	server  string // id of the server at the other end
+	alone   bool   // the server is in no cluster, and is the only configured one
 	replies *nats.Subscription
 	began   time.Time
-	over    chan struct{} // closed once nc is closed and feeds nothing any more
+	over    chan struct{} // closed when nc is closed and delivers no more messages
 	stale   bool          // the server does not answer; belongs to upkeep.run
 
-	// The subscriptions for Anycast, nil while there are none, and the last refusal of
-	// one; both belong to the holder of the channel's serving token.
+	// The subscriptions for Anycast, or nil, and the last refusal of such a subscription. The
+	// holder of the channel's serving token owns both.
 	serving []*nats.Subscription
 	refused error
 
 	mu        sync.Mutex
 	subs      []*nats.Subscription // replies and all others
 	dropped   uint64               // because the queue was full; as last counted
-	forgotten uint64               // of them, by subscriptions that were ended
+	forgotten uint64               // the part of dropped by ended subscriptions
 }
 
 func (s *connection) state() transport.State {
@@ -62,7 +62,7 @@ func (s *connection) end() {
 	<-s.over
 }
 
-// confidential accepts TLS, and connections within this host.
+// confidential returns nil for a connection with TLS or within this host.
 func (s *connection) confidential() error {
 	_, err := s.nc.TLSConnectionState()
 	if err == nil || errors.Is(err, nats.ErrDisconnected) {
@@ -89,7 +89,7 @@ func (s *connection) isOver() bool {
 	}
 }
 
-// drain ends the subscriptions. After a later flush, all messages routed to them are queued.
+// drain ends the subscriptions. When a later flush returns, all their messages are in the queue.
 func (s *connection) drain() {
 	s.mu.Lock()
 	subs := slices.Clone(s.subs)
@@ -99,8 +99,8 @@ func (s *connection) drain() {
 	}
 }
 
-// countDropped counts messages dropped for a full queue. nats.go loses the number when the
-// connection ends, so the last one seen counts.
+// countDropped counts messages dropped for a full queue. nats.go forgets the number when the
+// connection ends, so the last known number counts.
 func (s *connection) countDropped() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,11 +114,11 @@ func (s *connection) countDropped() uint64 {
 	return s.dropped
 }
 
-// flush waits for a round trip. It fails when the connection ends.
+// flush waits for a round trip to the server. It fails when the connection ends.
 func (s *connection) flush(ctx context.Context) error {
 	if _, ok := ctx.Deadline(); !ok {
-		// nats.go insists on a deadline. A dead server ends the connection, and the
-		// flush with it, long before this one.
+		// nats.go requires a deadline. If the server is dead, the connection and the flush end long
+		// before it.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Hour)
 		defer cancel()
@@ -127,12 +127,12 @@ func (s *connection) flush(ctx context.Context) error {
 }
 
 // settle waits until the server has the requested subscriptions. It also returns nil if the
-// connection has ended, because the next one makes them again.
+// connection has ended, because the next connection subscribes again.
 func (s *connection) settle(ctx context.Context) error {
 	if s.flush(ctx) == nil {
 		return nil
 	}
-	// If not for ctx, the connection is ending.
+	// Unless ctx has ended, the connection is ending.
 	select {
 	case <-s.over:
 		return nil
@@ -141,7 +141,8 @@ func (s *connection) settle(ctx context.Context) error {
 	}
 }
 
-// endServing keeps messages already routed for Anycast.
+// endServing ends the subscriptions for Anycast. Messages that the server has already routed here
+// are kept.
 func (s *connection) endServing() {
 	for _, sub := range s.serving {
 		s.forget(sub)

@@ -15,16 +15,16 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A dialer makes the wires of an attempt, and cuts them when its context ends, which nats.go
-// ignores.
+// A dialer makes the wires of one attempt to connect. It cuts them when the attempt's context ends,
+// because nats.go ignores the context.
 type dialer struct {
-	ctx  context.Context // of the attempt; the dialer lives no longer
+	ctx  context.Context // context of the attempt, and of the dialer
 	opts *nats.Options   // the user's dialers
 
 	mu   sync.Mutex
 	stop []func() bool
 	last *wire
-	err  error // of the last dial: nats.go reports a refused one as "no servers"
+	err  error // error of the last dial, which nats.go reports only as "no servers"
 }
 
 func (d *dialer) use(o *nats.Options) {
@@ -75,7 +75,7 @@ func (d *dialer) took(c net.Conn, err error) (net.Conn, error) {
 	return d.last, nil
 }
 
-// wire returns the last wire dialled, which is the connection's.
+// wire returns the last dialled wire, which is that of the connection.
 func (d *dialer) wire() *wire {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -102,8 +102,8 @@ const (
 	defaultConnectTimeout  = 5 * time.Second
 	defaultReconnectWait   = 100 * time.Millisecond
 	defaultReconnectJitter = 20 * time.Millisecond
-	// A ping that is not answered for an interval (1 to 2 s after the server fell
-	// silent) has another connection made beside this one; four (4 to 5 s) end it.
+	// After one interval without an answer to a ping (1 to 2 s after the server fell silent), a
+	// second connection is made. After four (4 to 5 s), the first one ends.
 	defaultPingInterval = time.Second
 	defaultMaxPingsOut  = 4
 	// A write that blocks holds up every sender of the channel, and its pings, so it

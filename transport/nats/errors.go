@@ -40,10 +40,10 @@ func deny(err error, role string) error {
 	return &denial{err, role}
 }
 
-// workerRole is a member's arguments of "shardctl permissions".
+// workerRole returns the arguments of "shardctl permissions" for a member.
 func workerRole(cluster string) string { return "worker -cluster " + cluster }
 
-// roleOf is a process's arguments of "shardctl permissions".
+// roleOf returns the arguments of "shardctl permissions" for a process.
 func roleOf(cluster string, self transport.Address) string {
 	user := " -cluster " + cluster + " -name " + self.Name
 	switch identity.Of(self.Incarnation) {
@@ -57,7 +57,7 @@ func roleOf(cluster string, self transport.Address) string {
 	return workerRole(cluster)
 }
 
-// deniedSubject returns a refusal's subject, and whether it was a publish.
+// deniedSubject returns the subject that the server refused, and whether it refused a publish.
 func deniedSubject(err error) (subject string, publish bool) {
 	text := err.Error()
 	_, quoted, ok := strings.Cut(text, `"`)
@@ -79,7 +79,8 @@ var refusals = []error{
 	nats.ErrUserInfoAlreadySet, nats.ErrTokenAlreadySet,
 }
 
-// remedy returns the remedy for a failed attempt, and whether it can never succeed.
+// remedy returns the remedy for a failed attempt to connect. permanent means that no later attempt
+// can succeed.
 func remedy(err error) (hint string, permanent bool) {
 	is := func(target error) bool { return errors.Is(err, target) }
 	var (
@@ -106,7 +107,7 @@ func remedy(err error) (hint string, permanent bool) {
 
 func explain(err error) error {
 	if isDenial(err) {
-		return err // names its remedy
+		return err // the error names its remedy
 	}
 	hint, _ := remedy(err)
 	return fmt.Errorf("%w (%s)", err, hint)

@@ -13,7 +13,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// expiries returns the ends of what a connection with these options needs.
+// expiries returns when the certificates and credentials of a connection end.
 func expiries(o *nats.Options, nc *nats.Conn) (all []transport.Expiry) {
 	if state, err := nc.TLSConnectionState(); err == nil && len(state.PeerCertificates) > 0 {
 		c := state.PeerCertificates[0]

@@ -14,7 +14,7 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// TestExpiries: a link says when the server's certificate, its own one and its JWT end.
+// TestExpiries: a link returns when the server's certificate, its own certificate and its JWT end.
 func TestExpiries(t *testing.T) {
 	cert, key := writeCertificate(t)
 	s := natsproc.Start(t, "--tls", "--tlscert", cert, "--tlskey", key)

@@ -12,12 +12,13 @@ const (
 	maxLineBytes  = 16 << 20
 )
 
-// A fairQueue has a line for each client's or operator's name, and one for members and the broker.
-// Lines take turns, so a flooding name delays others by one message and loses only its own. A
-// sender's messages stay in order. Only the receiving goroutine uses it, except for dropped.
+// A fairQueue has a queue, a line, for the messages of each client's or operator's name, and one
+// for members and the broker. take serves the lines in turn, so a flood from one name delays
+// messages of others by one message, and drops only its own. A sender's messages stay in order.
+// Only the receiving goroutine uses it; dropped is for any goroutine.
 type fairQueue struct {
-	lines   map[string]*line // those with messages
-	turns   []*line          // the same: turns[next] is served next
+	lines   map[string]*line // lines with messages
+	turns   []*line          // the same lines: turns[next] is served next
 	next    int
 	n       int
 	spare   *line
@@ -31,7 +32,7 @@ type line struct {
 	bytes    int
 }
 
-// add reports false for a dropped message. "" is members and the broker.
+// add reports false if it dropped the message. The name "" stands for members and the broker.
 func (q *fairQueue) add(name string, m *nats.Msg) bool {
 	l := q.lines[name]
 	if l == nil {
@@ -93,7 +94,7 @@ func (q *fairQueue) take() *nats.Msg {
 	return m
 }
 
-// nameOf returns class and name of the sending client or operator, or "".
+// nameOf returns the class and name of the client or operator that sent m, or "" for other senders.
 func nameOf(m *nats.Msg, c *channel) string {
 	i := len(c.subjects.prefix)
 	if m.Sub == nil || len(m.Subject) < i+2 || m.Subject[i+1] != '.' {
@@ -108,10 +109,11 @@ func nameOf(m *nats.Msg, c *channel) string {
 	return ""
 }
 
-// maxGathered bounds the messages in all lines. Others wait in the channel.
+// maxGathered bounds the messages in all lines. Further messages wait in the channel.
 const maxGathered = 2 * queueLength
 
-// gather lines up m and all behind it, and returns the next in turn, or nil.
+// gather adds m and the messages waiting behind it to the lines. It returns the next message in
+// turn, or nil.
 func gather(m *nats.Msg, c *channel) *nats.Msg {
 	if m != nil {
 		lineUp(m, c)

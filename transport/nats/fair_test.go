@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// flooded is a member's lane that has received messages.
+// flooded returns a member's lane that has received messages.
 func flooded(t *testing.T) *channel {
 	t.Helper()
 	return &channel{
@@ -29,8 +29,8 @@ func (c *channel) arrive(name string, incarnation uint64, data string) {
 	c.messages <- &nats.Msg{Subject: subject, Data: []byte(data), Sub: &nats.Subscription{}}
 }
 
-// receive reads the messages until n of them have come that are not evil's, and returns how many of evil's came before
-// those.
+// receive reads messages until n from senders other than evil have come. It returns these, and how
+// many of evil's came before.
 func (c *channel) receive(t *testing.T, n int) (others []string, evil int) {
 	t.Helper()
 	for len(others) < n {
@@ -47,8 +47,8 @@ func (c *channel) receive(t *testing.T, n int) (others []string, evil int) {
 	return others, evil
 }
 
-// TestFloodDelaysOnlyItsOwn: behind 60,000 messages of one name those of others are received as if
-// they stood alone, and in order. What is dropped is the flood's own.
+// TestFloodDelaysOnlyItsOwn: behind 60,000 messages of one name, those of other names are received
+// in order, as if there were no flood. Only the flood's own messages are dropped.
 func TestFloodDelaysOnlyItsOwn(t *testing.T) {
 	c := flooded(t)
 	for i := range 60_000 {
@@ -85,8 +85,8 @@ func TestFloodDelaysOnlyItsOwn(t *testing.T) {
 	require.Empty(t, c.fair.lines)
 }
 
-// TestLinesKeepOrder: whatever arrives while messages are read, those of one name come in order, each
-// once, and nothing stays behind.
+// TestLinesKeepOrder: whatever arrives while messages are read, messages of one name are received
+// in order, each once, and none is left.
 func TestLinesKeepOrder(t *testing.T) {
 	c := flooded(t)
 	names := []string{"x", "y", "", "z"}
@@ -112,7 +112,7 @@ func TestLinesKeepOrder(t *testing.T) {
 			read()
 		}
 	}
-	for read() { //nolint:revive // all of it
+	for read() { //nolint:revive // reads all messages
 	}
 	require.Equal(t, sent, got)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// FuzzSubject reads messages of any subject, as a member and as a client. A sender is one that its
-// subject can name, and the parts of an address are those that were written.
+// FuzzSubject reads messages with random subjects, as a member and as a client. The sender must be
+// one that the subject can name. Parsed addresses must have the parts in the subject.
 func FuzzSubject(f *testing.F) {
 	for _, s := range []string{
 		"sh.c.m.a.0000000000000001.0", "sh.c.m.all", "sh.c.c.web.4000000000000001.any", "sh.c.c.web.4000000000000001.a.0000000000000001.0",
@@ -41,7 +41,7 @@ func FuzzSubject(f *testing.F) {
 			t.Fatalf("the address of %q is %v", subject, a)
 		}
 		if !strings.HasPrefix(subject, c.subjects.prefix) {
-			return // the link subscribes to no other
+			return // the link does not subscribe to other subjects
 		}
 		m := &nats.Msg{Subject: subject, Sub: &nats.Subscription{}}
 		if status != "" {
@@ -58,7 +58,7 @@ func FuzzSubject(f *testing.F) {
 	})
 }
 
-// FuzzRequest takes whole requests: their subject, headers and body.
+// FuzzRequest handles random requests: subject, headers and body.
 func FuzzRequest(f *testing.F) {
 	f.Add("sh.c.g.web.Account.Add.alice", "_INBOX.web.1", "Shard-Timeout", "2s", []byte(`{"n": 1}`))
 	f.Add("sh.c.g.web.Account.Add.a=20b", "", "Content-Type", "application/json", []byte{})

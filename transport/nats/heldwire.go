@@ -3,16 +3,16 @@ package natstransport
 import "time"
 
 const (
-	// holdFor is how long a held wire waits for a next connection.
+	// holdFor is how long a wire is held if no next connection is made.
 	holdFor = 30 * time.Second
-	// spreadFor is how long it stays after a connection to another server: the old one must first
-	// learn of the new subscriptions.
+	// spreadFor is how long a wire is held after a connection to another server: the old server
+	// must first learn of the new subscriptions.
 	spreadFor = 10 * time.Second
 	// maxHeld bounds a channel's held wires; the oldest are closed.
 	maxHeld = 2
 )
 
-// A heldWire is closed by its timer, unless drop is earlier.
+// A heldWire is closed by its timer or, if earlier, by drop.
 type heldWire struct {
 	*wire
 	server string
@@ -29,7 +29,7 @@ func (h *heldWire) drop() {
 // only close wires.
 type holder struct{ wires []*heldWire }
 
-// hold keeps the wire open when the caller ends the connection.
+// hold keeps the connection's wire open, although the caller ends the connection.
 func (h *holder) hold(s *connection) {
 	s.wire.hold()
 	if len(h.wires) == maxHeld {
@@ -40,7 +40,7 @@ func (h *holder) hold(s *connection) {
 }
 
 // adopted closes held wires to the new connection's server, which has confirmed the subscriptions.
-// Others stay for spreadFor, to learn of them.
+// Wires to other servers stay for spreadFor, because these servers must learn of the subscriptions.
 func (h *holder) adopted(next *connection) {
 	kept := h.wires[:0]
 	for _, w := range h.wires {

@@ -14,9 +14,9 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// A server is told a smaller limit while it runs. It does not say so, but breaks a
-// connection by which more is sent: the outcome of that one call is unknown, the calls
-// behind it run, and larger ones are refused from then on.
+// A running server gets a smaller limit. It does not announce that, but breaks a connection on
+// which more is sent. The outcome of that call is unknown, the calls after it run, and larger calls
+// are refused from then on.
 func TestServerLimitIsReloaded(t *testing.T) {
 	addr := freeAddress(t)
 	var port int

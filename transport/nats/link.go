@@ -148,7 +148,7 @@ func (l *link) Drain(ctx context.Context) error {
 func (l *link) Close() error {
 	l.closing.Do(func() {
 		l.outage.close()
-		l.cancel() // first, so that nobody takes the end of a connection for a break
+		l.cancel() // first, so that no goroutine takes the end of a connection for a break
 		var wg sync.WaitGroup
 		for _, c := range l.channels {
 			wg.Go(func() { c.close(l.closeTimeout) })

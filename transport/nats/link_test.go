@@ -23,8 +23,7 @@ const patience = 20 * time.Second
 
 func wantMessage(t *testing.T, l transport.Link, ch transport.Channel, kind transport.Kind, payload string) {
 	t.Helper()
-	// A link that is closed answers ErrClosed: a lost message fails the test
-	// instead of hanging it.
+	// A closed link returns ErrClosed, so a lost message fails the test and does not hang it.
 	watchdog := time.AfterFunc(patience, func() { _ = l.Close() })
 	defer watchdog.Stop()
 	m, err := l.Receive(ch)
@@ -87,7 +86,7 @@ func TestSubjectsOnTheWire(t *testing.T) {
 	}
 }
 
-// What others publish on our subjects is counted, never handed on as ours.
+// Foreign messages on the link's subjects are counted, and never received as messages of links.
 func TestForeignMessages(t *testing.T) {
 	s := startEmbedded(t, embedded.Options{})
 	var log syncBuffer
@@ -122,13 +121,13 @@ func TestForeignMessages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Bytes on a request subject are for the layers above to judge.
+	// Any bytes on a valid subject are passed on; the layers above check them.
 	if err := other.Publish("sh.c.m.a.000000000000000a.0", []byte("junk")); err != nil {
 		t.Fatal(err)
 	}
 	wantMessage(t, a, 0, transport.Direct, "junk")
-	// The foreign messages come by several subscriptions, each of which has an order of its own, and
-	// are counted as they are received.
+	// The foreign messages come by several subscriptions, which have no common order. They are
+	// counted when they are received.
 	counted := func() bool { return a.(transport.Counter).Counts(0).Foreign == uint64(len(foreign)) }
 	for end := time.Now().Add(patience); !counted() && time.Now().Before(end); {
 		if err := other.Publish("sh.c.m.a.000000000000000a.0", []byte("more")); err != nil {
@@ -140,7 +139,7 @@ func TestForeignMessages(t *testing.T) {
 		t.Errorf("counts %+v, want %d foreign", n, len(foreign))
 	}
 	if !strings.Contains(log.String(), "foreign message ignored") {
-		t.Errorf("log tells nothing of foreign messages:\n%s", &log)
+		t.Errorf("the log does not mention foreign messages:\n%s", &log)
 	}
 }
 
@@ -161,7 +160,7 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
-// A receiver that does not keep up loses the newest messages, counted.
+// A receiver that does not keep up loses the newest messages, which are counted.
 func TestQueueFull(t *testing.T) {
 	s := startEmbedded(t, embedded.Options{})
 	var log syncBuffer
@@ -186,11 +185,11 @@ func TestQueueFull(t *testing.T) {
 	if n := a.(transport.Counter).Counts(0); n.Dropped != over {
 		t.Errorf("counts %+v, want %d dropped", n, over)
 	}
-	if err := a.Close(); err != nil { // all callbacks have been made after it
+	if err := a.Close(); err != nil { // after Close, all callbacks have been called
 		t.Fatal(err)
 	}
 	if !strings.Contains(log.String(), "queue is full") {
-		t.Errorf("log tells nothing of dropped messages:\n%s", &log)
+		t.Errorf("the log does not mention dropped messages:\n%s", &log)
 	}
 }
 
@@ -224,8 +223,8 @@ func TestInProcess(t *testing.T) {
 	}
 }
 
-// A server by itself says so, and one of a cluster does not, nor one of several addresses: it may
-// serve leaf nodes, to which members move.
+// State.Alone is true for a single server. It is false for a server of a cluster, or if several
+// addresses are configured: members may then move to leaf nodes.
 func TestStateAlone(t *testing.T) {
 	cluster, err := natsproc.RunCluster(2)
 	require.NoError(t, err)

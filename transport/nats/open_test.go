@@ -25,7 +25,7 @@ func optionsOf(self transport.Address) transport.Options {
 	return transport.Options{Cluster: "c", Self: self, Lanes: 2}
 }
 
-// wantOpenError opens a link that must fail soon, with an error that says all of want.
+// wantOpenError opens a link that must fail soon, with an error that contains all of want.
 func wantOpenError(t *testing.T, tr *natstransport.Transport, want ...string) {
 	t.Helper()
 	began := time.Now()
@@ -47,7 +47,7 @@ func wantOpenError(t *testing.T, tr *natstransport.Transport, want ...string) {
 	}
 }
 
-// freeAddress is one where nobody listens.
+// freeAddress returns an address where nobody listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	address, err := natsproc.FreeAddress("127.0.0.1")
@@ -66,7 +66,7 @@ func TestOpenRefused(t *testing.T) {
 	wantOpenError(t, natstransport.New("nats://no-such-host.invalid", short), "nats://no-such-host.invalid")
 }
 
-// A server that says nothing, or not what NATS says, does not hold Open up.
+// A server that is silent, or does not speak the NATS protocol, does not delay Open.
 func TestOpenStrangeServer(t *testing.T) {
 	for _, greeting := range []string{"", "HTTP/1.1 400 Bad Request\r\n\r\n"} {
 		t.Run(fmt.Sprintf("%.4q", greeting), func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestOpenStrangeServer(t *testing.T) {
 			time.AfterFunc(100*time.Millisecond, cancel)
 			_, err = natstransport.New(l.Addr().String()).Open(ctx, optionsOf(nodeA))
 			if !errors.Is(err, context.Canceled) {
-				t.Errorf("error %v, want that of the context", err)
+				t.Errorf("error %v, want the context's error", err)
 			}
 		})
 	}
@@ -135,7 +135,7 @@ func startWithPermissions(t *testing.T) (addr string) {
 	return strings.TrimPrefix(natsproc.Start(t, "-c", path).URL(), "nats://")
 }
 
-// outsider are the options of a process of a class that is no member.
+// outsider returns the options of a process of the given class, which is not a member.
 func outsider(name string, class identity.Class) transport.Options {
 	o := optionsOf(transport.Address{Name: name, Incarnation: identity.New(class)})
 	o.Client = true
@@ -192,8 +192,8 @@ func TestPermissionDenied(t *testing.T) {
 	}
 }
 
-// TestMissingRightToPublish: Open fails at once, and names the subject and the command that prints
-// the rights, if a process may not publish as its class does.
+// TestMissingRightToPublish: if a process lacks a right of its class to publish, Open fails at
+// once. Its error names the subject and the command that prints the rights.
 func TestMissingRightToPublish(t *testing.T) {
 	addr := startWithPermissions(t)
 	_, err := natstransport.New("nats://ann:secret@"+addr).Open(t.Context(), outsider("ann", identity.Operator))
@@ -204,7 +204,8 @@ func TestMissingRightToPublish(t *testing.T) {
 	}
 }
 
-// TestDeniedMessage: a message that the server refuses after Send is reported, with its receiver.
+// TestDeniedMessage: if the server refuses a message after Send, the link reports that, with the
+// message's receiver.
 func TestDeniedMessage(t *testing.T) {
 	addr := startWithPermissions(t)
 	nodeB := transport.Address{Name: "b", Incarnation: 0xb}
@@ -218,15 +219,15 @@ func TestDeniedMessage(t *testing.T) {
 	select {
 	case err := <-denied:
 		if !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(err.Error(), "sh.c.c.narrow.") {
-			t.Errorf("user's handler was told %v, want a permission violation with the subject", err)
+			t.Errorf("the user's handler got %v, want a permission violation with the subject", err)
 		}
 	case <-time.After(patience):
-		t.Fatal("user's handler was told nothing")
+		t.Fatal("the user's handler was not called")
 	}
 	watchdog := time.AfterFunc(patience, func() { _ = l.Close() })
 	defer watchdog.Stop()
 	if m, err := l.Receive(0); err != nil || m.Kind != transport.Unreachable || m.From != nodeB || !strings.Contains(string(m.Payload), "client -cluster c -name narrow") {
-		t.Errorf("received %+v %s, %v, want that %v is denied, and the rights", m, m.Payload, err, nodeB)
+		t.Errorf("received %+v %s, %v, want an Unreachable of %v with the rights", m, m.Payload, err, nodeB)
 	}
 	if n := l.(transport.Counter).Counts(0); n.Denied != 1 {
 		t.Errorf("counts %+v, want one denied", n)

@@ -58,7 +58,7 @@ func TestRedact(t *testing.T) {
 	}
 }
 
-// What the link relies on holds whatever options are given.
+// The options that the link relies on cannot be changed.
 func TestFixedOptions(t *testing.T) {
 	tr := New("h", ConnectOptions(
 		nats.ReconnectBufSize(1<<20), nats.NoEcho(), nats.RetryOnFailedConnect(true),
@@ -69,14 +69,14 @@ func TestFixedOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if o.ReconnectBufSize != -1 || o.NoEcho || o.RetryOnFailedConnect || o.AllowReconnect || !o.ReconnectOnFlusherError {
-		t.Errorf("options %+v do not hold what the link relies on", o)
+		t.Errorf("options %+v lack what the link relies on", o)
 	}
 	if o.ReconnectWait != 7 || o.PingInterval != 8 {
 		t.Errorf("ReconnectWait %v and PingInterval %v, want 7ns and 8ns as given", o.ReconnectWait, o.PingInterval)
 	}
 	bad := errors.New("bad option")
 	if _, err := New("h", ConnectOptions(func(*nats.Options) error { return bad })).natsOptions(); !errors.Is(err, bad) {
-		t.Errorf("error %v, want that of the option", err)
+		t.Errorf("error %v, want the option's error", err)
 	}
 }
 

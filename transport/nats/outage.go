@@ -8,8 +8,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// tellAfter is how long channels may be down before that is logged. A restart is shorter, and
-// logged in one line.
+// tellAfter is how long channels may be down before that is logged. A restart of the server is
+// shorter: it is logged in one line at its end.
 const tellAfter = time.Second
 
 // An outage combines the reports of a link's channels, so that a server's end is logged once. It is
@@ -19,10 +19,10 @@ type outage struct {
 
 	mu       sync.Mutex
 	down     map[transport.Channel]bool
-	channels int       // that were down in this outage
-	since    time.Time // the first one
-	server   string    // behind it
-	cause    error     // of its end
+	channels int       // channels that were down in this outage
+	since    time.Time // when the first channel went down
+	server   string    // server of that channel
+	cause    error     // why its connection ended
 	reach    string    // why the last attempt to connect failed
 	told     bool
 	timer    *time.Timer

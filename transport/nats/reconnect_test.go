@@ -14,7 +14,7 @@ import (
 	"github.com/shardgen/shardgen/transport/nats/embedded"
 )
 
-// openStates opens a link that writes what lane 0 is told to a channel.
+// openStates opens a link and returns a channel with the states of lane 0.
 func openStates(t *testing.T, url string, opts ...natstransport.Option) (transport.Link, <-chan transport.State) {
 	t.Helper()
 	states := make(chan transport.State, 100)
@@ -41,8 +41,8 @@ func wantState(t *testing.T, states <-chan transport.State, connected bool) tran
 	}
 }
 
-// After a break nothing is sent before OnState has returned, even though the
-// broker is back long since.
+// After a break nothing is sent until OnState has returned, even if the broker came back long
+// before.
 func TestNothingSentBeforeBreakIsTold(t *testing.T) {
 	s := natsproc.Start(t)
 	told, carryOn := make(chan struct{}), make(chan struct{})
@@ -91,8 +91,8 @@ func TestNothingSentBeforeBreakIsTold(t *testing.T) {
 	wantMessage(t, a, 0, transport.Direct, "x")
 }
 
-// A server that stands still is noticed by pings, and a sender that meets it is
-// not held up for longer than the flusher's timeout.
+// Pings notice a server that stands still. A sender waits for it no longer than the flusher's
+// timeout.
 func TestServerStandsStill(t *testing.T) {
 	s := natsproc.Start(t)
 	a, states := openStates(t, s.URL(), natstransport.ConnectOptions(
@@ -118,7 +118,7 @@ func TestServerStandsStill(t *testing.T) {
 	}
 }
 
-// Of several servers the link takes one that runs.
+// TestOtherServer: of several configured servers, the link connects to a running one.
 func TestOtherServer(t *testing.T) {
 	one, two := natsproc.Start(t), natsproc.Start(t)
 	a, states := openStates(t, one.URL()+","+two.URL(), natstransport.ConnectOptions(nats.DontRandomize()))
@@ -138,7 +138,7 @@ func TestOtherServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if third := wantState(t, states, true).Server; third == first {
-		t.Errorf("server identity %q is that of a process killed before", third)
+		t.Errorf("server identity %q is that of a killed process", third)
 	}
 	if err := a.Send(0, transport.Peer{Address: nodeA}, 0, []byte("x")); err != nil {
 		t.Fatal(err)
@@ -162,7 +162,7 @@ func TestDiscoveredServer(t *testing.T) {
 		if err := a.Flush(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := a.TryReceive(0); !ok { // else interest has not spread yet
+		if _, ok := a.TryReceive(0); !ok { // otherwise the servers have not exchanged subscriptions yet
 			break
 		}
 	}
@@ -202,7 +202,7 @@ func startClustered(t *testing.T, peer *server.Server) *server.Server {
 	return s
 }
 
-// Wrong credentials after a reconnect do not end the link: it goes on trying.
+// If its credentials are refused after a break, a link keeps trying to reconnect.
 func TestRefusedAtReconnect(t *testing.T) {
 	s := startEmbedded(t, embedded.Options{})
 	a, states := openStates(t, s.ClientURL())

@@ -45,13 +45,13 @@ type requests struct {
 
 	mu      sync.Mutex
 	closed  bool
-	running int            // handlers
-	callers map[string]int // of these, by the caller's name
+	running int            // running handlers
+	callers map[string]int // running handlers by the caller's name
 	wg      sync.WaitGroup
 }
 
-// beginLocked takes a place, or reports false. One caller gets at most half, so that a flood leaves
-// places to others.
+// beginLocked takes a place for a running handler, or reports false. One caller gets at most half
+// of the places, so that a flood leaves places to others.
 func (s *requests) beginLocked(caller string) bool {
 	limit := max(s.options.Limit, 1)
 	if s.running >= limit || s.callers[caller] >= (limit+1)/2 {
@@ -77,10 +77,10 @@ func (s *requests) end(caller string) {
 func (s *requests) take(m *nats.Msg) {
 	words := strings.Split(strings.TrimPrefix(m.Subject, requestPrefix(s.options.Cluster)), ".")
 	if len(words) < 3 || transport.CheckName("caller", words[0]) != nil {
-		return // nobody's subject
+		return // a subject without a caller
 	}
 	if caller := words[0]; m.Reply != "" && !mayAnswer(caller, m.Reply) {
-		// Not called either: a caller that gets no answer would call again.
+		// Handle is not called either, because a caller without an answer would call again.
 		s.faults.warnOf(caller, "request refused: its reply subject is not the caller's inbox", "subject", bounded.Text(m.Subject),
 			"reply", bounded.Text(m.Reply), "want", inboxOf(caller)+">")
 		return
@@ -100,7 +100,7 @@ func (s *requests) take(m *nats.Msg) {
 			return m.RespondMsg(answer)
 		}
 	}
-	// The error for an id with unescaped dots names the right form.
+	// For an id with unescaped dots, the error of UnescapeID names the right form.
 	r.ID, r.IDErr = transport.UnescapeID(strings.Join(words[3:], "."))
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +117,7 @@ func (s *requests) take(m *nats.Msg) {
 	})
 }
 
-// otherHeaders leaves out the headers of requests and of the broker.
+// otherHeaders returns the headers except those of requests and of the broker.
 func otherHeaders(all nats.Header) map[string][]string {
 	if len(all) == 0 {
 		return nil
@@ -138,12 +138,12 @@ func (s *requests) close() {
 	s.wg.Wait()
 }
 
-// faults logs failed requests, those of one caller ever more rarely.
+// faults logs failed requests: for each caller the first, second, fourth and so on.
 type faults struct {
 	log *slog.Logger
 
 	mu sync.Mutex
-	of map[string]uint64 // how many, by caller; "" means of no caller, and of callers beyond maxFaulty
+	of map[string]uint64 // number of failed requests by caller; "" stands for no caller and callers beyond maxFaulty
 }
 
 // maxFaulty bounds the callers counted separately.

@@ -9,7 +9,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestMayAnswer: a host publishes nowhere but to its caller's inbox, whatever the caller names.
+// TestMayAnswer: a host publishes answers only to its caller's inbox, whatever reply subject the
+// caller gives.
 func TestMayAnswer(t *testing.T) {
 	for _, tt := range []struct {
 		caller, reply string

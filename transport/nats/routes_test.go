@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestUpkeepExpiresRoutes: an open link forgets routes without being used.
+// TestUpkeepExpiresRoutes: an open link drops cached routes even if it is not used.
 func TestUpkeepExpiresRoutes(t *testing.T) {
 	tr := New(natsproc.Start(t).URL(), ConnectOptions(nats.PingInterval(50*time.Millisecond)))
 	opened, err := tr.Open(t.Context(), transport.Options{

@@ -60,8 +60,8 @@ func (c *channel) beginServing(ctx context.Context, s *connection) error {
 	if err := s.settle(ctx); err != nil {
 		return err
 	}
-	// A refused subscription comes as an error before the flush's answer. One that
-	// an earlier call was told of stands there too.
+	// The error of a refused subscription comes before the flush's answer. LastError may still be
+	// an error that an earlier call has returned.
 	if err := s.nc.LastError(); c.refusesServing(err) && err != s.refused {
 		s.refused = err
 		return c.renounce(s, err)
@@ -69,9 +69,9 @@ func (c *channel) beginServing(ctx context.Context, s *connection) error {
 	return nil
 }
 
-// renounce stops serving after a refusal, which would meet each later connection.
+// renounce stops serving after a refusal, because each later connection would be refused, too.
 func (c *channel) renounce(s *connection, cause error) error {
-	_, _ = c.wish(false) // a closed channel has no connections to come
+	_, _ = c.wish(false) // a closed channel makes no more connections
 	s.endServing()
 	return explain(deny(cause, c.role))
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// startGranting starts a server whose user a may listen to a node's subjects. Later it is granted more.
+// startGranting starts a server whose user a may listen to a node's subjects. grant gives this user
+// further rights.
 func startGranting(t *testing.T) (s *natsproc.Server, grant func(more ...string)) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "nats.conf")
@@ -39,8 +40,8 @@ func startGranting(t *testing.T) (s *natsproc.Server, grant func(more ...string)
 	}
 }
 
-// A member that is not granted Anycast is told so each time it asks and goes
-// on without, also on the next connection. Once granted, it serves.
+// If a member lacks the right for Anycast, each Serve fails, and the member goes on without, even
+// on the next connection. When it gets the right, it serves.
 func TestServeDenied(t *testing.T) {
 	s, grant := startGranting(t)
 	states := make(chan transport.State, 100)
@@ -64,7 +65,7 @@ func TestServeDenied(t *testing.T) {
 	if err := a.Serve(t.Context(), false); err != nil {
 		t.Errorf("serve no more: %v", err)
 	}
-	wantDenied() // and no next connection asks again
+	wantDenied() // and later connections do not ask again
 
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
@@ -96,7 +97,7 @@ func TestServeDenied(t *testing.T) {
 	wantMessage(t, a, transport.Control, transport.Anycast, "any")
 	select {
 	case s := <-states:
-		t.Errorf("told %+v: the grant was to come within a connection", s)
+		t.Errorf("told %+v: want no break when the right is granted", s)
 	default:
 	}
 }

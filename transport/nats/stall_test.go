@@ -15,19 +15,19 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// A proxy passes TCP connections on to a server. It can make what the server sends
-// stand still, as lost packets do.
+// A proxy passes TCP connections on to a server. It can hold up the server's bytes, like lost
+// packets.
 type proxy struct {
 	net.Listener
 	server string
-	slow   bool // what the server sends passes at 64 kB/s
+	slow   bool // the server's bytes pass at 64 kB/s
 	wg     sync.WaitGroup
 
 	mu     sync.Mutex
 	conns  []net.Conn
-	now    *valve // of connections to come
+	now    *valve // valve of later connections
 	valves []*valve
-	stuck  int // so many connections to come stand still
+	stuck  int // how many later connections stand still
 }
 
 // A valve lets bytes pass while it is open.
@@ -136,8 +136,7 @@ func pass(to, from net.Conn, g *valve, slow bool) {
 	}
 }
 
-// stall makes what the server sends wait, on the connections that are there and,
-// if it says so, on those to come.
+// stall holds up the server's bytes on present connections and, with toCome, on later ones.
 func (p *proxy) stall(toCome bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,8 +155,7 @@ func (p *proxy) resume() {
 	}
 }
 
-// listens reports whether the broker knows somebody who listens for the peer's
-// control frames.
+// listens reports whether the broker has a subscriber for the peer's control frames.
 func listens(t *testing.T, from transport.Link, to transport.Address) bool {
 	t.Helper()
 	if err := from.Send(transport.Control, transport.Peer{Address: to}, 7, []byte("probe")); err != nil {
@@ -173,9 +171,8 @@ func listens(t *testing.T, from transport.Link, to transport.Address) bool {
 	return !ok
 }
 
-// A connection that stands still is given up, but while its process lives and
-// connects again, the broker tells nobody that it is gone. When it has ended, the
-// broker tells so at once.
+// A link gives up a connection that stands still. While its process runs and reconnects, the broker
+// does not report the process as gone. When the process has ended, the broker reports that at once.
 func TestStalledNodeIsNotGone(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		t.Run(fmt.Sprintf("tls=%v", secure), func(t *testing.T) {
@@ -201,15 +198,15 @@ func TestStalledNodeIsNotGone(t *testing.T) {
 			wantState(t, states, false)
 			for range 20 {
 				if !listens(t, b, nodeA) {
-					t.Fatal("the broker knows nobody who listens for a node that is connecting anew")
+					t.Fatal("the broker has no subscriber for a node that is reconnecting")
 				}
 			}
 			p.resume()
 			wantState(t, states, true)
 			if !listens(t, b, nodeA) {
-				t.Fatal("the broker knows nobody who listens for a node that has connected anew")
+				t.Fatal("the broker has no subscriber for a node that has reconnected")
 			}
-			for { // what came before the new connection stood may be lost
+			for { // messages sent before the new connection may be lost
 				m, err := a.Receive(transport.Control)
 				if err != nil {
 					t.Fatal(err)
@@ -226,15 +223,15 @@ func TestStalledNodeIsNotGone(t *testing.T) {
 			}
 			for end := time.Now().Add(patience); listens(t, b, nodeA); {
 				if time.Now().After(end) {
-					t.Fatal("a link that was closed still listens")
+					t.Fatal("a closed link still listens")
 				}
 			}
 		})
 	}
 }
 
-// While one connection stands still, another is made: that takes no longer than a
-// ping's interval and the connecting.
+// If a connection stands still, its replacement is ready after a ping's interval and the time to
+// connect.
 func TestStalledConnectionIsReplacedEarly(t *testing.T) {
 	s := natsproc.Start(t)
 	p := startProxy(t, strings.TrimPrefix(s.URL(), "nats://"), false)
@@ -251,7 +248,7 @@ func TestStalledConnectionIsReplacedEarly(t *testing.T) {
 	wantMessage(t, a, 0, transport.Direct, "x")
 }
 
-// Where new connections stand still too, some of them, one that does not is found.
+// If some new connections stand still too, the link finds one that does not.
 func TestStalledNodeTriesSeveralConnections(t *testing.T) {
 	s := natsproc.Start(t)
 	p := startProxy(t, strings.TrimPrefix(s.URL(), "nats://"), false)
@@ -274,8 +271,8 @@ func TestStalledNodeTriesSeveralConnections(t *testing.T) {
 	wantState(t, states, true)
 }
 
-// A lane whose answers wait behind much that was sent there keeps its connection. The messages need a
-// second, several intervals, each of which is longer than a busy machine stands still.
+// A lane keeps its connection if answers to pings wait behind many messages. The messages take a
+// second, which is several intervals. An interval is longer than a busy machine stands still.
 func TestBusyLaneIsNotStale(t *testing.T) {
 	s := natsproc.Start(t)
 	p := startProxy(t, strings.TrimPrefix(s.URL(), "nats://"), true)
@@ -297,7 +294,7 @@ func TestBusyLaneIsNotStale(t *testing.T) {
 	}
 	select {
 	case s := <-states:
-		t.Errorf("told %+v, want the first connection to last", s)
+		t.Errorf("state changed to %+v, want the first connection to last", s)
 	default:
 	}
 }

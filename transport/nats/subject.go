@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Queue groups. One member of a group gets each message.
+// Queue groups. Each message goes to one member of a group.
 const (
 	anyQueue     = "any" // an Anycast
 	gatewayQueue = "gw"  // a request of any client of the broker
@@ -41,7 +41,7 @@ const (
 	wordAnycast     = "a" // a.<token>
 )
 
-// wordProbe ends subjects without subscribers.
+// wordProbe is the last word of subjects without subscribers.
 const wordProbe = "probe"
 
 // maxReplyBytes exceeds two names and a cluster of 64 bytes each, two incarnations, and a token of
@@ -54,8 +54,8 @@ type subjects struct {
 	prefix    string // "sh.<cluster>."
 	channel   string // "<lane>" or "ctl"
 	class     identity.Class
-	say       string   // begins the subjects of messages to members
-	replies   string   // own, with a dot at the end
+	say       string   // prefix of the subjects of messages to members
+	replies   string   // prefix of the own reply subjects, with a dot at the end
 	broadcast string   // to publish to; "" for clients
 	anycast   string   // to publish to
 	nobody    string   // reply prefix of an Anycast
@@ -95,7 +95,7 @@ func (s *subjects) memberListens(self string) {
 	}
 }
 
-// answers begins the subjects of answers and the broker's reports.
+// answers returns the prefix of the subjects of answers to a peer and of the broker's reports.
 func (s *subjects) answers(to transport.Peer) string {
 	class := wordMember
 	if to.Client {
@@ -119,7 +119,7 @@ func node(a transport.Address) string {
 }
 
 // probes returns a subject for each right to publish. An opening link publishes to each, so a
-// missing right fails Open instead of the first call: a server does not answer a refused publish.
+// missing right makes Open fail, not the first call. A server does not answer a refused publish.
 func (s *subjects) probes(self transport.Address) []string {
 	all := []string{s.say + wordProbe}
 	if s.class == identity.Member {
@@ -130,7 +130,7 @@ func (s *subjects) probes(self transport.Address) []string {
 	return all
 }
 
-// addressee returns the process that a refused subject belongs to, or zero.
+// addressee returns the process to which a refused subject leads, or zero.
 func (s *subjects) addressee(subject string) (a transport.Address) {
 	rest, ok := strings.CutPrefix(subject, s.say)
 	if !ok {
@@ -141,7 +141,7 @@ func (s *subjects) addressee(subject string) (a transport.Address) {
 	return a
 }
 
-// address parses a leading "<name>.<incarnation>".
+// address parses "<name>.<incarnation>" at the beginning of text.
 func address(text string) (a transport.Address, ok bool) {
 	name, rest, _ := strings.Cut(text, ".")
 	digits, _, _ := strings.Cut(rest, ".")
@@ -154,7 +154,7 @@ func address(text string) (a transport.Address, ok bool) {
 
 type route struct {
 	subject string // to publish to
-	reply   string // of the 503, without the token
+	reply   string // reply subject for the broker's 503, without the token
 }
 
 func (s *subjects) route(to transport.Peer) (route, error) {
@@ -165,7 +165,7 @@ func (s *subjects) route(to transport.Peer) (route, error) {
 	switch {
 	case to.Client:
 		r.subject = s.answers(to) + "." + wordFrame
-	case s.class >= identity.Reader: // operators have the control channel only
+	case s.class >= identity.Reader: // operators have only the control channel
 		r.subject = s.say + node(to.Address)
 	default:
 		r.subject = s.say + node(to.Address) + "." + s.channel
@@ -208,13 +208,13 @@ func sender(subject string) (from transport.Address, rest string, ok bool) {
 
 // senders remembers the last sender, to parse it once. Only the receiving goroutine uses it.
 type senders struct {
-	last string // the beginning of the subject, up to the dot behind the incarnation; "" means none
+	last string // the subject's beginning, up to the dot after the incarnation; "" means none
 	from transport.Address
 }
 
 func (s *senders) sender(subject string) (from transport.Address, rest string, ok bool) {
 	if s.last != "" {
-		if rest, ok := strings.CutPrefix(subject, s.last); ok { // its dot stands behind all that names the sender
+		if rest, ok := strings.CutPrefix(subject, s.last); ok { // the dot ends the part that names the sender
 			return s.from, rest, true
 		}
 	}
@@ -224,7 +224,7 @@ func (s *senders) sender(subject string) (from transport.Address, rest string, o
 	return from, rest, ok
 }
 
-// replySubject allocates once.
+// replySubject appends the token to the prefix. It allocates once.
 func replySubject(prefix string, token uint64) string {
 	var b [maxReplyBytes]byte
 	return string(strconv.AppendUint(append(b[:0], prefix...), token, 16))
@@ -256,7 +256,7 @@ func parseToken(s string) (token uint64, ok bool) {
 // hostile one can use any number of incarnations.
 const maxRoutes = 1024
 
-// routesFor is how long routes are cached, also those of gone clients.
+// routesFor is how long routes are cached, including those of gone clients.
 const routesFor = time.Minute
 
 // routes caches the subjects of peers. It is safe for concurrent use.
@@ -268,7 +268,7 @@ type routes struct {
 	began  time.Time // when byPeer was last empty
 }
 
-// expire drops all routes once in routesFor. Those in use are made again.
+// expire drops all routes once in routesFor. Routes in use are then made again.
 func (r *routes) expire(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

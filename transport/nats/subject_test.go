@@ -101,7 +101,7 @@ func TestSender(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{
-		"c.p.0000000000000001.any", // the incarnation of a member
+		"c.p.0000000000000001.any", // incarnation of a member
 		"c.p.8000000000000001.any", // of an operator
 		"o.p.get.c000000000000001.any", "o.p.do.8000000000000001.any", "o.p.see.8000000000000001.any",
 		"c.p.4000000000000001", "c.p.400000000000001.any", "c.p.+400000000000001.any", "c..4000000000000001.any", "c.p", "c", "", "o.p.get",
@@ -112,14 +112,14 @@ func TestSender(t *testing.T) {
 	}
 }
 
-// TestSendersConfuseNone: the sender of a subject is the same whichever sender's message came before,
-// and strangers leave nothing but the last one behind.
+// TestSendersConfuseNone: a subject's parsed sender does not depend on the message before, and the
+// cache keeps only the last sender.
 func TestSendersConfuseNone(t *testing.T) {
 	subjects := []string{
 		"c.p.4000000000000001.w2.0000000000000001.3", "c.p.4000000000000001.any", "c.p.4000000000000001.",
-		"c.p.4000000000000002.any", "c.pp.4000000000000001.any", "c.P.4000000000000001.any", // another incarnation, and other names
-		"c.p.400000000000000a.any", "c.p.400000000000000A.any", // the second is nobody
-		"c.p.40000000000000011.any", "c.p.4000000000000001", "c.p.4000000000000001any", "c.p", "c.p.", "c", "", // nobody
+		"c.p.4000000000000002.any", "c.pp.4000000000000001.any", "c.P.4000000000000001.any", // a different incarnation and different names
+		"c.p.400000000000000a.any", "c.p.400000000000000A.any", // the second is no sender
+		"c.p.40000000000000011.any", "c.p.4000000000000001", "c.p.4000000000000001any", "c.p", "c.p.", "c", "", // no sender
 		"o.p.get.8000000000000001.all", "o.p.do.c000000000000001.all", "o.p.do.8000000000000001.all", "c.p.8000000000000001.any",
 	}
 	for _, before := range subjects {
@@ -130,7 +130,7 @@ func TestSendersConfuseNone(t *testing.T) {
 				from, rest, ok := s.sender(subject)
 				wantFrom, wantRest, want := sender(subject)
 				if from != wantFrom || rest != wantRest || ok != want {
-					t.Errorf("%q behind %q: got %v, %q, %v, want %v, %q, %v", subject, before, from, rest, ok, wantFrom, wantRest, want)
+					t.Errorf("%q after %q: got %v, %q, %v, want %v, %q, %v", subject, before, from, rest, ok, wantFrom, wantRest, want)
 				}
 			}
 		}
@@ -140,11 +140,11 @@ func TestSendersConfuseNone(t *testing.T) {
 		s.sender(newSubjects("shop", transport.Address{Name: "p", Incarnation: identity.Mark(identity.Client, i)}, 0).say[len("sh.shop."):] + "any")
 	}
 	if want := "c.p.400000000000270f."; s.last != want || s.from.Incarnation != identity.Mark(identity.Client, 9_999) {
-		t.Errorf("remembers %q of %v, want %q", s.last, s.from, want)
+		t.Errorf("the cache has %q of %v, want %q", s.last, s.from, want)
 	}
 }
 
-// FuzzSender checks that a subject names at most one sender, and one that publishes to it.
+// FuzzSender checks that a subject names at most one sender, which publishes to it.
 func FuzzSender(f *testing.F) {
 	f.Add("c.p.4000000000000001.w2.0000000000000001.3")
 	f.Add("o.p.do.c000000000000001.all")
@@ -189,7 +189,8 @@ func TestParseUnreachable(t *testing.T) {
 	}
 }
 
-// TestRoutesExpire: routes to processes that are gone are not kept, and those that are used are the same ones.
+// TestRoutesExpire: routes to gone processes are dropped. A route that is used again is equal to
+// the one before.
 func TestRoutesExpire(t *testing.T) {
 	s := newSubjects("c", transport.Address{Name: "n", Incarnation: 1}, transport.Control)
 	r, now := routes{subjects: &s, byPeer: map[transport.Peer]route{}}, time.Now()

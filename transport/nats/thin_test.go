@@ -12,8 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// lineCounter is a slog handler that counts lines by message, and finds keys that a line
-// has twice.
+// lineCounter is a slog handler that counts lines by message, and records lines with a key twice.
 type lineCounter struct {
 	*lineCounts
 	keys []string
@@ -57,8 +56,8 @@ func (c lineCounter) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// TestErrorsInALoopAreThinned: what happens a thousand times is ten lines, the last with
-// how often it was; a node's logger has "node" already.
+// TestErrorsInALoopAreThinned: an event that happens a thousand times is logged in ten lines, with
+// a count. No line has "node" twice, although the node's logger adds it.
 func TestErrorsInALoopAreThinned(t *testing.T) {
 	lines := lineCounter{lineCounts: &lineCounts{lines: map[string]int{}}}
 	l := newLink(transport.Options{

@@ -21,7 +21,7 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// writeCertificate makes a certificate for 127.0.0.1 that is its own authority.
+// writeCertificate makes a self-signed certificate for 127.0.0.1.
 func writeCertificate(t *testing.T) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -83,7 +83,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// A server without TLS is refused at once by who asks for it.
+// Open with TLS fails at once for a server without TLS.
 func TestTLSWanted(t *testing.T) {
 	s := natsproc.Start(t)
 	wantOpenError(t, natstransport.New(strings.Replace(s.URL(), "nats://", "tls://", 1)), "secure connection", "disagree about TLS")

@@ -66,7 +66,7 @@ func (t *Transport) open(ctx context.Context, o transport.Options) (*link, error
 	defer cancel()
 
 	l := newLink(o, no)
-	// Control goes first: where it fails, lanes would only say the same.
+	// Control is opened first: if it fails, lanes would fail with the same error.
 	if err := (&upkeep{channel: l.channels[0]}).open(ctx); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -153,15 +153,15 @@ func (t *Transport) natsOptions() (nats.Options, error) {
 	o.AllowReconnect = false
 	o.RetryOnFailedConnect = false
 	o.ReconnectBufSize = -1
-	o.ReconnectOnFlusherError = true // else a failed write loses bytes without a break
+	o.ReconnectOnFlusherError = true // otherwise a failed write loses bytes without a break
 	o.NoEcho = false
 	o.SkipSubjectValidation = true // names are checked once, when a subject is built
 	o.NoCallbacksAfterClientClose = false
 	return o, nil
 }
 
-// ServeRequests receives requests on a connection of its own, so that clients' load delays no call
-// between members. If the connection breaks, it is made again.
+// ServeRequests receives requests on a connection of its own, so that clients' load does not delay
+// calls between members. If the connection breaks, nats.go reconnects.
 func (t *Transport) ServeRequests(ctx context.Context, o transport.RequestOptions) (stop func(), err error) {
 	options, err := t.natsOptions()
 	if err != nil {
@@ -173,7 +173,7 @@ func (t *Transport) ServeRequests(ctx context.Context, o transport.RequestOption
 	}
 	options.AllowReconnect, options.MaxReconnect = true, -1
 	options.Timeout = t.settings.connectTimeout
-	options.SkipSubjectValidation = false // reply subjects are strangers'
+	options.SkipSubjectValidation = false // reply subjects come from clients
 	options.Name = "shardgen " + o.Cluster + " " + o.Name + " requests"
 	broken := &faults{log: log}
 	options.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) {
@@ -190,10 +190,10 @@ func (t *Transport) ServeRequests(ctx context.Context, o transport.RequestOption
 			return nil, fmt.Errorf("serve requests: %s: %w", redact(t.url), err)
 		}
 	}
-	// nats.go insists on a deadline, which the context of a node's Run has not.
+	// nats.go requires a deadline. The context of a node's Run has none.
 	ctx, cancel := context.WithTimeout(ctx, t.settings.connectTimeout)
 	defer cancel()
-	err = nc.Publish(nats.InboxPrefix+wordProbe, nil) // as answers are
+	err = nc.Publish(nats.InboxPrefix+wordProbe, nil) // answers are published to such subjects, too
 	if err == nil {
 		err = nc.FlushWithContext(ctx)
 	}

@@ -18,12 +18,12 @@ type upkeep struct {
 	held holder // sockets of stale connections
 }
 
-// run replaces connections until ctx ends. After Open's first call of OnState, only run calls it,
-// and it reports the end of a connection before it stores the next.
+// run replaces connections until ctx ends. Open calls OnState first; after that, only run calls it.
+// run reports the end of a connection before it stores the next one.
 //
-// A silent server's connection is ended too, but its socket stays open until the next one listens.
-// Lost packets may silence a server for seconds; after a close it would report that nobody listens,
-// and the node would count as gone.
+// A silent server's connection is ended too, but its socket stays open until the next connection
+// listens. Lost packets may silence a server for seconds. If the socket were closed, the server
+// would report that nobody listens, and the node would count as gone.
 func (u *upkeep) run(ctx context.Context) {
 	defer u.held.close()
 	for {
@@ -58,7 +58,7 @@ func (u *upkeep) run(ctx context.Context) {
 }
 
 // watch returns when s has ended or is stale, or ctx ends. s is stale after MaxPingsOut intervals
-// of silence, or if another connection, spare, was made meanwhile. spare has no subscriptions yet.
+// of silence, or when a second connection, spare, is ready. spare has no subscriptions yet.
 func (u *upkeep) watch(ctx context.Context, s *connection) (spare *connection) {
 	if u.options.PingInterval <= 0 {
 		select {
@@ -84,15 +84,15 @@ func (u *upkeep) watch(ctx context.Context, s *connection) (spare *connection) {
 	}
 }
 
-// ping waits for the server's answer, and makes another connection after one PingInterval. s is
-// stale once that stands, or after MaxPingsOut intervals. A lane that receives anything always gets
-// all of these, because the answer may wait behind other messages. Intervals are ticks, so that a
-// process stopped for long reads its messages before it judges.
+// ping waits for the server's answer. After one PingInterval without it, ping begins a second
+// connection; s is stale when that is ready, or after MaxPingsOut intervals. A lane that receives
+// anything always gets all intervals, because the answer may wait behind other messages. Intervals
+// are ticks, so that a process that was stopped for long first reads its messages.
 func (u *upkeep) ping(ctx context.Context, s *connection) (spare *connection) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	defer cancel() // first
+	defer cancel() // runs before wg.Wait
 	answer := make(chan error, 1)
 	wg.Go(func() { answer <- s.flush(ctx) })
 	spares := make(chan *connection, 1)
@@ -101,7 +101,7 @@ func (u *upkeep) ping(ctx context.Context, s *connection) (spare *connection) {
 	read, dials := s.wire.reads.Load(), false
 	for missed := 0; ; {
 		select {
-		case <-answer: // an error is the end of s, or of ctx
+		case <-answer: // an error means that s or ctx has ended
 			cancel()
 			wg.Wait()
 			if spare = taken(spares); spare != nil {
@@ -129,7 +129,7 @@ func (u *upkeep) ping(ctx context.Context, s *connection) (spare *connection) {
 	}
 }
 
-// taken returns a ready spare, or nil. One may become ready just as its caller stops waiting.
+// taken returns a ready spare, or nil. A spare may become ready just as ping stops waiting.
 func taken(spares <-chan *connection) *connection {
 	select {
 	case spare := <-spares:
@@ -140,15 +140,15 @@ func taken(spares <-chan *connection) *connection {
 }
 
 const (
-	// atOnce is how many attempts at a control connection run side by side: with packets lost, each
-	// may stand still.
+	// atOnce is how many attempts at a control connection run side by side: while packets are lost,
+	// each may stand still.
 	atOnce = 3
 	// dialApart is how much later each of them begins.
 	dialApart = 300 * time.Millisecond
 )
 
-// dialAny dials until a connection stands, for Control from several goroutines. It returns nil when
-// ctx ends.
+// dialAny dials until one connection is ready. For Control, atOnce attempts run side by side. It
+// returns nil when ctx ends.
 func (u *upkeep) dialAny(ctx context.Context) (first *connection) {
 	n := 1
 	if u.isControl() {
@@ -162,7 +162,7 @@ func (u *upkeep) dialAny(ctx context.Context) (first *connection) {
 	for i := range n {
 		wg.Go(func() { stood <- u.dialAgain(ctx, time.Duration(i)*dialApart) })
 	}
-	for range n { // all of them end
+	for range n { // wait for all attempts to end
 		s := <-stood
 		switch {
 		case s == nil:
@@ -176,7 +176,8 @@ func (u *upkeep) dialAny(ctx context.Context) (first *connection) {
 	return first
 }
 
-// dialAgain waits for after, then dials until a connection stands. It returns nil when ctx ends.
+// dialAgain waits for the duration after, then dials until a connection is ready. It returns nil
+// when ctx ends.
 func (u *upkeep) dialAgain(ctx context.Context, after time.Duration) *connection {
 	select {
 	case <-time.After(after):
@@ -194,8 +195,9 @@ func (u *upkeep) dialAgain(ctx context.Context, after time.Duration) *connection
 	}
 }
 
-// reopen connects until it succeeds; nil means that the channel was closed. The first attempt uses
-// spare, if any. With patient, because the last connection ended within a second, it waits first.
+// reopen tries to connect until it succeeds. It returns nil if the channel was closed. The first
+// attempt uses spare, if any. With patient, set when the last connection ended within a second,
+// reopen waits first.
 func (u *upkeep) reopen(ctx context.Context, spare *connection, patient bool) *connection {
 	for attempts := 1; ; attempts++ {
 		if (patient || attempts > 1) && !u.pause(ctx) {
@@ -240,7 +242,7 @@ func (u *upkeep) open(ctx context.Context) error {
 			return nil
 		}
 		if ctx.Err() == nil || last == nil {
-			last = err // an attempt that the end of ctx cut short says less
+			last = err // the error of an attempt that ctx cut short says less
 		}
 		if _, permanent := remedy(err); permanent {
 			return explain(err)

@@ -14,7 +14,7 @@ import (
 type wire struct {
 	net.Conn
 	held  atomic.Bool
-	reads atomic.Uint64 // that returned; a ping compares the number
+	reads atomic.Uint64 // number of reads that have returned, which ping compares
 }
 
 // hold detaches the socket from nats.go. Later writes, such as TLS's closing alert, are discarded.
@@ -41,7 +41,7 @@ func (w *wire) Write(b []byte) (int, error) {
 	}
 	n, err := w.Conn.Write(b)
 	if err != nil {
-		_ = w.Close() // the reader finds it closed and ends the connection
+		_ = w.Close() // the reading goroutine then ends the connection
 	}
 	return n, err
 }
