@@ -20,9 +20,8 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// BenchmarkLocalRead is a call within one process of a method that only reads: without telemetry,
-// with metrics that a reader collects, and with traces of a part of the calls, of which nothing is
-// exported.
+// BenchmarkLocalRead measures a call within one process of a method that only reads: without
+// telemetry, with collected metrics, and with traces of some calls, which are not exported.
 func BenchmarkLocalRead(b *testing.B) {
 	ratios := map[string]float64{"traced 0": 0, "traced 0.0001": 0.0001, "traced 0.01": 0.01, "traced 1": 1}
 	for _, with := range append([]string{"off", "metrics"}, slices.Sorted(maps.Keys(ratios))...) {
@@ -60,7 +59,8 @@ func BenchmarkLocalRead(b *testing.B) {
 	}
 }
 
-// BenchmarkBelow is a call to another process below a span that is not sampled, without and with traces.
+// BenchmarkBelow measures a call to another process below a span that is not sampled, without and
+// with traces.
 func BenchmarkBelow(b *testing.B) {
 	for _, with := range []string{"off", "traced 0"} {
 		b.Run(with, func(b *testing.B) {

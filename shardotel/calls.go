@@ -11,8 +11,8 @@ import (
 // Attributes of a call: those of shardgen, and those of the semantic conventions for RPC.
 const (
 	keyType    = attribute.Key("shardgen.type")
-	keyEntity  = attribute.Key("shardgen.entity.id") // of spans only
-	keyCaller  = attribute.Key("shardgen.caller")    // of spans only
+	keyEntity  = attribute.Key("shardgen.entity.id") // only in spans
+	keyCaller  = attribute.Key("shardgen.caller")    // only in spans
 	keyTell    = attribute.Key("shardgen.tell")
 	keyOutcome = attribute.Key("rpc.response.status_code")
 	keyMethod  = attribute.Key("rpc.method")
@@ -20,8 +20,8 @@ const (
 	keyError   = attribute.Key("error.type")
 )
 
-// note notes in a span how the call ended. An error that does not come from the runtime counts as an
-// error of the entity. status is the outcome that the caller knows; hosts leave it empty.
+// note records in a span how the call ended. An error that is not the runtime's counts as an error
+// of the entity. status is the outcome that the caller knows; hosts leave it empty.
 func note(span trace.Span, err error, status string) {
 	if !span.IsRecording() {
 		return
@@ -38,7 +38,7 @@ func note(span trace.Span, err error, status string) {
 // An ending has the values from which the labels of a metric of calls are made.
 type ending struct {
 	kind, method    string
-	status, problem string // "": none
+	status, problem string // "" means none
 	tell            bool
 }
 

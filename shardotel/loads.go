@@ -98,7 +98,7 @@ func (l *loads) observeType(out metric.Observer, t measure.Type) {
 		out.ObserveInt64(l.wanted, int64(t.Wanted), of)
 	}
 	if t.Activations == nil {
-		return // it is not hosted here
+		return // the type is not hosted here
 	}
 	for state, count := range t.Shards {
 		out.ObserveInt64(l.shards, int64(count), metric.WithAttributes(kind, keyState.String(state)))
@@ -124,7 +124,7 @@ const (
 	moveGivenUp   = "given up"
 )
 
-// each reports counts by name: each name becomes the value of label, beside the other labels.
+// each reports counts by name: a name becomes the value of label, beside the other labels.
 func each(out metric.Observer, o metric.Int64Observable, counts map[string]uint64, label attribute.Key, others ...attribute.KeyValue) {
 	for name, count := range counts {
 		all := append([]attribute.KeyValue{label.String(name)}, others...)

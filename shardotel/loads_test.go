@@ -17,15 +17,14 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// A point is what a metric has for some labels: a value, or how many values of a histogram and
-// their sum.
+// A point is a metric's data for some labels: a value, or the count and sum of a histogram.
 type point struct {
 	value int64
 	count uint64
 	sum   float64
 }
 
-// read adds up the points of a metric that have all of the labels, each as key=value.
+// read adds up a metric's points that have all the labels, each written key=value.
 func (s *scene) read(name string, labels ...string) (all point) {
 	s.t.Helper()
 	m, ok := s.metrics()[name]
@@ -88,8 +87,9 @@ func (s *scene) observe(node string) {
 	s.t.Cleanup(func() { require.NoError(s.t, stop()) })
 }
 
-// TestWaiting: calls that wait for a turn are counted with their bytes, and when they have run the
-// time that they waited is. A call for which the mailbox has no room is refused, with the cause.
+// TestWaiting: calls that wait for a turn are counted, with their bytes. When they have run, their
+// wait is measured. A call that does not fit into the mailbox is counted as refused, with the
+// cause.
 func TestWaiting(t *testing.T) {
 	performWith(t, func(s *scene) {
 		ctx := s.t.Context()
@@ -106,10 +106,10 @@ func TestWaiting(t *testing.T) {
 		results := make(chan error, 4)
 		go func() { results <- users.Ref("ann").Bid(ctx, "vase", 60) }()
 		s.Advance(latency / 2)
-		for range 3 { // of which two find room
+		for range 3 { // two of these find room
 			go func() { results <- users.Ref("ann").Deposit(ctx, 1) }()
 		}
-		s.Advance(latency) // the bid asks the auction now
+		s.Advance(latency) // the bid's turn now asks the auction
 		require.EqualValues(s.t, 2, s.read("shardgen.calls.queued", "shardgen.type=User").value)
 		waiting := s.read("shardgen.calls.waiting.size", "shardgen.type=User").value
 		require.Positive(s.t, waiting)
@@ -138,7 +138,8 @@ func TestWaiting(t *testing.T) {
 	}, func(n *shard.Node) error { return auction.HostWith(n, shard.MaxMailboxCalls(2)) })
 }
 
-// TestAppends: each append to the store is measured, with the commits that it has, until stop.
+// TestAppends: each append to the store is measured, with its number of commits, until stop is
+// called.
 func TestAppends(t *testing.T) {
 	perform(t, func(s *scene) {
 		users := auction.NewUserClient(s.Client())
@@ -150,7 +151,7 @@ func TestAppends(t *testing.T) {
 		before := s.read("shardgen.store.append.duration", "shardgen.type=User")
 		const calls = 20
 		done := make(chan error, calls)
-		for range calls { // all within the first one's append
+		for range calls { // all during the append of the first call
 			go func() { done <- users.Ref("ann").Deposit(s.t.Context(), 1) }()
 		}
 		for range calls {
@@ -176,7 +177,7 @@ func TestAppends(t *testing.T) {
 	})
 }
 
-// TestLives: activations and passivations are counted by their reasons, and passivated bytes.
+// TestLives: activations, passivations and passivated bytes are counted by reason.
 func TestLives(t *testing.T) {
 	const idle = 5 * time.Second
 	performWith(t, func(s *scene) {
@@ -228,7 +229,7 @@ func TestMoves(t *testing.T) {
 
 		s.Move("User", "ann", "n1")
 		held := make(chan error, 1)
-		go func() { // its turn outlasts Config.HandoffTimeout
+		go func() { // this turn outlasts Config.HandoffTimeout
 			_, err := users.Ref("ann", shard.Timeout(time.Hour)).Free(s.t.Context())
 			held <- err
 		}()
@@ -261,7 +262,7 @@ func (s *scene) shard(user string) uint32 {
 	return at.Shard
 }
 
-// TestMembers: messages are counted both ways, and members that are gone by the evidence.
+// TestMembers: sent and received messages are counted, and downed members by the evidence.
 func TestMembers(t *testing.T) {
 	perform(t, func(s *scene) {
 		s.observe("n1")

@@ -13,7 +13,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// measures are the instruments that report what a [measure.Meter] gets.
+// measures are the instruments that report the measurements of a [measure.Meter].
 type measures struct {
 	pauses  metric.Float64Histogram
 	appends metric.Float64Histogram

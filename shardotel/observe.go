@@ -46,9 +46,9 @@ const (
 //     appends to the store and of the pauses of moves, and the sizes of batches
 //
 // docs/guide/metrics.md has all names and labels. A collection visits each entity of the process,
-// which takes some milliseconds for 100,000 entities. meters is the provider of the instruments; nil
-// means OpenTelemetry's global one. Observe fails if it refuses an instrument. Of several processes
-// with one provider, observe one and count the others.
+// which takes some milliseconds for 100,000 entities. meters is the provider of the instruments;
+// nil means OpenTelemetry's global one. Observe fails if the provider refuses an instrument. If
+// several processes use one provider, observe one and count the others.
 func (t *Telemetry) Observe(p Process, meters metric.MeterProvider) (stop func() error, err error) {
 	if meters == nil {
 		meters = otel.GetMeterProvider()
@@ -130,7 +130,7 @@ type observer struct {
 	node    *shard.Node // the process, if it is a node
 
 	live, ready, events  metric.Int64Observable
-	members, unreachable metric.Int64Observable // of a node, as load
+	members, unreachable metric.Int64Observable // only for a node, as is load
 	load                 *loads
 }
 

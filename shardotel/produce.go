@@ -19,11 +19,11 @@ type counted struct {
 
 	mu      sync.Mutex
 	running []Process
-	ended   measure.Calls // of processes that are not counted any more, so that no count falls
+	ended   measure.Calls // calls of processes no longer counted, so that no count falls
 }
 
-// Count adds the calls of a process to what [Telemetry.Produce] reports, until stop, which keeps the
-// counts as they are then. Observe counts its process.
+// Count adds the calls of a process to what [Telemetry.Produce] reports, until stop is called. The
+// counts of that moment are kept. Observe counts its process itself.
 func (t *Telemetry) Count(p Process) (stop func()) {
 	c := &t.counted
 	c.mu.Lock()
@@ -89,7 +89,7 @@ func (t *Telemetry) Produce(context.Context) ([]metricdata.ScopeMetrics, error) 
 	return []metricdata.ScopeMetrics{found}, nil
 }
 
-// add adds a series to the point with its labels.
+// add adds a series to the point that has its labels.
 func add(points map[attribute.Set]*metricdata.HistogramDataPoint[float64], s *measure.Series, from, to time.Time) {
 	labels := attribute.NewSet(ending{s.Kind, s.Method, s.Outcome, s.Cause, s.Tell}.attributes()...)
 	p := points[labels]
@@ -108,7 +108,7 @@ func add(points map[attribute.Set]*metricdata.HistogramDataPoint[float64], s *me
 }
 
 // callBounds are the bounds of the histograms of calls, in seconds. Each is a power of two of
-// nanoseconds, because these are bounds of the buckets in a measure.Series too. They begin lower than
+// nanoseconds, because the buckets of a measure.Series have such bounds. They begin lower than
 // those of the semantic conventions, because a call within one process takes less than a
 // microsecond, and end at 17 s.
 var callBounds = func() (all []float64) {

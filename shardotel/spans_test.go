@@ -13,7 +13,7 @@ import (
 	"github.com/shardgen/shardgen/examples/auction/auction"
 )
 
-// within returns the span of that name and kind whose parent is that span.
+// within returns the span with the given parent, name and kind.
 func (s *scene) within(parent sdktrace.ReadOnlySpan, name string, kind trace.SpanKind) sdktrace.ReadOnlySpan {
 	s.t.Helper()
 	for _, span := range s.spans.Ended() {
@@ -26,14 +26,14 @@ func (s *scene) within(parent sdktrace.ReadOnlySpan, name string, kind trace.Spa
 	return nil
 }
 
-// place has ann live at n1 and the vase at n2.
+// place moves user ann to n1 and auction vase to n2.
 func (s *scene) place() {
 	s.t.Helper()
 	_, _, err := auction.NewAuctionClient(s.Client()).Ref("vase").Highest(s.t.Context())
 	require.NoError(s.t, err)
 	s.Move("User", "ann", "n1")
 	s.Move("Auction", "vase", "n2")
-	free, err := auction.NewUserClient(s.Client()).Ref("ann").Free(s.t.Context()) // both are active now
+	free, err := auction.NewUserClient(s.Client()).Ref("ann").Free(s.t.Context()) // both entities are active now
 	require.NoError(s.t, err)
 	require.EqualValues(s.t, 100, free)
 	_, _, err = auction.NewAuctionClient(s.Node("n1")).Ref("vase").Highest(s.t.Context())
@@ -42,8 +42,8 @@ func (s *scene) place() {
 
 func lasted(span sdktrace.ReadOnlySpan) time.Duration { return span.EndTime().Sub(span.StartTime()) }
 
-// TestTraceCrossesCalls: a trace goes from the caller to the user, and on to the auction that it asks
-// in the same turn, at whatever nodes they live.
+// TestTraceCrossesCalls: a trace leads from the caller to the user, and to the auction that the
+// user asks in its turn, at whatever nodes they live.
 func TestTraceCrossesCalls(t *testing.T) {
 	perform(t, func(s *scene) {
 		s.t.Helper()
@@ -70,9 +70,9 @@ func TestTraceCrossesCalls(t *testing.T) {
 	})
 }
 
-// TestSpansAddUp: a call that waits for its turn while another one has the entity, and then for its
-// commit, has spans for both, which fill the time at the host. It is made by the entity's own node
-// or from outside.
+// TestSpansAddUp: a call waits for its turn behind another call, and then for its commit. It has
+// spans for both waits, which fill the time at the host. The caller is the entity's own node or
+// outside.
 func TestSpansAddUp(t *testing.T) {
 	for name, far := range map[string]time.Duration{"near": 0, "far": latency} {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestSpansAddUp(t *testing.T) {
 				s.spans.Reset()
 				bid := make(chan error, 1)
 				go func() { bid <- users.Ref("ann").Bid(ctx, "vase", 60) }()
-				s.Advance(latency/2 + far) // it asks the auction, which takes twice the latency
+				s.Advance(latency/2 + far) // the turn asks the auction, which takes twice the latency
 				require.NoError(s.t, users.Ref("ann").Deposit(ctx, 1))
 				require.NoError(s.t, <-bid)
 
@@ -109,7 +109,7 @@ func TestSpansAddUp(t *testing.T) {
 	}
 }
 
-// TestNoCommitSpan: a call that changes nothing has no span of a commit.
+// TestNoCommitSpan: a call that changes nothing has no "commit" span.
 func TestNoCommitSpan(t *testing.T) {
 	perform(t, func(s *scene) {
 		users := auction.NewUserClient(s.Client())
@@ -124,8 +124,8 @@ func TestNoCommitSpan(t *testing.T) {
 	})
 }
 
-// follows returns the span of the turn that ran the tell of a span. Its trace is its own, and it is linked
-// with that span.
+// follows returns the span of the turn that ran a tell, given the tell's span. The turn has its own
+// trace, and is linked with the tell's span.
 func (s *scene) follows(sent sdktrace.ReadOnlySpan) sdktrace.ReadOnlySpan {
 	s.t.Helper()
 	for _, span := range s.spans.Ended() {
@@ -140,8 +140,8 @@ func (s *scene) follows(sent sdktrace.ReadOnlySpan) sdktrace.ReadOnlySpan {
 	return nil
 }
 
-// TestTellsAreLinked: the span of a tell's turn is linked with that of its sender, which ends when the
-// tell is sent, near or far.
+// TestTellsAreLinked: the span of a tell's turn is linked with the sender's span. That ends when
+// the tell is sent, to the same process or another.
 func TestTellsAreLinked(t *testing.T) {
 	for _, near := range []bool{false, true} {
 		t.Run(fmt.Sprint("near ", near), func(t *testing.T) {
@@ -166,9 +166,9 @@ func TestTellsAreLinked(t *testing.T) {
 	}
 }
 
-// TestTraceOutlivesAKill: a bid is committed, and the node of the bidder or of the auction is killed
-// before the auction has the tell that the commit has. When that arrives all the same, its turn is
-// linked with the tell in the bid's turn.
+// TestTraceOutlivesAKill: a bid is committed with a tell to the auction, and the node of the bidder
+// or the auction is killed before the tell arrives. When it arrives later, its turn is linked with
+// the tell's span in the bid's turn.
 func TestTraceOutlivesAKill(t *testing.T) {
 	for _, victim := range []string{"n1", "n2"} {
 		t.Run(victim, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestTraceOutlivesAKill(t *testing.T) {
 				bid := make(chan error, 1)
 				go func() { bid <- users.Ref("ann").Bid(ctx, "vase", 60) }()
 				s.Advance(3*latency + appending + latency/2)      // to n1, to n2 and back; the commit; half of the tell's way
-				host := s.ended("User/Bid", trace.SpanKindServer) // the commit is part of it
+				host := s.ended("User/Bid", trace.SpanKindServer) // the span includes the commit
 				told := s.within(host, "Auction/Offer", trace.SpanKindProducer)
 				for _, span := range s.spans.Ended() {
 					require.NotEqual(s.t, trace.SpanKindConsumer, span.SpanKind(), "the tell is on its way")

@@ -16,14 +16,15 @@ const name = "github.com/shardgen/shardgen/shardotel"
 
 // Options configure a Telemetry. The zero value of every field is its default.
 type Options struct {
-	// Tracers makes the tracer of the spans. Its sampler is asked too, but only about the calls that
-	// were chosen: leave it at OpenTelemetry's default, which samples them all. Default: OpenTelemetry's
-	// global one.
+	// Tracers makes the tracer of the spans. Its sampler decides too, but only about calls that
+	// Ratio has chosen: leave it at OpenTelemetry's default, which samples them all. Default:
+	// OpenTelemetry's global one.
 	Tracers trace.TracerProvider
 	// Propagator writes traces into the headers of calls. Default: OpenTelemetry's global one.
 	Propagator propagation.TextMapPropagator
-	// Ratio is the part of the calls outside turns to trace that have no parent, from 0, none, to 1,
-	// all. A call whose context has a span is traced if the span is sampled, for any ratio. Default 0.
+	// Ratio is the part to trace of calls outside turns that have no parent span: from 0 (none) to
+	// 1 (all). A call whose context has a span is traced if the span is sampled, for any ratio.
+	// Default 0.
 	Ratio float64
 	// MaxTraces bounds the traces that the Telemetry begins in one second, with a tenth more at once
 	// after a pause; further calls are not traced. Default 1,000, minimum 1.

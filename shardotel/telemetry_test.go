@@ -22,7 +22,7 @@ import (
 	memorystore "github.com/shardgen/shardgen/store/memory"
 )
 
-// A scene is a cluster whose processes report to memory.
+// A scene is a cluster whose telemetry is kept in memory.
 type scene struct {
 	*shardtest.Cluster
 	t         *testing.T
@@ -33,15 +33,15 @@ type scene struct {
 	meters    *sdkmetric.MeterProvider
 }
 
-// A gate is a Telemetry that lets the next traces not begin.
+// A gate is a Telemetry that keeps the next traces from beginning.
 type gate struct {
 	*shardotel.Telemetry
-	shut atomic.Int32 // so many
+	shut atomic.Int32 // how many traces
 }
 
 func (g *gate) Begin(now time.Time) bool { return g.shut.Add(-1) < 0 && g.Telemetry.Begin(now) }
 
-// latency is that of the cluster's network, and appending that of its store.
+// latency is the latency of the cluster's network, and appending is that of its store.
 const (
 	latency   = time.Millisecond
 	appending = 5 * time.Millisecond
@@ -53,7 +53,7 @@ func perform(t *testing.T, test func(s *scene)) {
 	performWith(t, test, func(n *shard.Node) error { return auction.HostWith(n) })
 }
 
-// performWith is perform with nodes that host something else.
+// performWith is like perform, but its nodes host other types.
 func performWith(t *testing.T, test func(s *scene), host func(n *shard.Node) error) {
 	t.Helper()
 	s := &scene{t: t, spans: tracetest.NewSpanRecorder()}
@@ -79,7 +79,7 @@ func performWith(t *testing.T, test func(s *scene), host func(n *shard.Node) err
 	}), shardtest.Host(host))
 }
 
-// ended returns the span of that name and kind.
+// ended returns the ended span with the given name and kind.
 func (s *scene) ended(name string, kind trace.SpanKind) sdktrace.ReadOnlySpan {
 	s.t.Helper()
 	for _, span := range s.spans.Ended() {
@@ -119,7 +119,7 @@ func TestMetricsOfCalls(t *testing.T) {
 		}
 		err := auction.NewUserClient(s.Client()).Ref("user-0").Bid(ctx, "lot", 1000)
 		require.Error(s.t, err, "it has too little")
-		stop() // its counts stay
+		stop() // the counts stay
 		stop()
 		metrics := s.metrics()
 		for _, name := range []string{"rpc.client.call.duration", "rpc.server.call.duration"} {

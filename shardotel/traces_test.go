@@ -42,7 +42,7 @@ func account(t testing.TB, over transport.Transport, tracing shard.Tracing, opts
 
 func network() transport.Transport { return memory.NewBroker(memory.Options{}).Transport() }
 
-// recording returns a Telemetry that traces a part of the calls, and what it records.
+// recording returns a Telemetry that traces a part of the calls, and the recorder of its spans.
 func recording(ratio float64, most int) (*shardotel.Telemetry, *tracetest.SpanRecorder) {
 	spans := tracetest.NewSpanRecorder()
 	return shardotel.New(shardotel.Options{
@@ -56,8 +56,8 @@ func below(ctx context.Context, sampled bool) (context.Context, trace.SpanContex
 	return trace.ContextWithSpanContext(ctx, c), c
 }
 
-// TestLocalCall: a call within a process has a span as a caller and one as a turn, below the span of its
-// context, and is not encoded for that.
+// TestLocalCall: a call within a process has a span at the caller and one for the turn, below the
+// span of its context. Tracing does not make the call encoded.
 func TestLocalCall(t *testing.T) {
 	telemetry, spans := recording(0, 0)
 	node, _ := account(t, network(), telemetry)
@@ -81,8 +81,8 @@ func TestLocalCall(t *testing.T) {
 	require.Equal(t, before, node.Counters()["frames sent"])
 }
 
-// TestErrorsAreInSpans: an error of the entity is the status of both spans, and so is a call that could
-// not begin.
+// TestErrorsAreInSpans: an entity's error is the status of both spans. The error of a call that
+// could not begin is a status, too.
 func TestErrorsAreInSpans(t *testing.T) {
 	perform(t, func(s *scene) {
 		ctx := s.t.Context()
@@ -110,7 +110,7 @@ func TestErrorsAreInSpans(t *testing.T) {
 	})
 }
 
-// place2 has ann live at n1, with money.
+// place2 moves user ann, with money, to n1.
 func (s *scene) place2(users *auction.UserClient) {
 	s.t.Helper()
 	require.NoError(s.t, users.Ref("ann").Deposit(s.t.Context(), 100))
@@ -137,8 +137,8 @@ func TestRetriesAreEvents(t *testing.T) {
 	})
 }
 
-// TestUnsampledParent: below a parent that is not sampled nothing is traced, at any ratio, near and far,
-// and methods see the parent.
+// TestUnsampledParent: calls below a parent that is not sampled are not traced, at any ratio, in
+// the process or to another. Methods see the parent.
 func TestUnsampledParent(t *testing.T) {
 	telemetry, spans := recording(1, math.MaxInt)
 	var mu sync.Mutex
@@ -165,8 +165,8 @@ func TestUnsampledParent(t *testing.T) {
 	require.NotEmpty(t, spans.Started())
 }
 
-// TestTurnsFollowTheirCalls: a turn whose call is not traced makes no calls that are, with its own context
-// or with one that is derived from it.
+// TestTurnsFollowTheirCalls: if a call is not traced, calls made by its turn are not traced either,
+// with the turn's context or a derived one.
 func TestTurnsFollowTheirCalls(t *testing.T) {
 	test := func(s *scene) {
 		ctx := s.t.Context()
@@ -190,7 +190,8 @@ func TestTurnsFollowTheirCalls(t *testing.T) {
 	})
 }
 
-// TestRemindersAreLinked: the turn of a reminder is linked with the span that has set it.
+// TestRemindersAreLinked: the turn of a reminder is linked with the span of the call that set the
+// reminder.
 func TestRemindersAreLinked(t *testing.T) {
 	perform(t, func(s *scene) {
 		ctx := s.t.Context()
@@ -237,8 +238,8 @@ func TestRatio(t *testing.T) {
 	require.LessOrEqual(t, len(spans.Started()), 2*2*10, "at most 10 a second, of 2 spans each")
 }
 
-// TestUntracedCallsAllocateNothing: a call that is not traced allocates as much as without a Telemetry:
-// near, with and without a parent, and far.
+// TestUntracedCallsAllocateNothing: a call that is not traced allocates as much as without a
+// Telemetry: within the process, with and without a parent, and to another process.
 func TestUntracedCallsAllocateNothing(t *testing.T) {
 	telemetry, spans := recording(1e-9, 1)
 	counts := map[string][2]float64{}
@@ -253,7 +254,7 @@ func TestUntracedCallsAllocateNothing(t *testing.T) {
 		} {
 			both := counts[name]
 			both[i] = math.Inf(1)
-			for range 20 { // what the processes do beside the calls counts, too
+			for range 20 { // allocations of the processes beside the calls count, too
 				both[i] = min(both[i], testing.AllocsPerRun(200, func() {
 					if err := call(); err != nil {
 						t.Fatal(err)
@@ -270,7 +271,8 @@ func TestUntracedCallsAllocateNothing(t *testing.T) {
 	require.Empty(t, spans.Started())
 }
 
-// TestTracesAreSpread: where more calls would begin traces than may, those that do are spread over time.
+// TestTracesAreSpread: if calls would begin more traces than allowed, the allowed traces are spread
+// over time.
 func TestTracesAreSpread(t *testing.T) {
 	telemetry, _ := recording(1, 100)
 	var began []time.Time

@@ -30,7 +30,7 @@ var spanKey = func() any {
 	return p.key
 }()
 
-// probe is a context that notes the key of the value that somebody looks for.
+// probe is a context that records the key that Value is called with.
 type probe struct {
 	context.Context
 	key any
@@ -70,10 +70,10 @@ type limit struct {
 	each time.Duration // from one trace to the next
 
 	mu   sync.Mutex
-	next time.Time // before which no trace may begin
+	next time.Time // time before which no trace may begin
 }
 
-// burst is the time for which traces that did not begin may begin later.
+// burst is the time for which unused traces may begin later.
 const burst = 100 * time.Millisecond
 
 func (l *limit) take(now time.Time) bool {
@@ -96,7 +96,7 @@ type callSpan struct {
 
 func (c *callSpan) Context() context.Context { return c.ctx }
 
-// Repeat adds an event for an attempt that has failed.
+// Repeat adds an event for a failed attempt to the span.
 func (c *callSpan) Repeat(why error) {
 	c.span.AddEvent("retry", trace.WithAttributes(keyError.String(shard.CauseOf(why)), attribute.String("exception.message", why.Error())))
 }
@@ -151,13 +151,13 @@ type turnSpan struct {
 
 func (s *turnSpan) Context() context.Context { return s.ctx }
 
-// Return notes how the method ended.
+// Return records how the method ended.
 func (s *turnSpan) Return(err error) {
 	note(s.span, err, "")
 	s.returned = time.Now()
 }
 
-// End ends the span, with one for the wait for the store and one for the append.
+// End ends the span. It adds a child for the wait for the store, and one for the append.
 func (s *turnSpan) End(appended time.Time, failed error) {
 	now := s.returned
 	if !appended.IsZero() {
@@ -174,7 +174,7 @@ func (s *turnSpan) End(appended time.Time, failed error) {
 	s.span.End(trace.WithTimestamp(now))
 }
 
-// Extract returns ctx with the span and the baggage that a call's headers name.
+// Extract returns ctx with the span and the baggage in a call's headers.
 func (t *Telemetry) Extract(ctx context.Context, call shard.Info) context.Context {
 	headers := carrier{}
 	for key, value := range call.Headers() {
@@ -183,11 +183,11 @@ func (t *Telemetry) Extract(ctx context.Context, call shard.Info) context.Contex
 	return t.propagator.Extract(ctx, headers)
 }
 
-// Inject returns ctx with its span and its baggage in the headers of calls. If they do not fit beside
-// other headers, it returns ctx itself, and the span has an event.
+// Inject returns ctx with its span and baggage in the headers of calls. If these do not fit beside
+// other headers, it returns ctx itself, and adds an event to the span.
 func (t *Telemetry) Inject(ctx context.Context) context.Context {
 	if c := trace.SpanContextFromContext(ctx); t.w3c && !c.IsSampled() && c.TraceState().Len() == 0 && baggage.FromContext(ctx).Len() == 0 {
-		with, _ := shard.WithHeader(ctx, traceparent, unsampled(c)) // without room it returns ctx
+		with, _ := shard.WithHeader(ctx, traceparent, unsampled(c)) // if there is no room, WithHeader returns ctx
 		return with
 	}
 	headers, with := carrier{}, ctx
@@ -202,8 +202,8 @@ func (t *Telemetry) Inject(ctx context.Context) context.Context {
 	return with
 }
 
-// traceparent is the header of W3C Trace Context, with which calls below a span that is not sampled are
-// written without the propagator: most calls may be of this kind.
+// traceparent is the header of W3C Trace Context, written here without the propagator for calls
+// below a span that is not sampled, because most calls may be of this kind.
 const traceparent = "traceparent"
 
 // unsampled returns the traceparent of a span that is not sampled.

@@ -17,7 +17,7 @@ import (
 
 // A Caller replaces a cluster in unit tests of entities that call other entities: clients made with
 // it call plain structs of the test, on the caller's goroutine. A Caller records the calls. It is
-// safe for concurrent use, but unlike a cluster it does not run an entity's calls one at a time.
+// safe for concurrent use. Unlike a cluster, it does not run an entity's calls one at a time.
 //
 //	auctions := shardtest.NewCaller()
 //	auctions.Put("Auction", "vase", &auction.Auction{High: 50, Bidder: "bob"})
@@ -37,7 +37,7 @@ type entityKey struct{ kind, id string }
 // A Call is a call that was made through a Caller.
 type Call struct {
 	Kind, ID, Method string
-	Tell             bool // it was one-way: nothing ran
+	Tell             bool // the call was one-way: no method ran
 }
 
 // String returns a text such as "User/ann.Deposit".
@@ -80,7 +80,7 @@ func (c *Caller) Calls() []Call {
 	return slices.Clone(c.calls)
 }
 
-// A Message is what a method has published with a context of [Caller.Context].
+// A Message was published by a method with a context of [Caller.Context].
 type Message struct {
 	Subject    string
 	Data       []byte
@@ -90,8 +90,8 @@ type Message struct {
 // String returns the subject and the data.
 func (m Message) String() string { return m.Subject + " " + string(m.Data) }
 
-// Context returns a context for methods of plain structs that call shard.Publish, which fails with
-// other contexts outside a cluster. The Caller records what they publish.
+// Context returns a context for methods of plain structs that call shard.Publish. Outside a
+// cluster, Publish fails with other contexts. The Caller records what these methods publish.
 func (c *Caller) Context(ctx context.Context) context.Context {
 	return codegen.WithPublish(ctx, func(subject string, data []byte, bestEffort bool) error {
 		c.mu.Lock()
@@ -152,8 +152,8 @@ func (i *invoker) Begin(ctx context.Context, r *codegen.Ref, method string, _ bo
 // Check returns nil, because every call can be sent.
 func (i *invoker) Check(context.Context, *codegen.Ref, string) error { return nil }
 
-// Do returns the error for an entity of another type than the one for which the code was generated.
-// Calls of other entities do not reach Do.
+// Do returns the error for an entity whose type differs from that of the generated code. Calls of
+// other entities do not reach Do.
 func (i *invoker) Do(_ context.Context, r *codegen.Ref, method string, _ []byte) ([]byte, error) {
 	return nil, i.Failed(r, method, false, fmt.Errorf("%w: the value given to Put is not a pointer to a %s", shard.ErrMismatch, i.kind.Name))
 }
@@ -178,8 +178,8 @@ func (c *Caller) failing(kind, id string) bool {
 
 var _ codegen.Lister = (*invoker)(nil)
 
-// List yields the ids of the entities of the kind that the test has, or the keys of those whose struct
-// has the field. All of them are active.
+// List yields the ids of the test's entities of the kind or, for an index, the keys of entities
+// whose struct has the field. All entities are active.
 func (i *invoker) List(ctx context.Context, l codegen.Listing) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		ids := i.caller.ids(i.kind.Name)
@@ -210,14 +210,14 @@ func (c *Caller) ids(kind string) (ids []string) {
 	return ids
 }
 
-// keys returns the keys of the entities with these ids.
+// keys returns the index keys of the entities with these ids.
 func (c *Caller) keys(kind string, l codegen.Listing, ids []string) (keys []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, id := range ids {
 		v := reflect.Indirect(reflect.ValueOf(c.entities[entityKey{kind, id}]))
 		if v.Kind() != reflect.Struct || !v.FieldByName(l.Field).IsValid() {
-			continue // it is another struct than the entity's
+			continue // the test's struct is not of the entity's type
 		}
 		if key := keyOf(l.Index, v.FieldByName(l.Field)); key != nil {
 			keys = append(keys, string(key)+id)
@@ -227,7 +227,7 @@ func (c *Caller) keys(kind string, l codegen.Listing, ids []string) (keys []stri
 	return keys
 }
 
-// keyOf returns the key of a field with an index.
+// keyOf returns the index key of a field's value.
 func keyOf(index string, v reflect.Value) []byte {
 	field, err := strconv.Atoi(index[:len(index)-1])
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/shardgen/shardgen/shardtest"
 )
 
-// TestClientFollowsEvents: the client has a store, in which it follows events, and from which faults cut it off.
+// TestClientFollowsEvents: the client follows events in its store. Faults can cut it off from that
+// store.
 func TestClientFollowsEvents(t *testing.T) {
 	host := func(n *shard.Node) error {
 		return savings.HostAccount(n, func() *savings.Account { return &savings.Account{} })
@@ -54,15 +55,16 @@ func TestClientFollowsEvents(t *testing.T) {
 	}, shardtest.Host(host))
 }
 
-// TestIdleClientBlamesNobody: a home that does not answer has sent nothing since the client's last call. That is
-// no silence of the home, since the client was idle meanwhile: the error says only when the last message came.
+// TestIdleClientBlamesNobody: if a call times out, its home may have sent nothing since an earlier
+// call only because the client was idle. The error says when the last message came, and does not
+// blame the home.
 func TestIdleClientBlamesNobody(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		users := auction.NewUserClient(c.Client())
 		if err := users.Ref("ann").Deposit(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
-		c.Advance(time.Minute) // and shards have moved to the nodes that came later
+		c.Advance(time.Minute) // meanwhile shards move to younger nodes
 		home := c.Home("User", "ann")
 		if err := users.Ref("ann").Deposit(t.Context(), 1); err != nil {
 			t.Fatal(err)
@@ -77,7 +79,8 @@ func TestIdleClientBlamesNobody(t *testing.T) {
 	}, shardtest.Host(auction.Host))
 }
 
-// TestCallerOfDurable: asks of a durable type run on the struct too, whether they are reads or not.
+// TestCallerOfDurable: asks of a durable type run on the struct, too, whether or not they are
+// reads.
 func TestCallerOfDurable(t *testing.T) {
 	c := shardtest.NewCaller()
 	c.Put("Wallet", "v", &bank.Wallet{ID: "v"})

@@ -24,7 +24,7 @@ const clientName = "client"
 // that may fail the test, as its comment says, must be called on the test's goroutine; other
 // methods may be called on any goroutine.
 type Cluster struct {
-	ahead   time.Duration // of the store's clock
+	ahead   time.Duration // how far the store's clock is ahead
 	t       testing.TB
 	options options
 	seed    uint64
@@ -35,12 +35,12 @@ type Cluster struct {
 	random  *rand.Rand
 	log     *testLog
 	client  *shard.Conn         // belongs to the test's goroutine, as storms does
-	reads   *memorystore.Client // the store of client, which follows events there
+	reads   *memorystore.Client // the client's store, in which it follows events
 	storms  uint64
 
 	mu     sync.Mutex // guards nodes and paused
 	nodes  map[string]*process
-	paused map[string]time.Time // until when
+	paused map[string]time.Time // until when each node is paused
 }
 
 // Run runs a test of a cluster in virtual time: it calls test in a bubble of testing/synctest, with
@@ -159,7 +159,7 @@ func (c *Cluster) Running() []string {
 	return names
 }
 
-// Start starts a new node, or one that has ended, and waits until it is Up. It fails the test if
+// Start starts a new node, or a node that has ended, and waits until it is Up. It fails the test if
 // the node already runs or does not become Up.
 func (c *Cluster) Start(name string) {
 	c.t.Helper()
@@ -260,7 +260,7 @@ func (c *Cluster) Pause(name string, d time.Duration) {
 	})
 }
 
-// pauseLeft is 0 or less without a pause.
+// pauseLeft returns how long a node's pause still lasts; 0 or less without a pause.
 func (c *Cluster) pauseLeft(name string) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -324,7 +324,7 @@ func (c *Cluster) Mend() {
 	}
 }
 
-// join ends isolation and pause.
+// join ends a node's isolation and pause.
 func (c *Cluster) join(name string) {
 	c.resume(name)
 	c.broker.Mend(memory.Path{From: name, To: memory.Any})
@@ -382,7 +382,7 @@ func (c *Cluster) Move(kind, id, node string) {
 }
 
 // Advance lets d pass. In virtual time it then waits until every goroutine waits for more time to
-// pass. The nodes go on working during d, so to let a day pass takes over a minute of real time.
+// pass. The nodes go on working during d, so letting a day pass takes over a minute of real time.
 func (c *Cluster) Advance(d time.Duration) {
 	time.Sleep(d)
 	if c.virtual {
@@ -390,16 +390,17 @@ func (c *Cluster) Advance(d time.Duration) {
 	}
 }
 
-// SkipTime sets the clock of the store ahead by d, for tests of reminders and expiry that would take
-// too long with Advance, and returns when the nodes have learnt of it, less than a minute later. What
-// has become due by the skip is run late, once. The nodes report that their wall clocks are behind.
+// SkipTime sets the clock of the store ahead by d, for tests of reminders and expiry that would
+// take too long with Advance, and returns when the nodes have learnt of it, less than a minute
+// later. Reminders that the skip made due run late, once each. The nodes report that their wall
+// clocks are behind.
 func (c *Cluster) SkipTime(d time.Duration) {
 	c.ahead += d
 	c.store.SetAhead(c.ahead)
 	c.Advance(clockLearnt)
 }
 
-// clockLearnt is longer than nodes need to learn that the store's clock was set.
+// clockLearnt exceeds the time in which nodes learn that the store's clock was set.
 const clockLearnt = 40 * time.Second
 
 // Until calls done every 10 ms until it returns true. After ten minutes it fails the test; what
@@ -432,7 +433,7 @@ func (c *Cluster) Settle() {
 	})
 }
 
-// Storm makes faults happen for d, of the kinds in faults or, without any, of all kinds. The
+// Storm makes faults happen for d, of the given kinds or, if none is given, of all kinds. The
 // cluster's seed determines the faults. At any time fewer than half of the nodes are away; in a
 // cluster of one or two nodes, at most one is away. The test's log has each fault. Storm returns
 // when all faults have ended and all nodes that ran before run again. Run callers in goroutines of
@@ -474,7 +475,7 @@ func (c *Cluster) end() {
 	defer c.log.close()
 	c.Mend()
 	if c.client != nil {
-		_ = c.client.Close() // its error is about tells that the test did not wait for
+		_ = c.client.Close() // its error is about tells for which the test did not wait
 	}
 	for _, name := range c.Running() {
 		_ = c.process(name).node.Close() // it is always nil
@@ -505,7 +506,7 @@ func (p *process) running() bool {
 	}
 }
 
-// locate asks the nodes in order until one knows.
+// locate asks the nodes in order until one knows where the entity lives.
 func locate(c *Cluster, kind, id string) (at shard.Location, err error) {
 	err = errors.New("no node of the cluster runs (call Start)")
 	for _, name := range c.Running() {

@@ -19,7 +19,7 @@ import (
 
 const least, most = time.Millisecond, 20 * time.Millisecond
 
-// TestFaults has each fault once, between calls that must go on afterwards.
+// TestFaults sets each fault once, between calls. Calls must succeed after each fault.
 func TestFaults(t *testing.T) {
 	for name, fault := range map[string]func(c *shardtest.Cluster, home string){
 		"kill":     func(c *shardtest.Cluster, home string) { c.Kill(home) },
@@ -30,7 +30,7 @@ func TestFaults(t *testing.T) {
 			c.Isolate(home)
 			c.Advance(time.Minute)
 			c.Mend()
-			<-c.Node(home).Done() // it hears that the others have removed it
+			<-c.Node(home).Done() // the node learns that the others have removed it
 			if err := c.Node(home).Err(); !errors.Is(err, shard.ErrDowned) {
 				panic(err)
 			}
@@ -71,7 +71,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestMove: the entity lives where it was moved to, and again after a kill at another node.
+// TestMove: the entity lives at the node to which it was moved. After a kill of that node, it lives
+// at another.
 func TestMove(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		ann := fixture.NewAccountClient(c.Client()).Ref("ann")
@@ -81,7 +82,7 @@ func TestMove(t *testing.T) {
 		for _, node := range []string{"n2", "n3", "n1", "n3"} {
 			c.Move("Account", "ann", node)
 			if got := c.Home("Account", "ann"); got != node {
-				t.Errorf("it lives at %s, want %s", got, node)
+				t.Errorf("the entity lives at %s, want %s", got, node)
 			}
 		}
 		if got, err := ann.Get(t.Context()); err != nil || got != 5 {
@@ -89,7 +90,7 @@ func TestMove(t *testing.T) {
 		}
 		c.Kill("n3")
 		if got := c.Home("Account", "ann"); got == "n3" {
-			t.Error("it lives at a node that was killed")
+			t.Error("the entity lives at a killed node")
 		}
 		c.Settle()
 		if got := fmt.Sprint(c.Running()); got != "[n1 n2]" {
@@ -98,7 +99,7 @@ func TestMove(t *testing.T) {
 	}, shardtest.Host(hostAccounts), shardtest.Latency(least, most), shardtest.Seed(2))
 }
 
-// TestPause: what a paused node is asked waits, and arrives.
+// TestPause: a call to a paused node waits, and then arrives.
 func TestPause(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		ann := auction.NewUserClient(c.Client()).Ref("ann")
@@ -116,7 +117,7 @@ func TestPause(t *testing.T) {
 	}, shardtest.Host(auction.Host), shardtest.Latency(least, most), shardtest.Seed(3))
 }
 
-// TestPausesOverlap: of two pauses of a node the later end counts.
+// TestPausesOverlap: if two pauses of a node overlap, the later end counts.
 func TestPausesOverlap(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		ann := auction.NewUserClient(c.Client()).Ref("ann")
@@ -135,7 +136,8 @@ func TestPausesOverlap(t *testing.T) {
 	}, shardtest.Host(auction.Host), shardtest.Latency(least, most), shardtest.Seed(3))
 }
 
-// TestStorm: after a storm every deposit that was answered is there, and no other.
+// TestStorm: after a storm, the balances have each answered deposit once, and no deposit that
+// failed for certain.
 func TestStorm(t *testing.T) {
 	for seed := range uint64(5) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -167,15 +169,15 @@ func TestStorm(t *testing.T) {
 				}
 				count := history.Count()
 				if total < int64(count[shard.Executed]) || total > int64(count[shard.Executed]+count[shard.Unknown]) {
-					t.Errorf("%d are deposited, with outcomes %v", total, count)
+					t.Errorf("the balance is %d, with outcomes %v", total, count)
 				}
 			}, shardtest.Host(auction.Host), shardtest.Latency(least, most), shardtest.Seed(seed))
 		})
 	}
 }
 
-// TestHundredClusters is as many tests of a cluster of three as a user may have: one of them
-// takes some milliseconds.
+// TestHundredClusters runs as many tests of a three-node cluster as a user may have. Each takes
+// some milliseconds.
 func TestHundredClusters(t *testing.T) {
 	begin, used, passed := time.Now(), processorTime(t), 0
 	for i := range uint64(100) {
@@ -201,13 +203,13 @@ func TestHundredClusters(t *testing.T) {
 	if passed != 100 {
 		t.Errorf("%d clusters have passed, want 100", passed)
 	}
-	// The time on the wall is that of all programs of the machine together.
+	// Wall-clock time would include the other programs of the machine.
 	if limit := 20 * time.Second; used > limit && !invariant.Race {
 		t.Errorf("100 clusters took %v of processor time, at most %v may be", used, limit)
 	}
 }
 
-// processorTime is the processor time of this process so far.
+// processorTime returns this process's processor time so far.
 func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
@@ -227,7 +229,7 @@ func TestRealTime(t *testing.T) {
 	c.Settle()
 }
 
-// TestSeed: a seed draws the same for the test and for the storm.
+// TestSeed: the same seed gives the test and the storm the same random choices.
 func TestSeed(t *testing.T) {
 	t.Setenv(shardtest.SeedVariable, "42")
 	var drawn []uint64
@@ -242,7 +244,7 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// TestUntil waits in virtual time.
+// TestUntil checks that Until waits in virtual time.
 func TestUntil(t *testing.T) {
 	shardtest.Run(t, func(_ *testing.T, c *shardtest.Cluster) {
 		begin := time.Now()
@@ -250,7 +252,7 @@ func TestUntil(t *testing.T) {
 	}, shardtest.Nodes(0))
 }
 
-// TestHistory: calls have their order, and their outcomes.
+// TestHistory: a History has the order and the outcomes of calls.
 func TestHistory(t *testing.T) {
 	var h shardtest.History[string, int]
 	_, _ = h.Call("a", func() (int, error) { return h.Call("b", func() (int, error) { return 1, nil }) })
@@ -265,12 +267,12 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestCaller: the errors of the stand-in.
+// TestCaller checks the errors of a Caller.
 func TestCaller(t *testing.T) {
 	c := shardtest.NewCaller()
 	users := auction.NewUserClient(c)
 	if err := users.Ref("ann").Deposit(t.Context(), 1); !errors.Is(err, shard.ErrNoHost) || shard.OutcomeOf(err) != shard.NotExecuted {
-		t.Errorf("an entity that is not there: %v", err)
+		t.Errorf("an unknown entity: %v", err)
 	}
 	c.Put("User", "ann", &auction.Auction{})
 	if err := users.Ref("ann").Deposit(t.Context(), 1); !errors.Is(err, shard.ErrMismatch) {

@@ -21,8 +21,8 @@ import (
 	memorystream "github.com/shardgen/shardgen/stream/memory"
 )
 
-// noteAll tells the wallet that is the message's subject to note the number in its data, and counts
-// the calls.
+// noteAll consumes a stream: it tells the wallet named by a message's subject to note the number in
+// the message's data. It counts the calls.
 func noteAll(source stream.Source, calls *atomic.Int64) shardtest.Option {
 	return shardtest.Host(func(n *shard.Node) error {
 		wallets := bank.NewWalletClient(n)
@@ -50,7 +50,7 @@ func (p *publisher) publish(id string) {
 	p.source.Publish(len(id)*7%p.source.Partitions(), id, binary.AppendVarint(nil, p.last[id]))
 }
 
-// check waits until each wallet has all its numbers in order, as often as the stream was applied.
+// check waits until each wallet has all its numbers in order, times times.
 func (p *publisher) check(t *testing.T, c *shardtest.Cluster, times int) {
 	t.Helper()
 	wallets := bank.NewWalletClient(c.Client())
@@ -76,7 +76,8 @@ func (p *publisher) check(t *testing.T, c *shardtest.Cluster, times int) {
 }
 
 // TestConsumeInAStorm: each message is applied once and in order, while members are killed, paused
-// and cut off, the stream is away, and an operator sets positions back; and once more by a replay.
+// and cut off, the stream is unreachable, and an operator sets positions back. A replay applies
+// each message once more.
 func TestConsumeInAStorm(t *testing.T) {
 	source := memorystream.New(3)
 	p, calls := &publisher{source: source}, new(atomic.Int64)
@@ -124,8 +125,8 @@ func TestConsumeInAStorm(t *testing.T) {
 	}, noteAll(source, calls), shardtest.Latency(0, 5*time.Millisecond))
 }
 
-// TestConsumeSpreads: partitions are read at all members, and those of a member that leaves are read
-// elsewhere.
+// TestConsumeSpreads: partitions are read at all members, and a leaving member's partitions are
+// then read elsewhere.
 func TestConsumeSpreads(t *testing.T) {
 	source, calls := memorystream.New(6), new(atomic.Int64)
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
@@ -155,8 +156,8 @@ func TestConsumeSpreads(t *testing.T) {
 	}, noteAll(source, calls))
 }
 
-// TestConsumeDead: a tell that its receiver refuses for long is a dead letter, and holds up the later
-// messages to its entity only until then. A requeued letter is applied.
+// TestConsumeDead: a tell that its receiver refuses for long becomes a dead letter. Until then it
+// holds up later messages to its entity. A requeued letter is applied.
 func TestConsumeDead(t *testing.T) {
 	source, calls := memorystream.New(1), new(atomic.Int64)
 	var poison atomic.Bool
@@ -212,7 +213,7 @@ func TestConsumeDead(t *testing.T) {
 		noted("good", 2)
 		c.Advance(4 * time.Minute)
 		noted("bad", 0)
-		c.Kill(c.Running()[0]) // the next reader finds the tell as it is
+		c.Kill(c.Running()[0]) // the next reader finds the tell unfinished
 		noted("bad", 1)
 		got := letters()
 		if len(got) != 1 || got[0].Entity != "bad" || got[0].Method != "Put" || got[0].Part != 1 || !strings.Contains(got[0].Why, "poison") || string(got[0].Data) != "put" {
@@ -249,9 +250,9 @@ func TestConsumeDead(t *testing.T) {
 		}
 		l := c.Node(c.Running()[0]).Load().Feeds
 		if len(l) != 1 || l[0].Name != "notes" {
-			t.Fatalf("got load %+v, want that of notes", l)
+			t.Fatalf("got load %+v, want the load of feed notes", l)
 		}
-		if len(c.Running()) == 2 { // one of them reads
+		if len(c.Running()) == 2 { // one of the two reads
 			m := c.Node(c.Running()[1]).Load().Feeds
 			if dead, failed := l[0].Dead+m[0].Dead, l[0].Failed+m[0].Failed; dead < 3 || failed < 20 || l[0].Waiting+m[0].Waiting != 0 {
 				t.Fatalf("got load %+v and %+v, want 3 dead letters and 20 failures", l, m)
@@ -260,8 +261,8 @@ func TestConsumeDead(t *testing.T) {
 	}, host)
 }
 
-// TestConsumeCalls: the function may only tell durable entities, and a message whose function does
-// more is a dead letter that says what to do.
+// TestConsumeCalls: the function may only tell durable entities, and if it does more for a message,
+// that becomes a dead letter with the remedy.
 func TestConsumeCalls(t *testing.T) {
 	source := memorystream.New(1)
 	host := shardtest.Host(func(n *shard.Node) error {
@@ -314,8 +315,7 @@ func TestConsumeCalls(t *testing.T) {
 }
 
 // TestConsumeStreamChanges: a stream that was made again is read from its first message, messages
-// that were deleted unread are counted, and a stream of which an older copy was put back is not
-// read.
+// that were deleted unread are counted, and a stream restored from an older copy is not read.
 func TestConsumeStreamChanges(t *testing.T) {
 	source, calls := memorystream.New(1), new(atomic.Int64)
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
@@ -354,7 +354,7 @@ func TestConsumeStreamChanges(t *testing.T) {
 		source.Cut(true)
 		publish(9)
 		source.Delete(0, 2)
-		for range 3 { // readers that find nothing
+		for range 3 { // readers that find no messages
 			source.Cut(false)
 			c.Advance(time.Second)
 			source.Cut(true)
@@ -382,8 +382,8 @@ func TestConsumeStreamChanges(t *testing.T) {
 	}, noteAll(source, calls), shardtest.Nodes(1))
 }
 
-// TestConsumeLettersOfRemadeStreams: each message that was given up has its letter, also if the stream was
-// made again and a message of the former one had the same position.
+// TestConsumeLettersOfRemadeStreams: each message that was given up has its own letter, even if a
+// message of a former stream had the same position.
 func TestConsumeLettersOfRemadeStreams(t *testing.T) {
 	source := memorystream.New(1)
 	var mended atomic.Bool
@@ -433,7 +433,7 @@ func TestConsumeLettersOfRemadeStreams(t *testing.T) {
 		if err != nil || !slices.Equal(got, []int64{1, 2, 3, 4}) {
 			t.Errorf("got %v, %v, want 1 to 4", got, err)
 		}
-		// A reader had ended before it deleted the letters, and then the stream was made again.
+		// A reader ends before it deletes the letters. Then the stream is made again.
 		source.Remake()
 		for _, f := range stored {
 			if _, err := s.Put(t.Context(), f.Key, f.Value, store.None); err != nil {
@@ -453,7 +453,7 @@ func TestConsumeLettersOfRemadeStreams(t *testing.T) {
 	}, host, shardtest.Nodes(1))
 }
 
-// remadeAtOpen is made again while a reader opens it, each of the first times.
+// A remadeAtOpen is a stream that is made again while a reader opens it, the first times times.
 type remadeAtOpen struct {
 	*memorystream.Source
 	times atomic.Int64
@@ -487,20 +487,21 @@ func TestConsumeStreamChangesAtOpen(t *testing.T) {
 		noted("a", 3)
 		source.Cut(true)
 		c.Advance(time.Second)
-		source.times.Store(1) // its reader opens it again
+		source.times.Store(1) // its reader then opens the stream again
 		source.Cut(false)
 		noted("b", 5)
 		source.Cut(true)
 		source.times.Store(1)
-		c.Kill("n1") // the next one opens it from the stored position on
+		c.Kill("n1") // the next reader opens the stream at the stored position
 		c.Until("it has ended", func() bool { return len(c.Running()) == 1 })
 		source.Cut(false)
 		noted("b", 10)
 	}, noteAll(source, calls), shardtest.Nodes(2))
 }
 
-// TestConsumeCommitsWhatChangesNothing: a turn that changes nothing is committed, with the number of
-// its message. If the message is read again after later ones, it does not run a second time.
+// TestConsumeCommitsWhatChangesNothing: a turn that changes nothing is committed, with the number
+// of its message. If the message is read again after later ones, the turn does not run a second
+// time.
 func TestConsumeCommitsWhatChangesNothing(t *testing.T) {
 	source := memorystream.New(1)
 	host := shardtest.Host(func(n *shard.Node) error {
@@ -557,8 +558,7 @@ func TestConsumeStopsAtManyLetters(t *testing.T) {
 	}, host, shardtest.Nodes(1))
 }
 
-// TestConsumeContextEnds: the context of the function collects nothing after the function has
-// returned.
+// TestConsumeContextEnds: after the function has returned, tells with its context fail.
 func TestConsumeContextEnds(t *testing.T) {
 	source, late := memorystream.New(1), make(chan error, 1)
 	host := shardtest.Host(func(n *shard.Node) error {

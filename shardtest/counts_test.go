@@ -18,7 +18,7 @@ import (
 	"github.com/shardgen/shardgen/shardtest"
 )
 
-// A series is what a measure.Series counts.
+// A series is the key of a measure.Series: what it counts.
 type series struct {
 	kind, method   string
 	tell           bool
@@ -62,9 +62,10 @@ func counted(all []measure.Series) map[series]uint64 {
 	return sums
 }
 
-// TestCountsAreExact: each process counts each of its calls once, with the outcome that the caller saw,
-// and the nodes together count each turn once: of local and remote calls, of durable and volatile types,
-// with and without interceptors, of calls that wait, fail, panic or are refused, over moves.
+// TestCountsAreExact: each process counts each of its calls once, with the outcome that the caller
+// saw, and the nodes together count each turn once. The calls are local and remote, of durable and
+// volatile types, with and without interceptors. They wait, fail, panic or are refused, during
+// moves.
 func TestCountsAreExact(t *testing.T) {
 	pass := shard.Intercept(func(ctx context.Context, _ shard.Info, next func(context.Context) error) error { return next(ctx) })
 	for name, opts := range map[string][]shard.HostOption{"plain": nil, "intercepted": {pass}, narrow: {shard.MaxMailboxCalls(1)}} {
@@ -80,7 +81,7 @@ func TestCountsAreExact(t *testing.T) {
 	}
 }
 
-// narrow is a case in which mailboxes are full: calls are refused, and tells would be lost.
+// narrow is the case of full mailboxes: calls are refused, and tells would be lost.
 const narrow = "narrow"
 
 func countExactly(t *testing.T, c *shardtest.Cluster, tells bool) {

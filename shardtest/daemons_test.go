@@ -21,7 +21,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A roster has the daemons that run now.
+// A roster records which daemons run now.
 type roster struct {
 	mu     sync.Mutex
 	at     map[int]string // the node of each daemon
@@ -74,8 +74,9 @@ func (r *roster) host(n int) shardtest.Option {
 	})
 }
 
-// TestDaemons: each runs at one node, all nodes have some, and those of a node that leaves or is killed
-// run elsewhere. In an orderly move the next one waits for the former.
+// TestDaemons: each daemon runs at one node, and all nodes have some. Daemons of a node that leaves
+// or is killed run elsewhere. In an orderly move, a daemon begins at the new node after it has
+// ended at the old one.
 func TestDaemons(t *testing.T) {
 	r := newRoster()
 	r.stays = 5 * time.Second
@@ -96,7 +97,8 @@ func TestDaemons(t *testing.T) {
 	}, r.host(6), shardtest.Nodes(3))
 }
 
-// TestDaemonsInAStorm: none runs at two nodes, over kills, pauses and cuts, and all run afterwards.
+// TestDaemonsInAStorm: during kills, pauses and cuts no daemon runs at two nodes. All run
+// afterwards.
 func TestDaemonsInAStorm(t *testing.T) {
 	r := newRoster()
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
@@ -114,7 +116,8 @@ func TestDaemonsInAStorm(t *testing.T) {
 	}, r.host(8), shardtest.Latency(0, 5*time.Millisecond))
 }
 
-// TestDaemonRunsAgain: after an error, a panic and runtime.Goexit, but not in a loop.
+// TestDaemonRunsAgain: a daemon runs again, after a pause, when it has ended by an error, a panic
+// or runtime.Goexit.
 func TestDaemonRunsAgain(t *testing.T) {
 	var mu sync.Mutex
 	began := []time.Time{}
@@ -163,8 +166,8 @@ func TestDaemonsAreRefused(t *testing.T) {
 	}, shardtest.Nodes(1))
 }
 
-// TestDaemonsAgree: a node with another count, but as many shards, does not join. Otherwise nobody would
-// run the daemons whose shards it gets and whose numbers it does not know.
+// TestDaemonsAgree: a node with another count of daemons, but as many shards, does not join.
+// Otherwise it could get shards of daemons whose numbers it does not know.
 func TestDaemonsAgree(t *testing.T) {
 	count := 5
 	host := shardtest.Host(func(n *shard.Node) error {
@@ -180,7 +183,7 @@ func TestDaemonsAgree(t *testing.T) {
 	}, host, shardtest.Nodes(1))
 }
 
-// A projection has the events that followers have handled, and the last number of each shard.
+// A spreadProjection has the events that followers have handled, and the last number of each shard.
 type spreadProjection struct {
 	mu    sync.Mutex
 	count map[string]int // by shard and number
@@ -205,8 +208,9 @@ func (p *spreadProjection) state() (events, repeated int) {
 	return len(p.count), repeated
 }
 
-// TestFollowersSpread: the parts of a name get each event, over moves and kills of the loops' nodes. A
-// name that is split anew goes on where its former parts were.
+// TestFollowersSpread: the parts of a follower's name together get each event, even if the loops'
+// nodes are killed or loops move. A name that is split into other parts goes on where its former
+// parts were.
 func TestFollowersSpread(t *testing.T) {
 	p := &spreadProjection{count: map[string]int{}, last: map[uint32]uint64{}, parts: map[int]bool{}}
 	host := shardtest.Host(func(n *shard.Node) error {
@@ -254,13 +258,13 @@ func TestFollowersSpread(t *testing.T) {
 			enter(20)
 			c.Start(name)
 			all()
-			c.Advance(2 * time.Minute) // positions are stored, and daemons that ended run again
+			c.Advance(2 * time.Minute) // until positions are stored, and ended daemons run again
 		}
 		require.Len(t, p.parts, 2)
 		_, repeated = p.state()
 		require.LessOrEqual(t, repeated, 40, "those of the last second before the kill")
 
-		// by hand, in other parts
+		// run by hand, in other parts
 		for part := range 4 {
 			before, _ := p.state()
 			accounts := savings.NewAccountClient(c.Client())
@@ -274,7 +278,7 @@ func TestFollowersSpread(t *testing.T) {
 			after, _ := p.state()
 			require.Equal(t, before, after)
 		}
-		// and in the former parts again, whose positions are old now
+		// then in the former parts, whose positions are old now
 		enter(10)
 		read := func(part, of int) (n int) {
 			accounts := savings.NewAccountClient(c.Client())
@@ -321,8 +325,8 @@ func TestFollowersSpread(t *testing.T) {
 	}, host, shardtest.Nodes(3))
 }
 
-// TestDaemonsOfTheLastNode: a node that is the last one ends while a method still runs, and its daemons
-// do not begin again meanwhile.
+// TestDaemonsOfTheLastNode: the last node ends while a method still runs. Its daemons do not begin
+// again meanwhile.
 func TestDaemonsOfTheLastNode(t *testing.T) {
 	r := newRoster()
 	bells := shardtest.Host(func(n *shard.Node) error {

@@ -27,7 +27,7 @@
 // environment variable SHARDTEST_SEED sets the seed of another run. The same seed gives exactly the
 // same faults. But it does not determine the order of goroutines: if two are ready at the same
 // moment, the scheduler decides. So a failure that depends on this order appears in many runs of
-// its seed, but not in each.
+// its seed, but not in all.
 //
 // # Faults
 //

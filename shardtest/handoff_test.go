@@ -17,10 +17,10 @@ import (
 	"github.com/shardgen/shardgen/shardtest"
 )
 
-// An earKind is a kind of type, for TestHandoffTable.
+// An earKind is a kind of type, such as durable, in TestHandoffTable.
 type earKind struct {
 	host func(*ear.Log, *shard.Node, ...shard.HostOption) error
-	// call lets the entity hear a number. It returns how many the entity remembers, or 0 if it has no
+	// call sends the entity a number. It returns how many numbers the entity remembers, 0 without
 	// state, and its node.
 	call func(*shard.Conn) func(context.Context, int) (count int, node string, err error)
 	tell func(*shard.Conn) func(context.Context, int) error
@@ -136,8 +136,8 @@ func TestHandoffTable(t *testing.T) {
 	}
 }
 
-// testHandoff moves a kind while it gets calls and tells, and compares what happens with the words of a
-// cell.
+// testHandoff moves an entity of a kind while it gets calls and tells, and compares the results
+// with the words of a cell.
 func testHandoff(t *testing.T, k earKind, mode shard.HandoffMode, words []string) {
 	says := func(word string) bool { return slices.Contains(words, word) }
 	require.Subset(t, []string{"refused", "state", "fresh", "ordered", "unordered", "lossy", "active"}, words)
@@ -152,7 +152,7 @@ func testHandoff(t *testing.T, k earKind, mode shard.HandoffMode, words []string
 		call, tell := k.call(c.Client()), k.tell(c.Client())
 		_, old, err := call(t.Context(), 0)
 		require.NoError(t, err)
-		const calls, tells = 100, 1500 // the calls from 1 on, the tells from 1001 on
+		const calls, tells = 100, 1500 // calls are numbered from 1, tells from 1001
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			for i := range calls {

@@ -22,10 +22,10 @@ type History[I, O any] struct {
 // An Operation is one call of a [History].
 type Operation[I, O any] struct {
 	In  I
-	Out O     // of a call without an error
-	Err error // the caller's
-	// Begin and End number the begins and ends of all calls of the history, in the order of time.
-	// So if a call ended before another began, its End is below the other's Begin. End is 0 for a
+	Out O     // results of a call without an error
+	Err error // the caller's error
+	// Begin and End number the begins and ends of all calls of the history in the order of time: if
+	// a call ended before another call began, its End is below the other's Begin. End is 0 for a
 	// call that has not ended.
 	Begin, End int64
 }

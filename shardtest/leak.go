@@ -9,13 +9,14 @@ import (
 	"time"
 )
 
-// leakPatience is in virtual time.
+// leakPatience bounds the wait for goroutines to end, in virtual time.
 const leakPatience = 30 * time.Second
 
 // bubbleOf matches the bubble's name in a goroutine's stack.
 var bubbleOf = regexp.MustCompile(`^goroutine \d+ \[.*(synctest bubble \d+)`)
 
-// leaked waits at most leakPatience until the bubble has no other goroutines than this and its own.
+// leaked waits until the bubble has only this goroutine and its own, at most leakPatience. It
+// returns the stacks of the others.
 func leaked() (left []string) {
 	for end := time.Now().Add(leakPatience); ; time.Sleep(time.Second) {
 		synctest.Wait()
@@ -52,6 +53,6 @@ func joinStacks(stacks []string) string { return strings.Join(stacks, "\n\n") }
 
 func inBubble() (in bool) {
 	defer func() { in = recover() == nil }()
-	synctest.Wait() // panics outside
+	synctest.Wait() // panics outside a bubble
 	return true
 }

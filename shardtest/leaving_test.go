@@ -20,21 +20,21 @@ import (
 const (
 	// leaveTimeout is the Config.Membership.LeaveTimeout of nodes that leave while a method runs.
 	leaveTimeout = 5 * time.Second
-	// deafFor is how long a method goes on that ignores its context.
+	// deafFor is how long a method that ignores its context goes on.
 	deafFor = 3 * time.Minute
 )
 
-// A slowTurn is around each turn of one entity, and holds the next turn when it is told to.
-// Unlike a Witness it counts a turn until it returns, also when its context has ended.
+// A slowTurn intercepts each turn of one entity, and delays the next turn if next was called.
+// Unlike a Witness it counts a turn until the turn returns, even if its context has ended.
 type slowTurn struct {
 	mu      sync.Mutex
-	hold    func(ctx context.Context) // of the next turn; nil means that it runs at once
-	running string                    // the node with a turn under way
-	overlap string                    // two turns that ran at once
-	nodes   []string                  // of the turns, in order
+	hold    func(ctx context.Context) // delays the next turn; nil means no delay
+	running string                    // the node of the running turn
+	overlap string                    // describes two turns that ran at once
+	nodes   []string                  // nodes of the turns, in order
 }
 
-// watch is the option of a type's host at a node.
+// watch returns the option by which s intercepts the type's turns at a node.
 func (s *slowTurn) watch(node string) shard.HostOption {
 	return shard.Intercept(func(ctx context.Context, _ shard.Info, next func(context.Context) error) error {
 		s.mu.Lock()
@@ -57,14 +57,14 @@ func (s *slowTurn) watch(node string) shard.HostOption {
 	})
 }
 
-// next has the next turn call f before its method.
+// next makes the next turn call f before its method.
 func (s *slowTurn) next(f func(context.Context)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hold = f
 }
 
-// last is the node of the last turn.
+// last returns the node of the last turn.
 func (s *slowTurn) last() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +81,7 @@ func (s *slowTurn) together() string {
 // An adder is an entity of some type that adds one to its state and returns the sum.
 type adder func(ctx context.Context, from shard.Caller) (int64, error)
 
-// leavers are the kinds of types, each with a host and the call of one entity.
+// leavers are the kinds of types, each with its host function and a call of one entity.
 var leavers = map[string]struct {
 	host    func(n *shard.Node, opts ...shard.HostOption) error
 	add     adder
@@ -111,31 +111,32 @@ var leavers = map[string]struct {
 	}, true},
 }
 
-// added is the end of a call of an adder.
+// added is the outcome of an adder's call.
 type added struct {
 	sum int64
 	err error
 	at  time.Time
 }
 
-// A leaver is a cluster with a node that has begun a turn which a function delays.
+// A leaver is a cluster in which a node has begun a delayed turn.
 type leaver struct {
 	*shardtest.Cluster
 	slowTurn
 	add     adder
 	durable bool
-	home    string     // the node
-	first   chan added // gets the end of the call
-	second  chan added // gets that of another one
+	home    string     // that node
+	first   chan added // gets the outcome of the delayed call
+	second  chan added // gets the outcome of a second call
 }
 
-// call makes a call and passes its end on.
+// call makes a call and sends its outcome to end.
 func (l *leaver) call(end chan<- added) {
 	sum, err := l.add(context.Background(), l.Client())
 	end <- added{sum, err, time.Now()}
 }
 
-// leave runs test for each kind of type in a cluster of that many nodes. hold delays the turn.
+// leave runs test for each kind of type in a cluster of the given number of nodes. hold delays the
+// turn.
 func leave(t *testing.T, nodes int, hold func(context.Context), test func(t *testing.T, l *leaver), tunes ...func(*shard.Config)) {
 	for name, kind := range leavers {
 		t.Run(name, func(t *testing.T) {
@@ -165,9 +166,9 @@ func leave(t *testing.T, nodes int, hold func(context.Context), test func(t *tes
 	}
 }
 
-// TestLeavingEndsContexts: when LeaveTimeout is over, the contexts of methods that still run end. A
-// method that returns then is answered, and its entity moves with its state. It does not run
-// beside the next turn, which is elsewhere.
+// TestLeavingEndsContexts: when LeaveTimeout is over, the contexts of methods that still run end.
+// If a method then returns, its call is answered, and its entity moves with its state. The method
+// does not run beside the entity's next turn elsewhere.
 func TestLeavingEndsContexts(t *testing.T) {
 	leave(t, 3, func(ctx context.Context) { <-ctx.Done() }, func(t *testing.T, l *leaver) {
 		begin := time.Now()
@@ -186,8 +187,8 @@ func TestLeavingEndsContexts(t *testing.T) {
 }
 
 // TestLeavingWithoutAMethod: a method goes on for minutes although its context has ended. The node
-// leaves nevertheless, and the caller hears within seconds that the call may have run, or its call
-// to a durable entity is sent again. Without the answers of shardhost's Dismiss it waits for its
+// leaves nevertheless. Within seconds the caller gets an unknown outcome, or its call to a durable
+// entity is sent again. Without the answers of shardhost's Dismiss, the caller waits for its
 // deadline.
 func TestLeavingWithoutAMethod(t *testing.T) {
 	var ended atomic.Pointer[time.Time]
@@ -219,14 +220,15 @@ func TestLeavingWithoutAMethod(t *testing.T) {
 		require.WithinDuration(t, begin.Add(leaveTimeout), *ended.Load(), 100*time.Millisecond)
 		require.Greater(t, (<-opened).Sub(begin), leaveTimeout+2*time.Second, "the next home waits two seconds")
 		require.NotEqual(t, l.home, l.last())
-		for range 2 { // when it gives its shards up, and when it ends
+		for range 2 { // when the node gives its shards up, and when it ends
 			require.Regexp(t, `^(Account/ann\.Add|Wallet/ann\.Add|Chief/singleton\.Next|Treasury/singleton\.Add)$`, <-leaving)
 		}
 		l.Advance(deafFor)
 	}, func(cfg *shard.Config) { cfg.Logger = slog.New(leaving) })
 }
 
-// turnsLogged is a log that keeps which turns a node that leaves does not wait for.
+// turnsLogged is a log handler that keeps the lines about turns for which a leaving node does not
+// wait.
 type turnsLogged chan string
 
 func (turnsLogged) Enabled(context.Context, slog.Level) bool { return true }
@@ -243,8 +245,8 @@ func (c turnsLogged) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// TestLeavingEndsContextsThatNobodyHasAskedFor: a method looks at its context for the first time when
-// LeaveTimeout has been over for a while.
+// TestLeavingEndsContextsThatNobodyHasAskedFor: a method first looks at its context some time after
+// LeaveTimeout. The context has ended.
 func TestLeavingEndsContextsThatNobodyHasAskedFor(t *testing.T) {
 	for _, late := range []time.Duration{300 * time.Millisecond, 1500 * time.Millisecond, 2500 * time.Millisecond} {
 		t.Run(late.String(), func(t *testing.T) {
@@ -262,8 +264,8 @@ func TestLeavingEndsContextsThatNobodyHasAskedFor(t *testing.T) {
 }
 
 // TestLeavingAwaitsAnAnswer: a method that ignores its context ends when its node has left, but
-// still waits for the others. Its answer arrives. A call to a durable entity may be sent again
-// instead.
+// still waits until others may start the entity. The answer arrives. A call to a durable entity may
+// be sent again instead.
 func TestLeavingAwaitsAnAnswer(t *testing.T) {
 	late := func(ctx context.Context) {
 		<-ctx.Done()
@@ -279,8 +281,8 @@ func TestLeavingAwaitsAnAnswer(t *testing.T) {
 	})
 }
 
-// TestLeavingBehindAMove: a move of the shard was given up because of the turn, which ends soon after
-// its context. A durable turn that then waits for its log is sent again, and the call behind the turn
+// TestLeavingBehindAMove: a turn, which ends soon after its context, has made the shard give up a
+// move. If the turn is durable and still waits for its log, its call is sent again. The next call
 // gets a context that has not ended.
 func TestLeavingBehindAMove(t *testing.T) {
 	soon := func(ctx context.Context) {
@@ -299,9 +301,9 @@ func TestLeavingBehindAMove(t *testing.T) {
 	}, func(cfg *shard.Config) { cfg.HandoffTimeout = leaveTimeout })
 }
 
-// TestLeavingGivesLaterTurnsTime: a turn begins after LeaveTimeout. Its context ends while its method
-// still has as much time as the others until another member may run the next turn. A singleton runs
-// that turn elsewhere, because its instance has stopped.
+// TestLeavingGivesLaterTurnsTime: a turn begins after LeaveTimeout. Its context ends early enough
+// that its method has as much time as earlier ones before another member may run the next turn. A
+// singleton runs the turn elsewhere, because its instance has stopped.
 func TestLeavingGivesLaterTurnsTime(t *testing.T) {
 	soon := func(ctx context.Context) {
 		select {
@@ -328,8 +330,8 @@ func TestLeavingGivesLaterTurnsTime(t *testing.T) {
 	}, func(cfg *shard.Config) { cfg.HandoffTimeout = leaveTimeout })
 }
 
-// TestCancellationFollowsACall: a call waited at a node that has left, and runs at the next home. Its
-// caller gives it up, and the method hears of that.
+// TestCancellationFollowsACall: a call waited at a node that has left, and runs at the next home.
+// Its caller gives up, and the method's context ends.
 func TestCancellationFollowsACall(t *testing.T) {
 	leave(t, 3, func(context.Context) { time.Sleep(time.Second) }, func(t *testing.T, l *leaver) {
 		begun, heard := make(chan bool), make(chan time.Time, 1)
@@ -357,7 +359,7 @@ func TestCancellationFollowsACall(t *testing.T) {
 }
 
 // TestLastNodeLeaves: no other member takes the entity. Its method may go on until LeaveTimeout is
-// over, and if it ignores its context the node ends without it.
+// over. If it ignores its context, the node ends without it.
 func TestLastNodeLeaves(t *testing.T) {
 	for name, hold := range map[string]func(context.Context){
 		"heeds its context":   func(ctx context.Context) { <-ctx.Done() },
@@ -378,12 +380,12 @@ func TestLastNodeLeaves(t *testing.T) {
 	}
 }
 
-// TestLeavingWithoutAFarTurn is TestLeavingWithoutAMethod for a call that began its turn without
-// the lock of its shard, which knows its call only because the lane has disclosed it.
+// TestLeavingWithoutAFarTurn is like TestLeavingWithoutAMethod, but the call began its turn without
+// the shard's lock. The shard knows the call only because the lane discloses it.
 func TestLeavingWithoutAFarTurn(t *testing.T) {
 	probe := &fixture.Probe{}
 	host := shardtest.Host(func(n *shard.Node) error {
-		if probe.Entered == nil { // in the test's bubble
+		if probe.Entered == nil { // made in the test's bubble
 			probe.Entered, probe.Left = make(chan string, 2), make(chan error)
 		}
 		return fixture.HostAccount(n, func() *fixture.Account { return &fixture.Account{Probe: probe} })

@@ -90,8 +90,8 @@ func TestCallerFinds(t *testing.T) {
 
 type fakeTicket struct{ bank.TicketAPI }
 
-// TestListInAStorm: each entity that is there throughout is listed once, in order, while members are
-// killed, paused and cut off.
+// TestListInAStorm: while members are killed, paused and cut off, a list has each lasting entity
+// once, in order.
 func TestListInAStorm(t *testing.T) {
 	host := func(n *shard.Node) error {
 		return bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{} })
@@ -131,7 +131,7 @@ func TestListInAStorm(t *testing.T) {
 				select {
 				case <-over:
 					return
-				case <-time.After(200 * time.Millisecond): // else no time passes for the storm
+				case <-time.After(200 * time.Millisecond): // otherwise no time passes for the storm
 				}
 			}
 		}()
@@ -139,7 +139,7 @@ func TestListInAStorm(t *testing.T) {
 		c.Settle()
 		close(over)
 		if n := <-done; n == 0 {
-			t.Error("no list was whole")
+			t.Error("no list was complete")
 		}
 		if got, err := list(t.Context()); err != nil || !slices.Equal(got, want) {
 			t.Errorf("afterwards: got %q, %v, want %q", got, err, want)

@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/shardtest"
 )
 
-// TestLoadWeighted: the busy shards of a node move to others, and each move says why. Where a shard
-// rests, and which node is the highest, operators are told.
+// TestLoadWeighted: busy shards of a node move to other nodes, and each move has a reason.
+// Operators see where a shard rests, and which node has the most load.
 func TestLoadWeighted(t *testing.T) {
 	const busy, turn = 6, 100 * time.Millisecond
 	host := shardtest.Host(func(n *shard.Node) error {

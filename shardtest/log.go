@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A testLog writes logs to the test's output, with the time since its begin. Lines after the test
-// are dropped.
+// A testLog writes logs to the test's output, with the time since the test began. It drops lines
+// after the test.
 type testLog struct {
 	begin  time.Time
 	mu     sync.Mutex

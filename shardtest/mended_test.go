@@ -16,16 +16,16 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// The tests of this file show bugs of this module that were mended, as a user's tests meet them.
-// Each names the line without which it fails, and the decision that mended it if there is one.
+// The tests of this file show mended bugs of this module, as a user's tests would meet them. Each
+// names the line without which it fails, and the decision behind it if there is one.
 
 func hostAccounts(n *shard.Node) error {
 	return fixture.HostAccount(n, func() *fixture.Account { return &fixture.Account{} })
 }
 
-// TestTellsKeepTheirOrder: what one client sends arrives in its order while the shard moves
-// (ADR 0004). Without the barrier at the new home, which region's barriers.before returns, younger
-// tells that come there directly run before older ones that the old home forwards.
+// TestTellsKeepTheirOrder: tells of one client arrive in order while the shard moves (ADR 0004).
+// Without the new home's barrier, which region's barriers.before returns, younger tells that come
+// directly run before older tells that the old home forwards.
 func TestTellsKeepTheirOrder(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		const id, all = "ann", 2000
@@ -62,9 +62,10 @@ func TestTellsKeepTheirOrder(t *testing.T) {
 	}, shardtest.Host(hostAccounts), shardtest.Latency(time.Millisecond, 20*time.Millisecond), shardtest.Seed(9))
 }
 
-// TestCallsWaitForASlowMove: calls and tells that come while a turn holds up the move of their shard, for
-// longer than Config.CallTimeout, wait and run in their order at the new home (ADR 0004). Where
-// region's delivery.Expire takes them, tells are lost, and younger calls overtake older ones.
+// TestCallsWaitForASlowMove: calls and tells that come while a turn holds up the move of their
+// shard, for longer than Config.CallTimeout, wait, and run in order at the new home (ADR 0004). If
+// region's delivery.Expire took them, tells would be lost, and younger calls would overtake older
+// ones.
 func TestCallsWaitForASlowMove(t *testing.T) {
 	probe := &fixture.Probe{}
 	host := func(n *shard.Node) error {
@@ -111,21 +112,21 @@ func TestCallsWaitForASlowMove(t *testing.T) {
 			t.Errorf("got %v, %v, want %v", lines, err, want)
 		}
 		if home := c.Home("Account", "ann"); home != to {
-			t.Errorf("it lives at %s, want %s", home, to)
+			t.Errorf("the entity lives at %s, want %s", home, to)
 		}
 	}, shardtest.Host(host), shardtest.Latency(time.Millisecond, 20*time.Millisecond), shardtest.Seed(26))
 }
 
-// TestCallsRunOnceOverALongCut: a call whose answer is lost, of a client that was away for
-// longer than members remember clients, does not run again (ADR 0001). Where routing.GiveBack
-// takes a call that was sent for one that did not run, it runs twice or is said not to have run.
+// TestCallsRunOnceOverALongCut: a call whose answer is lost does not run again, even if its client
+// was away until members forgot it (ADR 0001). If routing.GiveBack took a sent call for one that
+// did not run, the call would run twice, or fail as not executed.
 func TestCallsRunOnceOverALongCut(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		account := fixture.NewAccountClient(c.Client()).Ref("ann", shard.Timeout(time.Hour))
 		if _, err := account.Add(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
-		c.Broker().Cut(memory.Path{From: memory.Any, To: "client"}) // the call arrives, and the answer does not
+		c.Broker().Cut(memory.Path{From: memory.Any, To: "client"}) // the call arrives, but the answer does not
 		result := make(chan error)
 		go func() {
 			_, err := account.Add(t.Context(), 1)
@@ -133,21 +134,21 @@ func TestCallsRunOnceOverALongCut(t *testing.T) {
 		}()
 		c.Advance(time.Second)
 		c.Broker().Disconnect("client")
-		c.Broker().Mend(memory.Path{From: memory.Any, To: "client"}) // the members hear that it is gone
+		c.Broker().Mend(memory.Path{From: memory.Any, To: "client"}) // the members learn that the client is gone
 		c.Advance(5 * time.Minute)
 		c.Broker().Reconnect("client")
 		err := <-result
 		balance, again := fixture.NewAccountClient(c.Node("n1")).Ref("ann").Get(t.Context())
 		if again != nil || balance != 2 || shard.OutcomeOf(err) == shard.NotExecuted {
-			t.Errorf("the balance is %d, %v, after a call and one that ended with %v; want 2, and a second call that may have run", balance, again, err)
+			t.Errorf("the balance is %d, %v, after two calls, the second of which ended with %v; want 2, and an outcome other than NotExecuted", balance, again, err)
 		}
 	}, shardtest.Host(hostAccounts), shardtest.Latency(time.Millisecond, 20*time.Millisecond), shardtest.Seed(25))
 }
 
-// TestCallsBeforeANewCluster: a call to a home of a cluster that has ended goes to the next one,
-// also if the client hears of the new cluster before the broker reports that nobody received the
-// call (ADR 0001). Without Client.putOff the call fails with an unknown outcome in about half of the
-// rounds, because the call is sent again and again and its report takes half of the time between.
+// TestCallsBeforeANewCluster: a call to a home in an ended cluster goes to the next cluster, even
+// if the client learns of that before the broker reports that nobody received the call (ADR 0001).
+// Without Client.putOff, the call fails with an unknown outcome in about half of the rounds: the
+// report takes half of the time between two sends.
 func TestCallsBeforeANewCluster(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		accounts := fixture.NewAccountClient(c.Client())
@@ -182,9 +183,9 @@ func TestCallsBeforeANewCluster(t *testing.T) {
 	}, shardtest.Host(hostAccounts), shardtest.Latency(time.Millisecond, 5*time.Millisecond), shardtest.Seed(28))
 }
 
-// TestClientFollowsANewCluster: a client that stays while all nodes are restarted calls those
-// that come after them (ADR 0001). Without Client.beginAnew it compares the new cluster's tables
-// with the old one's, and never calls again.
+// TestClientFollowsANewCluster: a client outlives a restart of all nodes, and calls the new ones
+// (ADR 0001). Without Client.beginAnew, it compares the new cluster's tables with the old
+// cluster's, and never calls again.
 func TestClientFollowsANewCluster(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		accounts := fixture.NewAccountClient(c.Client())
@@ -222,9 +223,9 @@ func (v timedWallet) Add(ctx context.Context, n int64) (int64, error) {
 	return total, err
 }
 
-// TestNestedCallsKeepTheirTime: the time of a call that a durable turn makes includes the wait for the
-// commits that the turn has seen. Without the bound in invoker.doLater it takes as long as the
-// store is away.
+// TestNestedCallsKeepTheirTime: the timeout of a call made by a durable turn includes the wait for
+// commits that the turn has seen. Without the bound in invoker.doLater, the call takes as long as
+// the store is away.
 func TestNestedCallsKeepTheirTime(t *testing.T) {
 	const bound = 50 * time.Millisecond
 	var took atomic.Int64
@@ -264,8 +265,9 @@ func TestNestedCallsKeepTheirTime(t *testing.T) {
 	}, shardtest.Host(host), shardtest.Seed(63))
 }
 
-// TestMethodsSeeTheTimeout: a method sees the timeout of its caller's reference as its deadline, near and
-// far. Without invoker.beginTimed one that runs on its caller's goroutine waits forever.
+// TestMethodsSeeTheTimeout: a method sees the timeout of its caller's reference as its deadline, in
+// the caller's process or elsewhere. Without invoker.beginTimed, a method that runs on its caller's
+// goroutine waits forever.
 func TestMethodsSeeTheTimeout(t *testing.T) {
 	const bound = 50 * time.Millisecond
 	probe := &fixture.Probe{}
@@ -275,7 +277,7 @@ func TestMethodsSeeTheTimeout(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		probe.Entered = make(chan string, 1)
 		callers := append([]shard.Caller{c.Client()}, c.Node("n1"), c.Node("n2"), c.Node("n3"))
-		for range 2 { // the second call finds the entity by its reference
+		for range 2 { // the second call uses the entity cached in the reference
 			for _, caller := range callers {
 				began := time.Now()
 				err := fixture.NewAccountClient(caller).Ref("ann", shard.Timeout(bound)).Hold(t.Context())

@@ -59,7 +59,7 @@ func (o *options) theSeed() (uint64, error) {
 	case o.seed != nil:
 		return *o.seed, nil
 	case text == "":
-		return rand.Uint64() >> 32, nil // short enough to be read out
+		return rand.Uint64() >> 32, nil // short enough to be copied by hand
 	}
 	seed, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/shardtest"
 )
 
-// TestPassivateWithoutState: an operator also passivates entities of types without state.
+// TestPassivateWithoutState: an operator can passivate entities of types without state, too.
 func TestPassivateWithoutState(t *testing.T) {
 	host := shardtest.Host(func(n *shard.Node) error {
 		return shop.HostBuyer(n, func() *shop.Buyer { return &shop.Buyer{} })

@@ -11,7 +11,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// TestPlan: a seed has one plan, another seed another, and each fault comes up.
+// TestPlan: the same seed gives the same plan, different seeds give different plans, and each fault
+// occurs.
 func TestPlan(t *testing.T) {
 	draw := func(seed uint64) []step {
 		return plan(rand.New(rand.NewPCG(seed, 1)), []string{"n1", "n2", "n3"}, time.Minute, allFaults)
@@ -38,7 +39,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestLeaked: goroutines that end by themselves are waited for, and others are found.
+// TestLeaked: leaked waits for goroutines that end by themselves, and returns the others.
 func TestLeaked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		go time.Sleep(leakPatience / 2)

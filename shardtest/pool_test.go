@@ -34,8 +34,9 @@ func awaitCrew(c *shardtest.Cluster, s *fixture.Shift, n int) (at map[int]string
 	return at
 }
 
-// TestPool: instances are active without a call, each at a node of its own. A join moves none, and those
-// of a node that leaves or is killed come elsewhere. Each runs at one node at a time, with its task.
+// TestPool: instances are active without a call, each at a node of its own. A join moves no
+// instance. Instances of a node that leaves or is killed start elsewhere. Each runs at one node at
+// a time, with its task.
 func TestPool(t *testing.T) {
 	s := &fixture.Shift{}
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
@@ -58,7 +59,7 @@ func TestPool(t *testing.T) {
 	}, hostCrew(s, shard.PoolSize(2, 2)), shardtest.Nodes(2))
 }
 
-// TestPoolSurvives: with f of three nodes 2, and of five 3, the pool has 3 and 4 instances.
+// TestPoolSurvives: how many instances a pool has if its size depends on the number of nodes.
 func TestPoolSurvives(t *testing.T) {
 	s := &fixture.Shift{}
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
@@ -83,7 +84,7 @@ func TestPoolSurvives(t *testing.T) {
 	}, hostCrew(s, shard.PoolSize(1, 8), shard.Survive(func(n int) int { return min(n-1, n/2+1) })), shardtest.Nodes(3))
 }
 
-// TestPoolClients: what the client's methods choose.
+// TestPoolClients checks which instances the client's methods choose.
 func TestPoolClients(t *testing.T) {
 	s := &fixture.Shift{}
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
@@ -209,7 +210,8 @@ func (l *load) end() (calls int, failed []error) {
 	return l.calls, l.failed
 }
 
-// TestPoolRollingRestart: no call fails while all nodes restart in turn, and the pool changes its size.
+// TestPoolRollingRestart: no call fails while all nodes restart in turn and the pool changes its
+// size.
 func TestPoolRollingRestart(t *testing.T) {
 	s := &fixture.Shift{}
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
@@ -228,8 +230,8 @@ func TestPoolRollingRestart(t *testing.T) {
 	}, hostCrew(s, shard.PoolSize(3, 3)), shardtest.Nodes(3), shardtest.Latency(0, 2*time.Millisecond))
 }
 
-// TestPoolKills: only calls that a killed node may have begun fail, with an unknown outcome, and none if
-// the method may run twice.
+// TestPoolKills: only calls that a killed node may have begun fail, with an unknown outcome. No
+// call fails if the method may run twice.
 func TestPoolKills(t *testing.T) {
 	for _, look := range []bool{false, true} {
 		s := &fixture.Shift{}
@@ -258,7 +260,8 @@ func TestPoolKills(t *testing.T) {
 	}
 }
 
-// TestPoolInAStorm: no instance runs at two nodes, over kills, pauses and cuts, and all run afterwards.
+// TestPoolInAStorm: during kills, pauses and cuts, no instance runs at two nodes. All run
+// afterwards.
 func TestPoolInAStorm(t *testing.T) {
 	s := &fixture.Shift{}
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
@@ -271,7 +274,7 @@ func TestPoolInAStorm(t *testing.T) {
 	}, hostCrew(s, shard.PoolSize(3, 6), shard.PerNode(2)), shardtest.Latency(0, 5*time.Millisecond))
 }
 
-// TestPoolSlowInstance: one of four instances takes ten times as long, and gets few of the calls.
+// TestPoolSlowInstance: an instance that takes ten times as long as the other three gets few calls.
 func TestPoolSlowInstance(t *testing.T) {
 	s := &fixture.Shift{Slow: map[int]time.Duration{}}
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
@@ -307,7 +310,7 @@ func TestPoolSlowInstance(t *testing.T) {
 	}, hostCrew(s, shard.PoolSize(4, 4)), shardtest.Nodes(4))
 }
 
-// TestPoolPassesOver: an overloaded instance does not get the calls that it has no room for.
+// TestPoolPassesOver: a call does not go to an overloaded instance that has no room for it.
 func TestPoolPassesOver(t *testing.T) {
 	s := &fixture.Shift{}
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
@@ -335,7 +338,7 @@ func TestPoolPassesOver(t *testing.T) {
 	}, hostCrew(s, shard.PoolSize(2, 2), shard.MaxMailboxCalls(1)), shardtest.Nodes(2))
 }
 
-// TestPoolShrinksUnderLoad: calls that wait for an instance that ends go to another one.
+// TestPoolShrinksUnderLoad: when an instance ends, calls that wait for it go to another instance.
 func TestPoolShrinksUnderLoad(t *testing.T) {
 	s := &fixture.Shift{}
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
@@ -363,7 +366,7 @@ func TestPoolShrinksUnderLoad(t *testing.T) {
 	}, hostCrew(s, shard.PoolSize(1, 4), shard.PerNode(2)), shardtest.Nodes(2), shardtest.Latency(0, 50*time.Millisecond))
 }
 
-// TestPoolWithoutInstance: Each and calls wait for the first instance, and not for ever.
+// TestPoolWithoutInstance: Each and calls wait for the first instance, but not for ever.
 func TestPoolWithoutInstance(t *testing.T) {
 	s := &fixture.Shift{}
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
@@ -488,7 +491,7 @@ func TestPoolFollowsLoad(t *testing.T) {
 	s := &fixture.Shift{}
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		awaitCrew(c, s, 1)
-		l := callCrew(t.Context(), 20*time.Millisecond, false, c.Client()) // 4 callers, each busy for 2/3 of the time
+		l := callCrew(t.Context(), 20*time.Millisecond, false, c.Client()) // 4 callers, each in a call for 2/3 of the time
 		began := time.Now()
 		awaitCrew(c, s, 4)
 		require.LessOrEqual(t, time.Since(began), 80*time.Second, "it doubles after 30 s and after 60 s")
@@ -505,7 +508,7 @@ func TestPoolFollowsLoad(t *testing.T) {
 		_, failed := l.end()
 		require.Empty(t, failed)
 		l = callCrew(t.Context(), 0, false, c.Client())
-		for n := 3; n > 0; n-- { // one less every five minutes
+		for n := 3; n > 0; n-- { // one instance less every five minutes
 			awaitCrew(c, s, n)
 		}
 		_, failed = l.end()
@@ -514,7 +517,7 @@ func TestPoolFollowsLoad(t *testing.T) {
 	}, hostCrew(s, shard.PoolSize(1, 6), shard.PerNode(2)), shardtest.Nodes(2))
 }
 
-// TestSizePool: operators ask for a number, which survives the coordinator.
+// TestSizePool: operators set a pool's size, which the next coordinator keeps.
 func TestSizePool(t *testing.T) {
 	s := &fixture.Shift{}
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {

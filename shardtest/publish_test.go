@@ -46,11 +46,11 @@ func upTo(n int64) string {
 	return strings.Join(all, " ")
 }
 
-// TestPublishedOnceInStorms: each turn of an entity publishes its total. Over kills, moves, pauses, cuts,
-// faults and an outage of the store, the stream has each total once, in order.
+// TestPublishedOnceInStorms: each turn of an entity publishes its total. After kills, moves,
+// pauses, cuts, faults and an outage of the store, the stream has each total once, in order.
 func TestPublishedOnceInStorms(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
-		// As short as a window may be, so that what is published again is often older than it.
+		// The shortest allowed window, so that messages published again are often older than it.
 		c.Store().SetStream(10*time.Second, "total.>")
 		trouble := memorystore.Trouble{Cut: 0.1, RequestLost: 0.1, AnswerLost: 0.2}.Faults(rand.New(rand.NewPCG(c.Seed(), 7)))
 		c.Store().Fault(func(op memorystore.Op) memorystore.Fault {
@@ -71,7 +71,7 @@ func TestPublishedOnceInStorms(t *testing.T) {
 					case <-over:
 						return
 					case <-time.After(300 * time.Millisecond):
-						_, _ = wallets.Ref(id).Announce(t.Context(), "total."+id, 1) // an unknown outcome is no harm
+						_, _ = wallets.Ref(id).Announce(t.Context(), "total."+id, 1) // an unknown outcome does no harm
 					}
 				}
 			})
@@ -101,8 +101,8 @@ func TestPublishedOnceInStorms(t *testing.T) {
 	}, shardtest.Host(hostWallet))
 }
 
-// TestPublishedOnceAfterWindow: a home ends when the stream has its messages, but not yet the log that
-// it has them. The next home finds them in the stream, whose window has forgotten them.
+// TestPublishedOnceAfterWindow: a home ends when the stream has its messages, but before the log
+// records that. The next home finds them in the stream, although its window has forgotten them.
 func TestPublishedOnceAfterWindow(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		publishing := func(loss memorystore.Loss) {
@@ -150,8 +150,8 @@ func TestPublishedWhenThereIsAStream(t *testing.T) {
 	}, shardtest.Host(hostWallet))
 }
 
-// TestPublishWithoutStream: a message whose subject no stream has waits with those behind it, is counted
-// and, after an hour, given up. Other entities go on.
+// TestPublishWithoutStream: if no stream has a message's subject, the message and the entity's
+// later ones wait. It is counted and, after an hour, given up. Other entities go on.
 func TestPublishWithoutStream(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		c.Store().SetStream(0, "total.>")
@@ -181,8 +181,8 @@ func TestPublishWithoutStream(t *testing.T) {
 	}, shardtest.Host(hostWallet), shardtest.Nodes(1))
 }
 
-// TestPublishInHooks: what OnActivate publishes is part of the commit of the turn that activates the entity,
-// also if its method only reads. OnActivate of a singleton has no such turn.
+// TestPublishInHooks: what OnActivate publishes is part of the commit of the turn that activates
+// the entity, even if its method only reads. OnActivate of a singleton has no such turn.
 func TestPublishInHooks(t *testing.T) {
 	var instance error
 	host := func(n *shard.Node) error {
@@ -235,8 +235,8 @@ func TestPublishBestEffort(t *testing.T) {
 	}, shardtest.Host(hostWallet))
 }
 
-// TestPublishVolatile: a volatile type publishes with best effort only, at once: bytes as they are, a
-// protobuf message as such, and other values as JSON.
+// TestPublishVolatile: a volatile type publishes only with best effort, and at once. Bytes are sent
+// unchanged, protobuf messages in their encoding, and other values as JSON.
 func TestPublishVolatile(t *testing.T) {
 	var stored, bad error
 	host := func(n *shard.Node) error {
@@ -262,7 +262,7 @@ func TestPublishVolatile(t *testing.T) {
 	}, shardtest.Host(host))
 }
 
-// TestPublishErrors: Publish says why it cannot, and publishes nothing.
+// TestPublishErrors: if Publish fails, its error has the reason, and nothing is published.
 func TestPublishErrors(t *testing.T) {
 	var late context.Context
 	var early error

@@ -17,8 +17,8 @@ import (
 	"github.com/shardgen/shardgen/shardtest"
 )
 
-// TestReminderTooLarge: one whose changes cannot be committed is tried again as one that fails, less
-// and less often.
+// TestReminderTooLarge: a reminder whose changes are too large to commit is tried again like a
+// failed one, less and less often.
 func TestReminderTooLarge(t *testing.T) {
 	runs := &atomic.Int64{}
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
@@ -43,8 +43,8 @@ func TestReminderTooLarge(t *testing.T) {
 	}))
 }
 
-// TestReminderInOnActivate: OnActivate may set a reminder, also when a method that is marked
-// //shard:read activates the entity.
+// TestReminderInOnActivate: OnActivate may set a reminder, even if a //shard:read method activates
+// the entity.
 func TestReminderInOnActivate(t *testing.T) {
 	for _, first := range []string{"call", "read"} {
 		t.Run(first, func(t *testing.T) {
@@ -74,8 +74,8 @@ func TestReminderInOnActivate(t *testing.T) {
 	}
 }
 
-// TestReminderOfActivationWithoutTurn: OnActivate runs again if its reminder was not committed, because
-// the call that activated the entity was answered from memory.
+// TestReminderOfActivationWithoutTurn: if the call that activated the entity was answered from
+// memory, the reminder of OnActivate is not committed, and OnActivate runs again.
 func TestReminderOfActivationWithoutTurn(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		buyers := bank.NewSaverClient(c.Client())
@@ -104,7 +104,8 @@ func TestReminderOfActivationWithoutTurn(t *testing.T) {
 	}))
 }
 
-// TestReminderAfterTheTurn: a goroutine that outlives its turn sets no reminder, and learns that.
+// TestReminderAfterTheTurn: a goroutine that outlives its turn cannot set a reminder, and gets an
+// error.
 func TestReminderAfterTheTurn(t *testing.T) {
 	var kept context.Context
 	var once sync.Once
@@ -127,8 +128,8 @@ func TestReminderAfterTheTurn(t *testing.T) {
 	}))
 }
 
-// TestInterceptedReminder: an interceptor cannot run a reminder's method twice in a turn. One that
-// does not call next refuses, and the reminder does not count as run.
+// TestInterceptedReminder: an interceptor cannot run a reminder's method twice in a turn. If it
+// does not call next, the reminder does not count as run.
 func TestInterceptedReminder(t *testing.T) {
 	var arrived atomic.Bool
 	refuses := &atomic.Int64{}
@@ -155,8 +156,8 @@ func TestInterceptedReminder(t *testing.T) {
 	}))
 }
 
-// TestTryAgainOfPlainTell: what it has changed is dropped. The tell does not come again, because nothing
-// keeps it.
+// TestTryAgainOfPlainTell: if the method of a plain tell returns TryAgain, its changes are dropped.
+// The tell is not repeated, because it is not stored.
 func TestTryAgainOfPlainTell(t *testing.T) {
 	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *bank.AlarmClient, tried *atomic.Int64) {
 		require.NoError(t, all.Tell("a").Snooze(t.Context(), 2))
@@ -166,8 +167,8 @@ func TestTryAgainOfPlainTell(t *testing.T) {
 	})
 }
 
-// TestReminderWithArgumentsOfAnother: one whose arguments cannot be decoded is tried again as one
-// that fails, because another program may decode them.
+// TestReminderWithArgumentsOfAnother: a reminder whose arguments cannot be decoded is tried again
+// like a failed one, because another program may decode them.
 func TestReminderWithArgumentsOfAnother(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		sellers := shop.NewSellerClient(c.Client())

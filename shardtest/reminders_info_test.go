@@ -13,7 +13,8 @@ import (
 	"github.com/shardgen/shardgen/shardtest"
 )
 
-// TestInterceptorsSeeReminders: interceptors of a host see what a call does about reminders.
+// TestInterceptorsSeeReminders: a host's interceptors see whether a call sets, lists or cancels
+// reminders.
 func TestInterceptorsSeeReminders(t *testing.T) {
 	var mu sync.Mutex
 	var seen []string

@@ -28,8 +28,8 @@ func (c *taker) ShardInvoker(k codegen.Kind) codegen.Invoker {
 	return c.by
 }
 
-// TestReminderOfClient: a reminder that a client sets does not run as the call of a member, nor as one
-// of a gateway, whatever the client sends.
+// TestReminderOfClient: a reminder set by a client runs neither as a member's call nor as a
+// gateway's, whatever the client sends.
 func TestReminderOfClient(t *testing.T) {
 	for name, forged := range map[string]bool{"plain": false, "forged": true} {
 		t.Run(name, func(t *testing.T) {

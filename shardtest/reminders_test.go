@@ -15,7 +15,7 @@ import (
 	"github.com/shardgen/shardgen/shardtest"
 )
 
-// alarms hosts alarms whose Snooze counts with tried.
+// alarms hosts Alarm entities. Their method Snooze counts its runs in tried.
 func alarms(tried *atomic.Int64) shardtest.Option {
 	return shardtest.Host(func(n *shard.Node) error {
 		others := bank.NewAlarmClient(n)
@@ -60,8 +60,8 @@ func TestReminder(t *testing.T) {
 	})
 }
 
-// TestReminderIsReplacedAndCancelled: a reminder of the same name replaces, and one that was
-// cancelled never runs.
+// TestReminderIsReplacedAndCancelled: a reminder replaces an earlier one of the same name, and a
+// cancelled reminder never runs.
 func TestReminderIsReplacedAndCancelled(t *testing.T) {
 	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *bank.AlarmClient, _ *atomic.Int64) {
 		ctx := t.Context()
@@ -92,7 +92,7 @@ func TestReminderIsReplacedAndCancelled(t *testing.T) {
 	})
 }
 
-// TestReminderOfOthers: an entity sets another's, by a tell.
+// TestReminderOfOthers: an entity sets another entity's reminder by a tell.
 func TestReminderOfOthers(t *testing.T) {
 	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *bank.AlarmClient, _ *atomic.Int64) {
 		require.NoError(t, all.Ref("a").Wake(t.Context(), "b", 10*time.Second))
@@ -112,7 +112,7 @@ func TestReminderSetsTheNext(t *testing.T) {
 	})
 }
 
-// TestReminderFails: what a failed turn has changed is dropped, and it runs again.
+// TestReminderFails: if a reminder's turn fails, its changes are dropped, and it runs again.
 func TestReminderFails(t *testing.T) {
 	for name, n := range map[string]int64{"TryAgain": 3, "panic": -3} {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestReminderFails(t *testing.T) {
 	}
 }
 
-// TestReminderIsGivenUp: after an hour of failures it stays, and does not run.
+// TestReminderIsGivenUp: after an hour of failures a reminder stays stored, but does not run.
 func TestReminderIsGivenUp(t *testing.T) {
 	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *bank.AlarmClient, tried *atomic.Int64) {
 		require.NoError(t, all.Tell("a", shard.In(time.Second)).Snooze(t.Context(), 1000))
@@ -151,8 +151,8 @@ func TestReminderIsGivenUp(t *testing.T) {
 	})
 }
 
-// TestReminderEnds: one that is forgotten with its entity does not run, and a method that is marked
-// //shard:read sets none.
+// TestReminderEnds: a reminder forgotten with its entity does not run. A //shard:read method cannot
+// set a reminder.
 func TestReminderEnds(t *testing.T) {
 	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *bank.AlarmClient, _ *atomic.Int64) {
 		ctx := t.Context()
@@ -172,7 +172,7 @@ func TestReminderEnds(t *testing.T) {
 	})
 }
 
-// TestReminderOverMoves: each fires once, none early, while its shards move and their homes die.
+// TestReminderOverMoves: while shards move and homes die, each reminder fires once, and none early.
 func TestReminderOverMoves(t *testing.T) {
 	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *bank.AlarmClient, _ *atomic.Int64) {
 		ctx := t.Context()
@@ -244,8 +244,8 @@ func TestYearOfReminders(t *testing.T) {
 	})
 }
 
-// TestOthersAreNotHeldUp: while a reminder waits minutes for its next try, another one of the entity
-// runs when it is due.
+// TestOthersAreNotHeldUp: while a reminder waits minutes for its next try, another reminder of the
+// entity runs when it is due.
 func TestOthersAreNotHeldUp(t *testing.T) {
 	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *bank.AlarmClient, tried *atomic.Int64) {
 		ctx := t.Context()
@@ -261,8 +261,8 @@ func TestOthersAreNotHeldUp(t *testing.T) {
 	})
 }
 
-// TestRemindersThatHang: a node runs 256 reminders at a time, and those that hang for a second stop no
-// others.
+// TestRemindersThatHang: a node runs 256 reminders at a time, and reminders that hang for a second
+// do not hold up others.
 func TestRemindersThatHang(t *testing.T) {
 	var began atomic.Int64
 	hang := make(chan struct{})
@@ -277,7 +277,7 @@ func TestRemindersThatHang(t *testing.T) {
 	})
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		all := bank.NewAlarmClient(c.Client())
-		hang = make(chan struct{}) // of the test's own time
+		hang = make(chan struct{}) // made in the test's bubble
 		defer func() { close(hang) }()
 		due := time.Now().Add(time.Minute)
 		for i := range 600 {
@@ -300,8 +300,8 @@ func TestReminderNameIsNoText(t *testing.T) {
 	})
 }
 
-// TestPausedReminders: while a type's reminders are paused none begins, at any home: after a move, after
-// a restart of all nodes, and of entities that get reminders meanwhile. Then each runs once.
+// TestPausedReminders: while a type's reminders are paused none begins at any home, even after a
+// move or a restart of all nodes, or if it is set meanwhile. After the pause each runs once.
 func TestPausedReminders(t *testing.T) {
 	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *bank.AlarmClient, _ *atomic.Int64) {
 		ctx := t.Context()

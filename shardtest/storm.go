@@ -15,8 +15,8 @@ type storm struct {
 	names   []string // of the nodes
 	running sync.WaitGroup
 	mu      sync.Mutex
-	away    map[string]bool // the nodes that are out of the others' reach, or starting
-	err     error           // the first one
+	away    map[string]bool // nodes that the others cannot reach, or that are starting
+	err     error           // the first error
 }
 
 func (s *storm) note(err error) {
@@ -27,8 +27,8 @@ func (s *storm) note(err error) {
 	}
 }
 
-// take reserves a node, or reports false if it is taken or, if limited, no further node may be
-// away.
+// take reserves a node. It reports false if the node is taken or, with limited, if no further node
+// may be away.
 func (s *storm) take(name string, limited bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ func (s *storm) run(ctx context.Context, at step) error {
 		time.Sleep(at.lasts)
 		return s.again(ctx, at.node)
 	case Departures:
-		_ = c.process(at.node).node.Shutdown(ctx) // others may remove it at the same time
+		_ = c.process(at.node).node.Shutdown(ctx) // other nodes may remove the node at the same time
 		time.Sleep(at.lasts)
 		return s.again(ctx, at.node)
 	case Pauses:

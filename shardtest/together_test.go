@@ -15,9 +15,9 @@ import (
 	"github.com/shardgen/shardgen/shardtest"
 )
 
-// TestNodesLeaveTogether: of seven nodes three to six leave within milliseconds of each other, and
-// another one joins meanwhile. Singletons and entities have their state afterwards, and entities are
-// remembered: those of a node that is killed later live again without a call.
+// TestNodesLeaveTogether: of seven nodes, three to six leave within milliseconds, while a new one
+// joins. Singletons and entities keep their state. Entities are still remembered: if a node is
+// killed later, its entities live again without a call.
 func TestNodesLeaveTogether(t *testing.T) {
 	const accounts = 40
 	seeds := 12
@@ -83,7 +83,7 @@ func TestNodesLeaveTogether(t *testing.T) {
 								lives += s.Active
 							}
 						}
-						return lives == accounts+1 // with that of leavers
+						return lives == accounts+1 // plus the entity of leavers
 					})
 				}, shardtest.Nodes(7), shardtest.Seed(uint64(seed)), host, config, shardtest.Latency(time.Millisecond, 5*time.Millisecond))
 			}
@@ -91,7 +91,7 @@ func TestNodesLeaveTogether(t *testing.T) {
 	}
 }
 
-// leaveTogether lets the oldest of seven nodes leave, all but one at most, and another one join.
+// leaveTogether lets three to six of seven nodes leave, the oldest first, while a new node joins.
 func leaveTogether(c *shardtest.Cluster) {
 	apart := []time.Duration{0, 5 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond}[c.Rand().IntN(4)]
 	var wg sync.WaitGroup

@@ -13,8 +13,8 @@ import (
 	memorystream "github.com/shardgen/shardgen/stream/memory"
 )
 
-// TestTrendsAndFeeds: members keep their last hour in minutes, whether or not anybody asks, and say how
-// far the streams are read.
+// TestTrendsAndFeeds: members keep their figures of the last hour by minute, whether or not anybody
+// asks. They also report how far streams are read.
 func TestTrendsAndFeeds(t *testing.T) {
 	source := memorystream.New(3)
 	p := &publisher{source: source}

@@ -34,8 +34,8 @@ func bellRung(t *testing.T, all *bank.BellClient, id string) string {
 	return strings.Join(rings, ", ")
 }
 
-// TestVolatileReminder: it runs once, at its time, also if its entity sleeps, and not if it was
-// cancelled or replaced, or its entity was forgotten.
+// TestVolatileReminder: a reminder runs once, at its time, even if its entity is passivated. It
+// does not run if it was cancelled or replaced, or its entity was forgotten.
 func TestVolatileReminder(t *testing.T) {
 	withBells(t, func(t *testing.T, c *shardtest.Cluster, all *bank.BellClient, _ *atomic.Int64) {
 		ctx := t.Context()
@@ -77,7 +77,8 @@ func TestVolatileReminder(t *testing.T) {
 	})
 }
 
-// TestVolatileReminderPeriod: a period goes on while nobody calls, and missed ones are one.
+// TestVolatileReminderPeriod: a periodic reminder runs although nobody calls, and missed times run
+// once.
 func TestVolatileReminderPeriod(t *testing.T) {
 	withBells(t, func(t *testing.T, c *shardtest.Cluster, all *bank.BellClient, _ *atomic.Int64) {
 		require.NoError(t, all.Tell("a", shard.Every(time.Minute)).Ring(t.Context(), "each"))
@@ -87,7 +88,7 @@ func TestVolatileReminderPeriod(t *testing.T) {
 	})
 }
 
-// TestVolatileReminderFails: it runs again after shard.TryAgain and after a panic.
+// TestVolatileReminderFails: a reminder runs again after shard.TryAgain and after a panic.
 func TestVolatileReminderFails(t *testing.T) {
 	for name, n := range map[string]int64{"TryAgain": 3, "panic": -3} {
 		t.Run(name, func(t *testing.T) {
@@ -107,8 +108,8 @@ func TestVolatileReminderFails(t *testing.T) {
 	}
 }
 
-// TestVolatileReminderMoves: reminders move with their shards, also of entities that sleep, and each
-// runs once, none early. Those of a killed node are lost with the states.
+// TestVolatileReminderMoves: reminders move with their shards, including those of passivated
+// entities. Each runs once, none early. Reminders at a killed node are lost with the states.
 func TestVolatileReminderMoves(t *testing.T) {
 	withBells(t, func(t *testing.T, c *shardtest.Cluster, all *bank.BellClient, _ *atomic.Int64) {
 		ctx := t.Context()
@@ -134,7 +135,7 @@ func TestVolatileReminderMoves(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, planned, 1)
 		}
-		c.Kill("n3") // the others have had its shards
+		c.Kill("n3") // the other nodes had its shards
 		c.Start("n3")
 		c.Settle()
 		for i := range n {
@@ -163,7 +164,7 @@ func TestVolatileReminderFarAhead(t *testing.T) {
 	})
 }
 
-// TestVolatileRemindersSplit: those that do not fit into one message move in pieces.
+// TestVolatileRemindersSplit: reminders that do not fit into one message move in pieces.
 func TestVolatileRemindersSplit(t *testing.T) {
 	withBells(t, func(t *testing.T, c *shardtest.Cluster, all *bank.BellClient, _ *atomic.Int64) {
 		ctx := t.Context()
@@ -178,7 +179,7 @@ func TestVolatileRemindersSplit(t *testing.T) {
 			c.Shutdown(name)
 			c.Start(name)
 		}
-		c.Broker().SetMaxPayload(1 << 20) // so answers have room
+		c.Broker().SetMaxPayload(1 << 20) // so answers fit
 		for i := range 4 {
 			planned, err := all.Scheduled(ctx, fmt.Sprint(i))
 			require.NoError(t, err)

@@ -16,7 +16,7 @@ import (
 // hostWatched hosts accounts that w watches, with a probe.
 func hostWatched(w *shardtest.Witness, probe *fixture.Probe) shardtest.Option {
 	return shardtest.Host(func(n *shard.Node) error {
-		if probe.Entered == nil { // in the test's bubble
+		if probe.Entered == nil { // made in the test's bubble
 			probe.Entered, probe.Release, probe.Left = make(chan string, 2), make(chan struct{}), make(chan error)
 		}
 		return fixture.HostAccount(n, func() *fixture.Account { return &fixture.Account{Probe: probe} }, w.Watch())
@@ -49,7 +49,7 @@ func TestOneHome(t *testing.T) {
 	}, hostWatched(w, &fixture.Probe{}), shardtest.Latency(least, most), shardtest.Seed(4))
 }
 
-// TestKilledTurnIsNotJudged: a method that goes on at a killed node, with a context that has ended,
+// TestKilledTurnIsNotJudged: a method that goes on at a killed node, after its context has ended,
 // does not count as running beside the next turn elsewhere.
 func TestKilledTurnIsNotJudged(t *testing.T) {
 	r, probe := &reports{TB: t}, &fixture.Probe{}
@@ -69,7 +69,7 @@ func TestKilledTurnIsNotJudged(t *testing.T) {
 	require.Empty(t, r.errors)
 }
 
-// TestTwoTurnsAtOnce: the Witness fails the test.
+// TestTwoTurnsAtOnce: if two turns of an entity run at once, the Witness fails the test.
 func TestTwoTurnsAtOnce(t *testing.T) {
 	r := &reports{TB: t}
 	w := shardtest.NewWitness(r)
@@ -85,14 +85,14 @@ func TestTwoTurnsAtOnce(t *testing.T) {
 	require.Equal(t, 4, w.Turns("Account", "ann"))
 }
 
-// reports keeps the errors of a test.
+// reports is a test that keeps its errors.
 type reports struct {
 	testing.TB
 	mu     sync.Mutex
 	errors []string
 }
 
-// Errorf notes an error.
+// Errorf records an error.
 func (r *reports) Errorf(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

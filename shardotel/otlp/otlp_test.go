@@ -24,8 +24,8 @@ import (
 	"github.com/shardgen/shardgen/shardtest"
 )
 
-// receive starts the Collector's receiver of OTLP over gRPC, and returns its address and what it
-// receives.
+// receive starts the Collector's receiver of OTLP over gRPC, and returns its address and a sink
+// with the received traces.
 func receive(t *testing.T) (address string, sink *consumertest.TracesSink) {
 	t.Helper()
 	address, err := natsproc.FreeAddress("127.0.0.1")
@@ -41,8 +41,8 @@ func receive(t *testing.T) (address string, sink *consumertest.TracesSink) {
 	return address, sink
 }
 
-// TestTracesArrive: while a node is killed, each call of a program is a span that the receiver has, and
-// each turn is in the trace of its call.
+// TestTracesArrive: even while a node is killed, the receiver gets a span for each call, and each
+// turn is in the trace of its call.
 func TestTracesArrive(t *testing.T) {
 	address, sink := receive(t)
 	exporter, err := otlptracegrpc.New(t.Context(), otlptracegrpc.WithEndpoint(address), otlptracegrpc.WithInsecure())

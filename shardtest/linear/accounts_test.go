@@ -25,21 +25,22 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// The simulators drive the cores one step at a time, under a lock. What goes round that lock, local
-// calls of idle entities and all tells to them, is seen here and by the stress tests of package region.
+// The simulators drive the cores one step at a time, under a lock. Local calls of idle entities,
+// and tells to these, bypass that lock; this test and the stress tests of package region cover
+// them.
 //
 // Twenty runs of a million operations each take about ten minutes:
 //
 //	go test -C shardtest/linear -run TestCallsAreLinearizable -count 20 -timeout 60m . -operations 1000000
 
-// input is one operation on an account. One that asks for the balance has the amount 0.
+// input is one operation on an account. A question for the balance has the amount 0.
 type input struct {
 	id     string
 	amount int64
-	tell   bool // without an answer
+	tell   bool // a tell, which has no answer
 }
 
-// An operation is one of callers, whose answer is the balance.
+// An operation is one operation of a caller. Its answer is the balance.
 type operation = shardtest.Operation[input, int64]
 
 // balance is the balance of an account. While it is not known, no operation has been made.
@@ -48,7 +49,7 @@ type balance struct {
 	amount int64
 }
 
-// balances is the model of accounts that begin with what is given.
+// balances returns the model of accounts with the given first balances.
 func balances(begin map[string]int64) linear.Model[input, int64, balance] {
 	return linear.Model[input, int64, balance]{
 		Entity: func(in input) string { return in.id },
@@ -65,8 +66,8 @@ func balances(begin map[string]int64) linear.Model[input, int64, balance] {
 	}
 }
 
-// operations are what callers saw of durable accounts. One that was not answered may have been applied
-// at any time after its call, or not at all.
+// operations returns what callers saw of durable accounts. An operation without an answer may have
+// been applied at any time after its call, or not at all.
 func operations(history []durable.Operation) (all []operation) {
 	for _, op := range history {
 		o := operation{In: input{id: op.Account, amount: op.Change}, Begin: int64(op.Call)}
@@ -85,16 +86,16 @@ func operations(history []durable.Operation) (all []operation) {
 }
 
 const (
-	patience = 2 * time.Minute // bounds what would hang
-	actions  = 600             // of each caller, in one history
-	moves    = 40              // a member joins, and leaves
+	patience = 2 * time.Minute // bounds operations that would hang
+	actions  = 600             // operations of each caller in one history
+	moves    = 40              // how often a member joins and leaves
 )
 
 var least = flag.Int("operations", 0, "how many operations TestCallsAreLinearizable records, at least")
 
-// TestCallsAreLinearizable makes history after history while a second member comes and
-// goes, and every shard of an account with it or not. Between two histories nobody
-// calls, so each begins with the balances that the one before left.
+// TestCallsAreLinearizable records histories while a second member joins and leaves, and shards of
+// accounts move. There are no calls between two histories, so each begins with the balances at the
+// end of the last one.
 func TestCallsAreLinearizable(t *testing.T) {
 	broker := memory.NewBroker(memory.Options{})
 	config := func(name string) shard.Config {
@@ -141,7 +142,7 @@ func TestCallsAreLinearizable(t *testing.T) {
 		select {
 		case err := <-moved:
 			require.NoError(t, err)
-			done = true // one history more, when all is at rest
+			done = true // one more history without moves
 		default:
 		}
 		history := record(ctx, t, callers)
@@ -170,7 +171,7 @@ func awaitShards(ctx context.Context, n *shard.Node) error {
 	return nil
 }
 
-// ids are few, so that callers meet.
+// ids are few, so that callers call the same accounts.
 var ids = []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
 
 // caller calls the accounts over references that it keeps.
@@ -179,7 +180,7 @@ type caller struct {
 	random *rand.Rand
 	refs   map[string]fixture.AccountRef
 	tells  map[string]fixture.AccountTell
-	// told are the indexes of tells in the history that no answer has followed yet.
+	// told are the indexes in the history of tells that no answer to a later call has followed yet.
 	told    map[string][]int
 	history []operation
 	gaveUp  int // calls of unknown outcome, in all histories
@@ -212,7 +213,7 @@ func record(ctx context.Context, t *testing.T, callers []*caller) (history []ope
 	return history
 }
 
-// act calls and tells in random order, and asks every account at the end.
+// act makes calls and tells in random order, and asks for every balance at the end.
 func (c *caller) act(ctx context.Context, now func() int64) error {
 	c.history, c.told = nil, map[string][]int{}
 	for range actions {
@@ -261,8 +262,8 @@ func (c *caller) cancelled(ctx context.Context, in input, now func() int64) erro
 	return nil
 }
 
-// do does one operation and notes it. A tell has taken effect when the same caller's
-// next call of the account returns, for those run in order.
+// do does one operation and records it. A tell has taken effect when the same caller's next call of
+// the account returns, because both run in order.
 func (c *caller) do(ctx context.Context, in input, now func() int64) (err error) {
 	op := operation{In: in, Begin: now()}
 	switch {
@@ -291,8 +292,8 @@ func (c *caller) do(ctx context.Context, in input, now func() int64) (err error)
 
 var durableSeeds = flag.Int("durable-seeds", 40, "how many simulated runs TestDurableAccountsAreLinearizable checks")
 
-// TestDurableAccountsAreLinearizable: what callers see of durable accounts, over crashes,
-// pauses, partitions, moves and an unreliable store, could have been done one after another.
+// TestDurableAccountsAreLinearizable: with crashes, pauses, partitions, moves and an unreliable
+// store, the calls of durable accounts could have run one after another.
 func TestDurableAccountsAreLinearizable(t *testing.T) {
 	total, unknown := 0, 0
 	for seed := range uint64(*durableSeeds) {
@@ -314,8 +315,8 @@ func TestDurableAccountsAreLinearizable(t *testing.T) {
 	}
 }
 
-// TestStaleDurableReadIsSeen: an answer that is older than one that came before its call is
-// no such history.
+// TestStaleDurableReadIsSeen: the check finds an answer that is older than an answer that came
+// before its call.
 func TestStaleDurableReadIsSeen(t *testing.T) {
 	history := []durable.Operation{
 		{Account: "a", Change: 1, Answered: true, Call: 1, Return: 2, Balance: 1, Version: 1},

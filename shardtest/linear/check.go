@@ -107,7 +107,7 @@ func (m Model[I, O, S]) partition(all []porcupine.Operation) (parts [][]porcupin
 	return parts
 }
 
-// operations leaves out calls that did not run. One that may have run ends after all others,
+// operations leaves out calls that did not run. A call that may have run ends after all others,
 // because it may take effect at any time.
 func operations[I, O any](history []shardtest.Operation[I, O]) (all []porcupine.Operation) {
 	for i, op := range history {

@@ -16,7 +16,7 @@ import (
 	"github.com/shardgen/shardgen/shardtest/linear"
 )
 
-// A Call is a deposit of an amount, or the question for what is free if the amount is 0.
+// A Call is a deposit of an amount, or the question for the free money if the amount is 0.
 type Call struct {
 	ID     string
 	Amount int64
@@ -34,8 +34,8 @@ var users = linear.Model[Call, int64, int64]{
 	},
 }
 
-// TestUsersAreLinearizable: what callers see of durable entities while nodes are killed, paused and
-// cut off could have been done one after another.
+// TestUsersAreLinearizable: while nodes are killed, paused and cut off, the calls of durable
+// entities could have run one after another.
 func TestUsersAreLinearizable(t *testing.T) {
 	var history shardtest.History[Call, int64]
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
@@ -63,7 +63,7 @@ func TestUsersAreLinearizable(t *testing.T) {
 	linear.Check(t, users, history.Operations())
 }
 
-// reports is a test that takes note of what fails it.
+// reports is a test that records its failures.
 type reports struct {
 	testing.TB
 	dir    string
@@ -76,7 +76,7 @@ func (r *reports) Fatalf(format string, args ...any) {
 	r.failed = fmt.Sprintf(format, args...)
 }
 
-// TestHistories has small histories, each a list of calls with their answers.
+// TestHistories checks small histories, each a list of calls with answers.
 func TestHistories(t *testing.T) {
 	type op = shardtest.Operation[Call, int64]
 	unknown := &shard.CallError{Outcome: shard.Unknown, Err: shard.ErrLost}
@@ -113,7 +113,7 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// TestOutOfOneEntity: without Entity all calls are of one.
+// TestOutOfOneEntity: without Model.Entity, all calls are of one entity.
 func TestOutOfOneEntity(t *testing.T) {
 	all := users
 	all.Entity = nil
