@@ -75,8 +75,7 @@ func (r *roster) host(n int) shardtest.Option {
 }
 
 // TestDaemons: each daemon runs at one node, and all nodes have some. Daemons of a node that leaves
-// or is killed run elsewhere. In an orderly move, a daemon begins at the new node after it has
-// ended at the old one.
+// or is killed run elsewhere. In an orderly move, a daemon ends before it begins elsewhere.
 func TestDaemons(t *testing.T) {
 	r := newRoster()
 	r.stays = 5 * time.Second

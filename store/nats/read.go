@@ -129,8 +129,8 @@ type streamInfo struct {
 	} `json:"state"`
 }
 
-// info returns a stream's state. It waits during an election of JetStream's leader. found is false
-// if there is no such stream.
+// info returns a stream's state; found is false if there is none. It waits during an election of
+// JetStream's leader.
 func (c *reader) info(ctx context.Context, stream string) (info streamInfo, found bool, err error) {
 	err = c.inquire(ctx, "STREAM.INFO."+stream, nil, &info)
 	var refused *apiError

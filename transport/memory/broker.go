@@ -371,8 +371,8 @@ func (b *Broker) releaseLocked(f *fault) int {
 	return len(held)
 }
 
-// faultsTakeLocked applies the faults that a message meets, and reports whether one took it. It
-// checks the most specific path first, so a Drop counts at one path.
+// faultsTakeLocked reports whether a fault takes the message. The most specific path comes first,
+// so a Drop counts at one path.
 func (b *Broker) faultsTakeLocked(e delivery) bool {
 	if len(b.faults) == 0 {
 		return false

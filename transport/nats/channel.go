@@ -23,8 +23,7 @@ const (
 	// queueLength bounds the messages that wait for Receive. nats.go drops further messages. The
 	// windows of sessions are far smaller.
 	queueLength = 64 << 10
-	// maxPast bounds the ended connections that are kept, so that their queued messages can be
-	// assigned to them.
+	// maxPast bounds the ended connections that are kept to recognize their queued messages.
 	maxPast = 2
 	// maxKnown bounds how many servers are tried beside the configured servers.
 	maxKnown = 32
@@ -396,8 +395,8 @@ func (c *channel) parseReply(word string, m *nats.Msg) (transport.Message, bool)
 }
 
 // wish records whether connections must subscribe to Anycast. The caller must change the
-// subscriptions of the returned present connection. From then on, adopt refuses connections with
-// the former interest.
+// subscriptions of the returned connection. From then on, adopt refuses connections with the former
+// interest.
 func (c *channel) wish(serves bool) (*connection, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,10 +12,10 @@ const (
 	maxLineBytes  = 16 << 20
 )
 
-// A fairQueue has a queue, a line, for the messages of each client's or operator's name, and one
-// for members and the broker. take serves the lines in turn, so a flood from one name delays
-// messages of others by one message, and drops only its own. A sender's messages stay in order.
-// Only the receiving goroutine uses it; dropped is for any goroutine.
+// A fairQueue has a queue (line) for each client's or operator's name, and one for members and the
+// broker. take serves the lines in turn, so a flooding name delays others by one message and loses
+// only its own. A sender's messages stay in order. Only the receiving goroutine uses it, except for
+// dropped.
 type fairQueue struct {
 	lines   map[string]*line // lines with messages
 	turns   []*line          // the same lines: turns[next] is served next

@@ -92,9 +92,8 @@ func TestClientAsksForTheTable(t *testing.T) {
 	}
 }
 
-// TestClientHandsNothingOff: handoff messages from a client reach neither the coordinator's
-// singleton nor users' singletons. Handoff messages from a member do, and a client's search for a
-// singleton is answered.
+// TestClientHandsNothingOff: a client's handoff messages reach neither the coordinator's singleton
+// nor users' singletons. A member's do, and a client's search for a singleton is answered.
 func TestClientHandsNothingOff(t *testing.T) {
 	member := transport.Peer{Address: transport.Address{Name: "b", Incarnation: 1}}
 	for _, tt := range []struct {

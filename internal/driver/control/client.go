@@ -233,8 +233,7 @@ func (c *Client) meet(w *wire.GatewayWelcome) {
 	for _, n := range w.GetLost() {
 		c.part(AddressOf(n))
 	}
-	// The former gateway may have been on the losing side of a split and downed a member, which the
-	// new gateway lists.
+	// The former gateway was on the losing side of a split, and had downed a member.
 	for _, a := range slices.SortedFunc(maps.Keys(c.parted), transport.Address.Compare) {
 		if c.members[a] {
 			delete(c.parted, a)

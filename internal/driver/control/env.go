@@ -61,8 +61,8 @@ type Log interface {
 	// Count adds one to a counter. It returns the new value, and whether to log it.
 	Count(c Counter) (n uint64, tell bool)
 	// CountOf is like Count for an event caused by a process with the given name. Names are counted
-	// apart, so a flood from one name does not hide log lines about other names. "" means that the
-	// name is unknown.
+	// apart, so one name's flood does not hide lines about other names. "" means that the name is
+	// unknown.
 	CountOf(c Counter, name string) (n uint64, tell bool)
 	// CountRefused counts a refused membership message.
 	CountRefused(why membership.Refusal)
@@ -88,12 +88,11 @@ type Shards interface {
 	Inventory() (kinds []coordinator.TypeInfo, held []coordinator.HeldShard)
 	// InspectShards returns the shards of a type, or of all types if kind is "".
 	InspectShards(kind string) []coordinator.InspectedShard
-	// HoldsShards reports whether a leaving process must wait for its shards: a shard is here or
-	// moving here or away, calls wait here, a sender's Flush has not come yet, or a tell must go to
-	// another home.
+	// HoldsShards reports whether the process, if it leaves, must wait: a shard is here or moving
+	// here or away, calls wait here, a Flush is missing, or a tell must go to another home.
 	HoldsShards() bool
-	// Unasked returns, in order, the hosted types that need homes for their shards even if no call
-	// comes. With later, it includes types that need them only a while after the start.
+	// Unasked returns, in order, the hosted types that need homes even without calls. With later,
+	// it includes types that need them only a while after the start.
 	Unasked(later bool) []string
 	// Waiting returns how many calls of a type wait for a home. WaitingTypes returns the types that
 	// have such calls.

@@ -114,7 +114,7 @@ func (g *gateway) ask(from transport.Peer, kind string, now time.Time) {
 	}
 	asked.at = now
 	if len(asked.askers) < maxAskers && !slices.Contains(asked.askers, from) {
-		from.Name = strings.Clone(from.Name) // the name may be a part of a message, which it would keep in memory
+		from.Name = strings.Clone(from.Name) // it may be a part of a message, and keep that in memory
 		asked.askers = append(asked.askers, from)
 	}
 	g.asked[kind] = asked

@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestLoadReports: a coordinator gets all shards in the first and each tenth report. The other
-// reports have only the shards whose levels have changed. The size of a report is bounded.
+// TestLoadReports: a coordinator gets all shards in the first and each tenth report. Other reports
+// have only shards whose levels have changed. Their size is bounded.
 func TestLoadReports(t *testing.T) {
 	var r loads
 	id := func(n int) placement.ShardID { return placement.ShardID{Kind: "Cart", Shard: uint32(n)} }

@@ -140,8 +140,7 @@ func (m *Member) Receive(msg transport.Message, at time.Time) {
 	}
 }
 
-// dispatch passes a message to the part of the member that handles its topic. It fails if the body
-// cannot be read.
+// dispatch passes a message to the handler of its topic. It fails if the body cannot be read.
 func (m *Member) dispatch(from transport.Peer, topic wire.ControlTopic, body []byte, of transport.Message, at time.Time) error {
 	if !accepts(from, topic) {
 		m.forbid(from, topic.String())
@@ -184,8 +183,8 @@ func (m *Member) dispatch(from transport.Peer, topic wire.ControlTopic, body []b
 	return nil
 }
 
-// Send sends a control message on behalf of another part of the process. If err, the error of
-// encoding body, is not nil, Send only logs it.
+// Send sends a control message of another part of the process. An error err of encoding body is
+// only logged.
 func (m *Member) Send(to transport.Peer, topic wire.ControlTopic, body []byte, err error) {
 	m.send(to, topic, body, err)
 }

@@ -250,8 +250,8 @@ func (s *members) foundedElsewhere(e membership.FoundedElsewhere) {
 		"through", e.Other.Server, "this node's broker", e.Server)
 }
 
-// removed handles the removal of a member. It logs the removal only at Debug if that member and
-// this one both leave gracefully, because a shutdown of the cluster removes many members.
+// removed handles the removal of a member. It logs only at Debug if that member and this one both
+// leave gracefully, as in a shutdown of the cluster.
 func (s *members) removed(m membership.Member) {
 	level, inOrder := Info, m.Status == membership.Leaving || m.Status == membership.Exiting
 	if inOrder && s.m.leaving {

@@ -125,8 +125,8 @@ func TestSeedsThatBecomeMembersAreSeen(t *testing.T) {
 }
 
 // TestReasonOfRefusalIsLoggedOnce: a joiner that is refused repeatedly logs each reason once. It
-// does not log refusals of an earlier process of the same name, nor a final refusal, because that
-// ends the joiner with an error.
+// does not log refusals of an earlier process of the same name, nor a final refusal, whose error
+// ends the joiner.
 func TestReasonOfRefusalIsLoggedOnce(t *testing.T) {
 	m, env, _ := newTestMember(t)
 	b, this := transport.Address{Name: "b", Incarnation: 1}, uint32(self.Incarnation)

@@ -30,8 +30,7 @@ type abort struct {
 	reason string
 }
 
-// aborts are the given-up moves that must still be reported, because the table does not show their
-// end. There is at most one for each shard.
+// aborts are the given-up moves whose end the table does not show yet, at most one for each shard.
 type aborts map[placement.ShardID]abort
 
 // add adds the report of a given-up move, and returns true. It returns false for a late report: one

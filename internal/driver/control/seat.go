@@ -43,10 +43,9 @@ func (s *seat) tick(now time.Time) {
 	}
 }
 
-// The coordinator's member reads the last term in the store every termEvery. A higher term usually
-// means that a successor has taken over. If the coordinator still runs after termTries higher terms
-// in a row, there is no successor: the record of terms was lost before the coordinator took its
-// term.
+// The last term in the store is read every termEvery. If it is higher than the coordinator's term
+// termTries times in a row, but no successor has appeared, the record of terms was lost before the
+// coordinator took its term.
 const (
 	termEvery = 2 * time.Second
 	termTries = 3

@@ -49,7 +49,7 @@ func TestAloneOverFullRestarts(t *testing.T) {
 			set(t, tenure, "singleton", state)
 			before, last = state, tenure.Epoch()
 			if len(s.p.above) > 0 {
-				t.Errorf("process %d, placed by no coordinator, asked one for terms above %v", node, s.p.above)
+				t.Errorf("process %d asked a coordinator for terms above %v", node, s.p.above)
 			}
 			s.p.end()
 		}

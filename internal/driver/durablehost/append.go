@@ -55,12 +55,12 @@ type Appends struct {
 }
 
 // maxTails bounds the bytes of all log tails of a process, because the next homes must read them if
-// the process dies. Beyond maxTails, the larger tails are written to records.
+// it dies. Beyond maxTails, larger tails are written to records.
 const maxTails = 64 << 20
 
 // maxHeld is how many bytes the process may append before each of its shards must advance its
-// since, the position from which its log is still needed. A shared log is trimmed only up to the
-// lowest since.
+// since, the position from which it needs its log. A shared log is trimmed only up to the lowest
+// since.
 const maxHeld = 64 << 20
 
 // tailOf updates the recorded size of a tail, and reports whether the tail must be written to
@@ -83,8 +83,8 @@ func (a *Appends) tailOf(t *Tenure) bool {
 	return size > 0 && all > maxTails && 2*size*a.open.Load() >= maxTails
 }
 
-// fewAppends is the number of running appends from which further appends wait until the runnable
-// turns have committed, and take their commits along.
+// fewAppends is the number of running appends from which further appends wait to collect more
+// turns.
 const fewAppends = 3
 
 // late reports whether a tenure's append must wait until other runnable turns have run. If it
@@ -217,8 +217,8 @@ func (a *Appends) leave() {
 	a.active.Done()
 }
 
-// sent counts an append as running. Its answer must be reported by enter with the returned spell,
-// the number of the current period of counting.
+// sent counts an append as running. Its answer must be passed to enter with the returned spell, the
+// number of the counting period.
 func (a *Appends) sent() (spell int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

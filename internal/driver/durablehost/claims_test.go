@@ -111,9 +111,8 @@ func TestClaimsComeWithoutCalls(t *testing.T) {
 	})
 }
 
-// TestStuckClaimsDoNotDelayOthers: claims of shards whose part of the store does not answer do not
-// delay claims of other shards. A shard that was given up before its claim began does not delay
-// them either.
+// TestStuckClaimsDoNotDelayOthers: claims that the store does not answer do not delay claims of
+// other shards. Nor does a shard that was given up before its claim began.
 func TestStuckClaimsDoNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const stuck = 2 * maxClaims

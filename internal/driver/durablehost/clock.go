@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Clock asks the store for its time every clockPeriod. It asks every clockRetry until the store's
-// first answer, and while the store's answers contradict each other.
+// A Clock asks the store for its time every clockPeriod, but every clockRetry until the first
+// answer, and while answers contradict each other.
 const (
 	clockPeriod = 30 * time.Second
 	clockRetry  = time.Second

@@ -63,7 +63,7 @@ func TestClock(t *testing.T) {
 	})
 }
 
-// TestTenuresTimeIsCheap: reading a tenure's time allocates nothing, because each call reads it.
+// TestTenuresTimeIsCheap: reading a tenure's time allocates nothing: each call does it.
 func TestTenuresTimeIsCheap(t *testing.T) {
 	c, l := NewClock(memory.New().Client()), lineClock{}
 	ask(t, c)
@@ -171,7 +171,7 @@ func TestExpiryByTheStoresClock(t *testing.T) {
 }
 
 // TestStoresClockIsSet: when the store's clock is set, a tenure goes on, and its time does not
-// jump. What is committed expires too early by neither the tenure's time nor the store's.
+// jump. Nothing expires too early by either clock.
 func TestStoresClockIsSet(t *testing.T) {
 	t.Run("back", func(t *testing.T) { testClockIsSet(t, -time.Hour, 10*time.Minute, 20*time.Minute) })
 	t.Run("forward", func(t *testing.T) { testClockIsSet(t, time.Hour, -55*time.Minute, -45*time.Minute) })

@@ -73,9 +73,8 @@ func (t *Tenure) untilDueLocked() (time.Duration, bool) {
 	return d, known
 }
 
-// FiringCommand returns the command that stands for one firing of a reminder. Calls made by the
-// firing are nested calls of this command, so they have the same IDs whenever the firing is tried
-// again.
+// FiringCommand returns the command that stands for one firing of a reminder. The firing's calls
+// are nested in this command, so they keep their IDs when the firing is tried again.
 func FiringCommand(kind, entity string, r *wire.DurableReminder) durable.Command {
 	sum := keySum(kind+"/"+entity, fmt.Sprintf("!reminder %s %d %d", r.GetName(), r.GetSet(), r.GetDue()))
 	return durable.Command{Source: durable.Source{Incarnation: keySource, Log: hex.EncodeToString(sum[:])}, Number: 1}

@@ -42,8 +42,7 @@ func NewFollower(s store.Shards, kind string, shards int) Follower {
 
 // lostAfter is how long a journal must seem to lack the follower's place before the follower gets
 // an error. A lagging replica looks the same, so each read must be as new as the leader's records
-// (see latest). During a Put, a chunk may be missing for a moment, so all reads in this time must
-// lack the place.
+// (see latest). During a Put a chunk may be missing, so all reads in this time must agree.
 const lostAfter = 3 * time.Second
 
 // Number returns the number of the shard whose place is Places[i]. The numbers of a type's shards

@@ -166,9 +166,8 @@ func TestPlacesOfAnotherJournal(t *testing.T) {
 	})
 }
 
-// TestStaleIsNotLost: if a lagging replica gives stale answers for only a moment, a follower does
-// not take the journal for a restored older one. Time in which the store does not answer does not
-// count.
+// TestStaleIsNotLost: stale answers for only a moment do not make a follower take the journal for a
+// restored older one. Time without answers does not count.
 func TestStaleIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJournaled(t, durable.Journal{})
@@ -183,7 +182,7 @@ func TestStaleIsNotLost(t *testing.T) {
 		}
 		j.store.(*memory.Client).Cut(false)
 		if numbers, err := j.until(f, lostAfter-time.Second); err != nil || len(numbers) > 0 {
-			t.Fatalf("%v, %v, want neither events nor an error, because the wait has started again", numbers, err)
+			t.Fatalf("%v, %v, want neither events nor an error: the wait begins again", numbers, err)
 		}
 		if _, err := j.until(f, 2*time.Second); !errors.Is(err, durable.ErrBeyond) {
 			t.Errorf("%v, want an error that the place is behind the journal's end", err)

@@ -60,7 +60,7 @@ func (j *journaled) read(at durable.Place) (numbers []uint64, last durable.Place
 	j.t.Helper()
 	f := NewFollower(j.store.Shards(), account.Type, account.Number)
 	f.Places[0] = at
-	f.Places = f.Places[:account.Number] // a type's shard numbers begin with their count, so this shard's is that of the first place
+	f.Places = f.Places[:account.Number] // shard numbers begin with their count: this is the first
 	for {
 		events, err := f.poll(within(j.t, time.Minute), 0)
 		if err != nil || len(events) == 0 {

@@ -9,9 +9,9 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A shard advances its since, the position from which its log is needed, so that a shared log can
-// be trimmed. It does so after idleAfter without commits, or after idlePeriod or maxHeld bytes
-// without a checkpoint.
+// A shard advances its since, the position from which it needs its log, so that a shared log can be
+// trimmed. It does so after idleAfter without commits, or after idlePeriod or maxHeld bytes without
+// a checkpoint.
 const (
 	idleAfter  = time.Minute
 	idlePeriod = 10 * time.Minute
@@ -74,10 +74,10 @@ func Outages(s store.Shards) uint64 {
 	return 0
 }
 
-// Sweep configures how a shard deletes the records of expired or ended entities. An entity's record
-// is deleted only when the idempotency keys that it keeps are too old to matter. Without a sweep
-// these records would remain, because such entities are rarely called again. Each shard reads its
-// records in pages of about [store.ListBytes]; a process reads one page at a time.
+// Sweep configures how a shard deletes the records of expired or ended entities. A record with
+// idempotency keys stays until these are too old to matter. Without a sweep such records would
+// stay, because the entities are rarely called again. Each shard reads its records in pages of
+// about [store.ListBytes]; a process reads one page at a time.
 type Sweep struct {
 	On bool
 	// First is how long a shard is open before its first sweep. Default 1 min.

@@ -35,8 +35,8 @@ func (f *flaky) Append(ctx context.Context, sh store.Shard, expect store.Positio
 }
 
 // TestIdleShardIsVerifiedAfterAnOutage: after each outage, an idle shard appends one empty entry,
-// because only an append shows whether its log is complete. An outage is a lost connection, or a
-// time in which another shard's appends failed.
+// because only an append shows whether its log is complete. An outage is a lost connection, or
+// failing appends of another shard.
 func TestIdleShardIsVerifiedAfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()

@@ -174,8 +174,7 @@ func TestAppendsLeaveTogether(t *testing.T) {
 }
 
 // TestAppendsAreNotHeld: while the store does not answer, appends up to the limit are sent each
-// time longestHold has passed. When the store answers earlier appends later, these answers make no
-// room for more.
+// time longestHold has passed. Later answers to these make no room for more.
 func TestAppendsAreNotHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const shards = 3*leastUnder + 4

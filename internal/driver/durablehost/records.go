@@ -243,8 +243,7 @@ func CheckType(ctx context.Context, s store.Store, kind string, want Type) error
 }
 
 // CheckVolatile returns an error if a type that is volatile in this program is durable in the
-// store, for the same cluster. As a volatile type it would not load its entities, which would hide
-// all acknowledged changes.
+// store, for the same cluster. Hosted as volatile, it would hide all acknowledged changes.
 func CheckVolatile(ctx context.Context, s store.Store, cluster, kind string) error {
 	ctx, cancel := context.WithTimeout(ctx, try)
 	defer cancel()

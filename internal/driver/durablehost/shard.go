@@ -156,7 +156,7 @@ func StoreEpoch(placed, attempt uint64) (uint64, error) {
 func Term(epoch uint64) uint32 { return uint32(epoch >> counterBits) }
 
 // Open claims the shard, after the coordinator has placed it here under the given epoch. It does
-// nothing if the epoch is lower than an earlier one, or if the shard is already open under it. The
+// nothing if the epoch is lower than an earlier one, or the shard is already open under it. The
 // caller may hold a lock.
 func (s *Shard) Open(epoch uint64) {
 	s.mu.Lock()
@@ -265,19 +265,18 @@ func (s *Shard) Outgrown() bool {
 }
 
 // staleAfter is how long a shard stays placed here after another home has claimed it under a higher
-// epoch of the same term. If the placement was stale, the coordinator corrects it within this time.
-// Otherwise two coordinators probably had the same term.
+// epoch of the same term. Within this time the coordinator corrects a stale placement; otherwise
+// two coordinators probably had one term.
 const staleAfter = 5 * time.Second
 
-// beyond handles the end of a tenure of epoch own that met a different claim in the store, of epoch
-// met. If met has a later term, the coordinator must place the shard again under that term. If met
-// equals own, the next claim shows whether another home has the shard. The caller holds mu.
+// beyond handles the end of a tenure of epoch own that met a claim of epoch met in the store. If
+// met has a later term, the coordinator must place the shard again. If met equals own, the next
+// claim shows whether another home has the shard. The caller holds mu.
 func (s *Shard) beyond(own, met uint64) {
 	switch placed := s.epoch; {
 	case met == 0:
 	case s.cfg.Alone != nil:
-		// The head may have a lower epoch than met: the head of met's claim was lost, and only the
-		// log has this claim.
+		// The head may have a lower epoch: met's head was lost, and only the log has its claim.
 		s.floor = max(s.floor, met+1)
 		s.claimLater()
 	case Term(met) > Term(own):
@@ -321,9 +320,8 @@ func (s *Shard) claimLater() {
 	})
 }
 
-// unplacedAfter is how long a shard that needs a later term waits for it. A coordinator that had
-// already taken that term keeps the old placement, so after this time a still later term is
-// requested.
+// unplacedAfter is how long a shard that needs a later term waits for it. A coordinator that
+// already had that term keeps the old placement, so a still later term is then requested.
 const unplacedAfter = 15 * time.Second
 
 // goAbove makes the coordinator place the shard under term or a later one. The caller holds mu.
@@ -482,8 +480,8 @@ func (s *Shard) opened(t *Tenure) {
 	}
 }
 
-// stuckAfter is how long a shard may be placed here without being open before that is reported to
-// operators. It exceeds staleAfter, because a shard may be closed for staleAfter without a fault.
+// stuckAfter is how long a shard may be placed here without being open before operators see it. It
+// exceeds staleAfter, which can pass without a fault.
 const stuckAfter = 2 * staleAfter
 
 // A Stuck describes a shard that is placed at this process and has not opened for stuckAfter.

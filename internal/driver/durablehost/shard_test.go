@@ -455,9 +455,8 @@ func TestShardLeftBehindByItsCoordinatorAsksAgain(t *testing.T) {
 	})
 }
 
-// TestEpochOfTwoIsClaimedAgain: if two processes have the same epoch for a shard, the second
-// process claims the shard again under a higher epoch after a while. The first process has then
-// lost it.
+// TestEpochOfTwoIsClaimedAgain: if two processes have the same epoch for a shard, after a while the
+// second claims it again under a higher epoch. The first has then lost it.
 func TestEpochOfTwoIsClaimedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()

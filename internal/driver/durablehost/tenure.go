@@ -54,8 +54,7 @@ type Tenure struct {
 	due       []string // entities that have due reminders, to be given to the host
 }
 
-// A Waiter is notified when the log has everything up to a ticket, or when it can no longer learn
-// that.
+// A Waiter is notified when the log has everything up to a ticket, or when that cannot be known.
 type Waiter interface {
 	// Logged is called once. err is nil if everything is in the log; otherwise err says why that is
 	// not known: see [Tenure.Then] and [Tenure.Answer].
@@ -573,8 +572,8 @@ func (t *Tenure) then(w wait) {
 	}
 }
 
-// Appended returns when the last append that the store has answered was sent. In a function given
-// to Then, this is the append that made the function run.
+// Appended returns when the last answered append was sent. In a function given to Then, this append
+// made the function run.
 func (t *Tenure) Appended() time.Time { return time.Unix(0, t.appended.Load()) }
 
 // Reached reports whether the tenure is open and the log has everything up to the ticket.

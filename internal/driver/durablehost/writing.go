@@ -15,8 +15,7 @@ const (
 	slowLasts = 10 * time.Second
 	// slowWait is the wait from which an append without an answer counts as slow.
 	slowWait = 2 * time.Second
-	// failsFor is how long writes must have failed before that is reported. A single failed write
-	// is tried again.
+	// failsFor is how long writes must fail before that is reported: a single write is tried again.
 	failsFor = time.Second
 )
 
@@ -39,8 +38,7 @@ type Writes struct {
 	last  time.Time
 }
 
-// ended records the outcome of a write. A conflict and the answer of a busy store do not count as
-// failures.
+// ended records the outcome of a write. A conflict or a busy store is no failure.
 func (w *writing) ended(a *Appends, err error) {
 	if err == nil {
 		if now := time.Now().Unix(); a.wrote.Load() != now {

@@ -14,7 +14,7 @@ import (
 )
 
 // TestWrites: a shard reports since when and why its writes fail, or that they are slow. It reports
-// nothing when writes succeed fast again, or when the shard is no longer placed here.
+// nothing when writes are fast again, or the shard is no longer here.
 func TestWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := memory.New().Client()

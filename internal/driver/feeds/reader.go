@@ -37,8 +37,7 @@ const (
 	maxLetters = 1000
 )
 
-// errAgain ends a session because an operator has changed the record. The reader then begins a new
-// session.
+// errAgain ends a session because an operator has changed the record. A new session follows.
 var errAgain = errors.New("an operator has set the position")
 
 // A reader reads one partition.
@@ -116,7 +115,7 @@ type session struct {
 	saved    time.Time
 	looked   time.Time
 	missed   uint64 // the part of lost that is in record.Missed
-	letters  int64  // letters stored minus letters deleted since record.Dead was last written; operators change record.Dead, too
+	letters  int64  // letters stored minus letters deleted since record.Dead was written; operators change that, too
 
 	mu      sync.Mutex // guards the rest
 	main    lane
@@ -126,7 +125,7 @@ type session struct {
 	over    bool // nothing is sent any more
 }
 
-// A lane holds the commands of one source: those for new messages, or those for requeued letters.
+// A lane holds the commands of one source: for new messages, or for requeued letters.
 type lane struct {
 	*feed.Window
 	name   string // name of the source
@@ -238,8 +237,8 @@ func (s *session) reopen(ctx context.Context, last uint64, why error) error {
 // errOther means that the stream was deleted and made again.
 var errOther = errors.New("the stream was made again")
 
-// open opens the source, and then checks that the stream still has the identity that the session
-// began with. It checks afterwards because an identity never comes back once it has changed.
+// open opens the source. Then it checks that the stream still has the session's identity: a changed
+// identity never comes back.
 func (s *session) open(ctx context.Context, after uint64) error {
 	ctx, done := context.WithTimeout(ctx, answerWithin)
 	defer done()

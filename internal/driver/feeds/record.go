@@ -88,8 +88,8 @@ func RecordKey(feed string, partition int) string {
 // LetterPrefix returns the prefix of the keys of a feed's dead letters.
 func LetterPrefix(feed string) string { return Root + feed + "/dead/" }
 
-// LetterName returns the last part of a letter's key, for the first letter with this number. When a
-// stream is made again, its positions begin again. Letters of such later streams have a suffix "-2"
+// LetterName returns the last part of a letter's key, for the first letter with this number. If the
+// stream is made again, its positions begin again: later letters with the number have a suffix "-2"
 // and so on.
 func LetterName(partition int, number uint64) string { return fmt.Sprintf("%d-%d", partition, number) }
 
@@ -126,8 +126,7 @@ func ParseLetter(found store.Record) (l Letter, err error) {
 	return l, err
 }
 
-// ErrFormat means that a newer program has written a record, in a format that this program cannot
-// read.
+// ErrFormat means that a newer program has written a record, which this program cannot read.
 var ErrFormat = errors.New("a newer program has written the record")
 
 func unmarshal(found store.Record, has *int, into any) error {
@@ -141,8 +140,7 @@ func unmarshal(found store.Record, has *int, into any) error {
 }
 
 // Change applies a change to the record of a partition by compare-and-set. If another writer was
-// faster, it reads the record and calls change again. If change fails, Change returns that error
-// and writes nothing.
+// faster, it calls change again. If change fails, Change returns that error.
 func Change(ctx context.Context, s store.Store, feed string, partition int, change func(*Record) error) error {
 	for {
 		r, at, err := LoadRecord(ctx, s, feed, partition)

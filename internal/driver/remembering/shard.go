@@ -177,7 +177,7 @@ func (s *Shard) activateUncalled(id string) {
 		s.home.EndTurn(e)
 		return
 	}
-	if !s.home.MayRun() { // the right to run was lost meanwhile; the shard table or the lease's return decides what follows
+	if !s.home.MayRun() { // lost meanwhile: the shard table or the lease's return decides
 		s.home.EndTurn(e)
 		s.ActivateLater(id)
 		return

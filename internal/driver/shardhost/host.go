@@ -104,8 +104,8 @@ type Control interface {
 	MoveDone(placement.Epoch)
 	// MoveAborted reports that a move from or to this process must be given up.
 	MoveAborted(e placement.Epoch, reason string)
-	// Progress reports a change of the shard. A new coordinator may wait for it, or a process that
-	// leaves.
+	// Progress reports a change of the shard. A leaving process or a new coordinator may wait for
+	// it.
 	Progress()
 	// Carried returns what a leaving shard takes along beside its states. Arrived receives that at
 	// the new home.

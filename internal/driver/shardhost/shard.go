@@ -404,8 +404,7 @@ func (s *Shard) Needed() bool {
 }
 
 // Held returns this process's registration of the shard for the coordinator. It reports false if
-// this process has no part in the shard any more, because it has nothing of it or a shard table
-// shows that the move away has ended.
+// this process has no part of the shard, or a shard table shows that the move away has ended.
 func (s *Shard) Held() (o coordinator.HeldShard, ok bool) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()

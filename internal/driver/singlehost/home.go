@@ -28,10 +28,10 @@ type Home interface {
 	// Ticks returns the coarse clock, which is the parameter now of region.Shard's methods.
 	Ticks() uint32
 
-	// RunTask starts a task that runs beside the turns, and returns before the task runs. If the
-	// task returns because the process may not run the instance for the moment, the task runs again
-	// later. When the task is done, ended is called, with an error if the instance must end. After
-	// the end of life the error is nil.
+	// RunTask starts a task beside the turns, and returns before it runs. If the task returns
+	// because the process may not run the instance for the moment, it runs again later. When the
+	// task is done, ended is called, with an error if the instance must end. After the end of life
+	// the error is nil.
 	RunTask(life context.Context, task Task, ended func(error))
 
 	// Activate waits until turns may run, and then runs the factory and OnActivate in the turn,
@@ -50,7 +50,7 @@ type Home interface {
 	// HasDeparted reports whether a process has departed on the lane, so that nothing more comes
 	// from it.
 	HasDeparted(a transport.Address) bool
-	// Progress reports a change of the shard. A new coordinator may wait for it, or a process that
-	// leaves.
+	// Progress reports a change of the shard. A leaving process or a new coordinator may wait for
+	// it.
 	Progress()
 }

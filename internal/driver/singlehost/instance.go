@@ -242,8 +242,7 @@ func (in *Instance) stop(to transport.Address, epoch placement.Epoch) {
 }
 
 // endLife ends the instance's context. It calls locked under the shard's lock. kept is the entity
-// whose held turn the caller must end; nil means that there is none, or that a goroutine working on
-// it will. open reports whether the shard is open.
+// whose held turn the caller must end, or nil. open reports whether the shard is open.
 func (in *Instance) endLife(locked func()) (kept *region.Entity, open bool) {
 	in.shard.Mu.Lock()
 	in.stopping = true

@@ -24,8 +24,8 @@ func (o *outsider) Send(to transport.Peer, m singleton.Message) {
 }
 
 // TestOutsiderAsksForSingletonsOnly: a process outside the cluster asks its gateway for a singleton
-// that calls wait for. It does not search for a type that is not a singleton, because the homes of
-// other types' shards are in the shard table.
+// that calls wait for. It does not search for a type that is not a singleton, because the shard
+// table has the homes of other types.
 func TestOutsiderAsksForSingletonsOnly(t *testing.T) {
 	o := &outsider{}
 	g := NewSeekers(o)

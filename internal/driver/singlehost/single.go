@@ -98,8 +98,8 @@ func (s *single) step(in singleton.Input) {
 }
 
 // start activates the instance again if it died here. Otherwise it opens the shard, with the state
-// of the predecessor from if there is one. With relay, this member runs no instance and only keeps
-// what the predecessor sends.
+// of the predecessor from if there is one. With relay, this member only keeps what the predecessor
+// sends.
 func (s *single) start(epoch placement.Epoch, from transport.Address, relay bool) {
 	s.instance.relay(relay)
 	if s.instance.again() {
@@ -148,7 +148,7 @@ func (s *single) open(arrived bool) {
 }
 
 // stop ends the instance. State and waiting calls go to the member to; if to is zero, nothing is
-// sent. State and calls that are still on their way here are sent on later.
+// sent. Those still on their way here are sent on later.
 func (s *single) stop(to transport.Address, epoch placement.Epoch) {
 	switch o := s.opening; {
 	case o == nil:
