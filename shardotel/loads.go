@@ -118,7 +118,7 @@ func (l *loads) observeType(out metric.Observer, t measure.Type) {
 	out.ObserveInt64(l.movesEnded, int64(t.MovesGivenUp), metric.WithAttributes(kind, keyMove.String(moveGivenUp)))
 }
 
-// The values of shardgen.move.outcome.
+// The values of the label shardgen.move.outcome.
 const (
 	moveCommitted = "committed"
 	moveGivenUp   = "given up"

@@ -18,7 +18,7 @@ import (
 	"github.com/shardgen/shardgen/shardtest"
 )
 
-// A series is the key of a measure.Series: what it counts.
+// A series names what a measure.Series counts.
 type series struct {
 	kind, method   string
 	tell           bool

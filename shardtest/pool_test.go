@@ -400,7 +400,8 @@ func TestPoolRestartsInstance(t *testing.T) {
 	}, hostCrew(s, shard.PoolSize(1, 1), restart), shardtest.Nodes(1))
 }
 
-// TestPoolCallsAreCounted: each call counts once, wherever its instance is and however often it was sent.
+// TestPoolCallsAreCounted: each call counts once, wherever its instance runs and however often it
+// is sent.
 func TestPoolCallsAreCounted(t *testing.T) {
 	s := &fixture.Shift{}
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {

@@ -7,8 +7,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A lease is the server's record of a lease. It stays after the holder is gone, because of its
-// token.
+// A lease is the server's record of a lease. It stays when the holder is gone, to keep the token.
 type lease struct {
 	holder string // empty: nobody
 	token  uint64

@@ -119,7 +119,7 @@ func TestServersKilled(t *testing.T) {
 	}
 }
 
-// TestTrimBesideManyHeads: a stream may have more heads than fit into one answer of the server.
+// TestTrimBesideManyHeads: Trim works if a stream has more heads than fit into one answer.
 func TestTrimBesideManyHeads(t *testing.T) {
 	s := natsproc.Start(t, "-js", "-sd", t.TempDir())
 	c := open(t, s.URL(), natsstore.Config{Partitions: 1}).Shards()

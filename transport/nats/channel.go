@@ -289,7 +289,7 @@ func (c *channel) close(timeout time.Duration) {
 	s.end()
 }
 
-// A server reports that nobody listens by the value noResponders of the header statusHeader.
+// A server reports that nobody listens by the header statusHeader with the value noResponders.
 const (
 	statusHeader = "Status"
 	noResponders = "503"

@@ -146,7 +146,7 @@ func TestOtherServer(t *testing.T) {
 	wantMessage(t, a, 0, transport.Direct, "x")
 }
 
-// A link that knows one server of a cluster learns of the others from it.
+// A link that knows one server of a cluster learns the other servers from it.
 func TestDiscoveredServer(t *testing.T) {
 	one := startClustered(t, nil)
 	two := startClustered(t, one)

@@ -32,8 +32,8 @@ func inboxOf(caller string) string {
 	return nats.InboxPrefix + caller + "."
 }
 
-// mayAnswer checks a reply subject. Otherwise a caller could make the host, with more rights,
-// publish to JetStream's API or another inbox.
+// mayAnswer reports whether a reply subject is in the caller's inbox. Otherwise a caller could make
+// the host, with more rights, publish to JetStream's API or another inbox.
 func mayAnswer(caller, reply string) bool {
 	inbox := inboxOf(caller)
 	return len(reply) > len(inbox) && strings.HasPrefix(reply, inbox) && !strings.ContainsAny(reply, "*> \t\r\n")

@@ -44,8 +44,8 @@ const (
 // wordProbe is the last word of subjects without subscribers.
 const wordProbe = "probe"
 
-// maxReplyBytes exceeds two names and a cluster of 64 bytes each, two incarnations, and a token of
-// 16 digits.
+// maxReplyBytes exceeds a reply subject: two names and a cluster of 64 bytes each, two
+// incarnations, and a token of 16 digits.
 const maxReplyBytes = 320
 
 // subjects are a channel's subjects, built once. After "sh." and the cluster come the sender's

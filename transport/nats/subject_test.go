@@ -82,8 +82,8 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
-// TestSender: the sender of a message is the one that its subject names, and no other form of
-// subject names one.
+// TestSender: a message's sender is parsed from its subject. Subjects of other forms have no
+// sender.
 func TestSender(t *testing.T) {
 	for _, tt := range []struct {
 		subject string

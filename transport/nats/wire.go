@@ -23,7 +23,7 @@ func (w *wire) hold() {
 	_ = w.Conn.SetDeadline(time.Unix(1, 0)) // ends a Read and a Write that wait
 }
 
-// drop also closes the socket of a held wire.
+// drop closes the socket, even that of a held wire.
 func (w *wire) drop() { _ = w.Conn.Close() }
 
 func (w *wire) Read(b []byte) (int, error) {

@@ -178,8 +178,8 @@ func (g *gateway) serves() bool {
 	return v != nil && v.SelfStatus == membership.Up
 }
 
-// membersChanged sends the changed members to the clients, or tells all clients to look for another
-// gateway if this member may not serve.
+// membersChanged sends the clients the changed members. If this member may not serve, it sends all
+// clients away instead.
 func (g *gateway) membersChanged() {
 	if len(g.clients) == 0 {
 		return

@@ -5,7 +5,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// fullEvery is after how many load reports one has all shards, because a lost report is not sent
+// fullEvery is the interval of load reports with all shards, in reports: a lost report is not sent
 // again.
 const fullEvery = 10
 
@@ -27,7 +27,7 @@ func (m *Member) ReportLoad(l coordinator.MemberLoad) {
 	}
 }
 
-// report returns what to send: shards whose levels have not changed are left out of most reports.
+// report returns the reports to send. Most leave out shards whose levels have not changed.
 func (r *loads) report(term placement.Term, l coordinator.MemberLoad) (all []coordinator.MemberLoad) {
 	if r.term != term {
 		*r = loads{term: term}

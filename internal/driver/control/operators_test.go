@@ -14,7 +14,7 @@ import (
 // unknown is the first command that only a later version knows.
 const unknown = operator.Command(200)
 
-// done is what a process has done for an operator.
+// done records what a process has done for an operator.
 type done struct {
 	steps  []membership.Input
 	left   int

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReasonsExpire: the reasons of many types are kept while they are repeated, and those of few
-// types for good.
+// TestReasonsExpire: reasons of many types are kept while they are repeated, reasons of few types
+// for good.
 func TestReasonsExpire(t *testing.T) {
 	now := time.Now()
 	var r Reasons

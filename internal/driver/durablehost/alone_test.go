@@ -79,7 +79,7 @@ func TestAloneGoesAboveOperators(t *testing.T) {
 	})
 }
 
-// TestAloneGoesAboveTheLog: the store was put back to an older state while a process ran. That
+// TestAloneGoesAboveTheLog: the store was restored to an older state while a process ran. That
 // process claimed again in the log, and appended what it had in memory, so the log has a claim far
 // above the head's epoch. A new process opens the shard with what the log has, and ends the former
 // process's tenure.
@@ -133,7 +133,7 @@ func TestAloneGoesAboveTheLog(t *testing.T) {
 }
 
 // TestAloneIsTakenAndComesBack: a home learns that another home has claimed its shard. It claims
-// again only if it may have the shard after a while.
+// again later, but only if Alone.May allows that.
 func TestAloneIsTakenAndComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()
@@ -199,9 +199,8 @@ func TestAloneClaimsNothingAfterTheEnd(t *testing.T) {
 	})
 }
 
-// TestAloneStartsAboveItsFormerTenure: the former tenure of the process was dropped after it had
-// written its head and before it knew that. A lagging replica then tells the next tenure that there
-// is no head.
+// TestAloneStartsAboveItsFormerTenure: the process's former tenure was dropped before it learned
+// that its head was written. A lagging replica then shows the next tenure no head.
 func TestAloneStartsAboveItsFormerTenure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()

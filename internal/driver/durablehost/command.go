@@ -251,7 +251,7 @@ type Source struct {
 	coded durable.Numbers // stuck, encoded
 }
 
-// Begin sets id, which is zero, to the id of a new command.
+// Begin sets id, which must be zero, to the id of a new command.
 func (s *Source) Begin(id *ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

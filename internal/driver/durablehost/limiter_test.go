@@ -163,7 +163,7 @@ func TestAppendsLeaveTogether(t *testing.T) {
 		for len(held.queue) > 0 {
 			held.answer(1)
 		}
-		// Of those that had to wait, both commits left with one append.
+		// A shard that had to wait sent both commits with one append.
 		held.wantSent(t, shards+leastUnder)
 		for i, tenure := range tenures {
 			if !tenure.Reached(tenure.Seen("a")) {

@@ -22,8 +22,8 @@ type Host interface {
 	// Event is called for each event of a tenure. It is called without a lock and must not
 	// block.
 	Event(t *Tenure, e durable.Event)
-	// Above makes the coordinator begin again under a higher term, unless its term is at least the
-	// given one. It returns the last term in the store. It may block.
+	// Above makes the coordinator begin again under a term higher than term, unless its term is at
+	// least term. It returns the last term in the store. It may block.
 	Above(term uint32) (last uint32)
 	// Tell brings stored tells of one shard to their receivers, each as the command TellID. then is
 	// called on any goroutine, once for each tell. arrived says that the receivers of these tells

@@ -51,8 +51,8 @@ func TestNextHomeHasWhatWasAcknowledged(t *testing.T) {
 	})
 }
 
-// TestFormerHomeIsInDoubt: a commit that was not acknowledged to a home when another home claimed
-// the shard is in doubt there, and is not applied.
+// TestFormerHomeIsInDoubt: if another home claims the shard before a commit is acknowledged, the
+// commit is in doubt at its home, and is not applied.
 func TestFormerHomeIsInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory.New()
@@ -156,7 +156,7 @@ func TestBrokenShardIsTriedAgain(t *testing.T) {
 		if !errors.Is(err, ErrBroken) || !errors.Is(err, durable.ErrCorrupt) || !strings.Contains(err.Error(), "Account/70") {
 			t.Errorf("got %v", err)
 		}
-		// A head of another store's first claim.
+		// The head that a first claim in a different store writes.
 		other, _ := newShard(t, memory.New().Client().Shards(), 2, durable.Limits{})
 		other.Open(1)
 		tenureOf(t, other)

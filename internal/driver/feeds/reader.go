@@ -183,7 +183,7 @@ func (s *session) begin(ctx context.Context) error {
 	return nil
 }
 
-// read maps messages to tells while there is room.
+// read reads messages, and maps them to tells, while the window has room.
 func (s *session) read(ctx context.Context) error {
 	defer func() { s.messages.Close() }()
 	last, closed := s.after, uint64(0) // closed counts what earlier openings of the source have missed

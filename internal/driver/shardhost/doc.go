@@ -1,6 +1,6 @@
 // Package shardhost drives shards: it turns events into calls of a region.Shard, the state machine
-// of one shard, and its effects into turns, envelopes, answers and timers. They include moves of
-// shards, forwarded calls, and barriers, which keep each sender's calls in order.
+// of one shard, and its effects into turns, envelopes, answers and timers. These effects include
+// moves, forwarded calls, and barriers, which keep each sender's calls in order.
 //
 // A Shard has a lock, but no goroutine, clock or I/O. These belong to the Host: package shard in a
 // real process, or the sharding simulation in a test. Both therefore run the same code.

@@ -69,7 +69,7 @@ func name(a transport.Address) string {
 	return a.Name
 }
 
-// A script is one running transcript, and the process of its shard.
+// A script runs one transcript, and is the Host of its shard.
 type script struct {
 	t         *testing.T
 	changed   int

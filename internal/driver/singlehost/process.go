@@ -38,8 +38,8 @@ type Finder interface {
 	// Callable returns the singleton of that type, to which this process sends its calls. It
 	// returns nil if this process cannot call it.
 	Callable(kind string) Callable
-	// SetWhy records why no instance of the singleton is known; "" means that one is known, or
-	// there is no reason.
+	// SetWhy records why no instance of the singleton is known; "" means that an instance is known,
+	// or there is no reason.
 	SetWhy(kind, reason string)
 }
 
