@@ -52,7 +52,7 @@ func TestCache(t *testing.T) {
 	if out := clean(t, options(dir)); len(out.Written) != 1 || read(t, dir, model.OutputName) != good {
 		t.Errorf("a changed file was left alone: wrote %v", out.Written)
 	}
-	// What is in the cache may be anything.
+	// The cache may hold any bytes.
 	caches, err := filepath.Glob(filepath.Join(os.Getenv("XDG_CACHE_HOME"), "shardgen", "*"))
 	if home, err2 := os.UserCacheDir(); err2 == nil && len(caches) == 0 {
 		caches, err = filepath.Glob(filepath.Join(home, "shardgen", "*"))

@@ -39,7 +39,7 @@ type Outcome struct {
 	Diagnostics []load.Diagnostic
 	Written     []string // files that were written or, if their last entity is gone, removed
 	Stale       []string // files that Check found not up to date
-	// Versions has the version in the header of each file of Stale in which nothing else differs.
+	// Versions has, by path, the version in the header of each file of Stale that differs only in it.
 	Versions map[string]string
 	UpToDate int      // packages that needed no change, including those of clients
 	Packages []string // import paths of the packages with entities, sorted
@@ -102,7 +102,8 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	return out, nil
 }
 
-// errNothing names an entity that build constraints excluded, if any.
+// errNothing is the error if no entity was found. It names an entity that build constraints
+// excluded, if there is one.
 func errNothing(o Options, dir string, excluded []load.Excluded) error {
 	remedy := "write it above a struct"
 	if len(excluded) > 0 {
@@ -184,8 +185,8 @@ func plan(loaded *load.Result, out *Outcome) ([]change, error) {
 	return append(changes, bare...), err
 }
 
-// planBare removes generated files from folders without entities. It skips holes, where a mistake
-// may hide an entity.
+// planBare plans to remove generated files from folders without entities. It skips the folders in
+// holes, where a mistake may hide an entity.
 func planBare(dirs []string, holes map[string]bool, out *Outcome) ([]change, error) {
 	var changes []change
 	for _, dir := range dirs {

@@ -204,7 +204,7 @@ type (
 	}
 )
 
-// Pen is found by a field of every kind that has an order.
+// Pen has an index of every kind that an index can have.
 //
 //shard:entity durable
 type Pen struct {

@@ -213,7 +213,8 @@ func must(b []byte, err error) []byte {
 	return b
 }
 
-// merged decodes one followed by two, and compares the result with protobuf's.
+// merged decodes the bytes of one followed by those of two, and compares the result with
+// protobuf's.
 func merged(t *testing.T, d protoreflect.FileDescriptor, name protoreflect.Name, one, two []byte, again func([]byte) ([]byte, error)) {
 	t.Helper()
 	both := append(one[:len(one):len(one)], two...)

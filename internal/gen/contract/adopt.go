@@ -34,7 +34,7 @@ func Adopt(old, now *Contract) (*Contract, []Problem) {
 				before = o.Fields
 			}
 			if o.Is != m.Is || o.Oneof != m.Oneof {
-				a.add(CodeType, o.line, "give the new one another name; or, "+a.reset(m.Name), "type %s: its form has changed", m.Name)
+				a.add(CodeType, o.line, "give the new type another name; or, "+a.reset(m.Name), "type %s: its form has changed", m.Name)
 			}
 		}
 		kept.Fields = a.fields(m.Name, m.fieldsAre(), before, m.Fields)
@@ -392,7 +392,7 @@ func (a *adoption) enum(before, e *Enum) *Enum {
 		was := before.value(v.Name)
 		switch {
 		case was != nil && was.Number != v.Number:
-			a.add(CodeChanged, was.line, "give it its old value, and add new constants after the old ones; or, if no message or state has held it, as for a number of constants, run "+retypeCommand(path, v.Number),
+			a.add(CodeChanged, was.line, "give it its old value, and add new constants after the old ones; or, if no message or state has held it, as with a constant that counts the others, run "+retypeCommand(path, v.Number),
 				"constant %s: was %s and is %s: a value of the other version, or of kept state, would be read as another constant", path, was.Number, v.Number)
 		case was == nil && before.retired(v.Number) != nil:
 			gone := before.retired(v.Number)

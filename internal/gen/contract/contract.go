@@ -59,9 +59,9 @@ type Field struct {
 	line    int
 }
 
-// A Message is a type encoded as a protobuf message: a struct; if Oneof is true an interface, with
-// its cases as Fields; if Is is set another type that contains itself. The calls of a kind are its
-// Methods.
+// A Message is a type that is encoded as a protobuf message: a struct or, if Oneof is true, an
+// interface whose cases are its Fields. If Is is set, it is another type that contains itself. The
+// messages to a kind are not among them, see [Kind].Methods.
 type Message struct {
 	Name   string
 	Oneof  bool
@@ -111,7 +111,7 @@ const (
 	CodeTwice    = "SG604" // one number or name for two things
 	CodeStale    = "SG605" // the source has changed since it was written
 	CodeChanged  = "SG611" // a change that would break a running cluster
-	CodeGone     = "SG612" // a removal of something that others may still call or send
+	CodeGone     = "SG612" // a removal of something that running programs may still call or send
 	CodeType     = "SG613" // a number whose type would change
 )
 
@@ -191,7 +191,8 @@ func (e *Enum) value(name string) *Value {
 	return e.Values[i]
 }
 
-// retired returns the retired constant with this number, or nil if another constant has it.
+// retired returns the retired constant with this number. It returns nil if there is none, or if a
+// constant in use has the number.
 func (e *Enum) retired(number string) *Value {
 	i := slices.IndexFunc(e.Values, func(v *Value) bool { return v.Retired && v.Number == number })
 	if i < 0 || slices.ContainsFunc(e.Values, func(v *Value) bool { return !v.Retired && v.Number == number }) {

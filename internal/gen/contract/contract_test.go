@@ -262,7 +262,8 @@ func TestDurableSingleton(t *testing.T) {
 	}
 }
 
-// TestPool checks that a change between an entity and a pool is refused, and one of a pool's shards.
+// TestPool checks that changing an entity to a pool, or back, is refused, and changing a pool's
+// shards, too.
 func TestPool(t *testing.T) {
 	entity, problems := Parse([]byte(header + "kind A\nkind A hash xxh64\nkind A id string\nkind A shards 64\n"))
 	pool, more := Parse([]byte(header + "kind A\nkind A pool\nkind A shards 64\n"))

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// digestLen is the length of a digest in bytes. Collisions are no attack.
+// digestLen is the length of a digest in bytes. It need not resist an attacker who seeks
+// collisions.
 const digestLen = 8
 
 // Digest returns a hash, in hexadecimal, of what callers and hosts of an entity type must agree on:

@@ -63,7 +63,7 @@ func mendList(l list, known map[string]int) (notes []string) {
 	var kept []*Field
 	for _, f := range *l.fields {
 		if slices.ContainsFunc(kept, func(o *Field) bool { return o.Name == f.Name && !o.Retired && !f.Retired }) {
-			notes = append(notes, fmt.Sprintf("%s %s.%s: number %d dropped, because the name has another", l.what, l.of, f.Name, f.Number))
+			notes = append(notes, fmt.Sprintf("%s %s.%s: number %d dropped, because the name has another number", l.what, l.of, f.Name, f.Number))
 			continue
 		}
 		if slices.ContainsFunc(kept, func(o *Field) bool { return o.Number == f.Number }) {
@@ -85,9 +85,9 @@ func twice(c *Contract) []Problem {
 			for _, g := range (*l.fields)[:i] {
 				switch {
 				case f.Number == g.Number:
-					problems = append(problems, Problem{CodeTwice, f.line, fmt.Sprintf("%s %d of %s: both %s and %s", l.what, f.Number, l.of, g.Name, f.Name), remedy})
+					problems = append(problems, Problem{CodeTwice, f.line, fmt.Sprintf("%s %d of %s: the number of both %s and %s", l.what, f.Number, l.of, g.Name, f.Name), remedy})
 				case f.Name == g.Name && !f.Retired && !g.Retired:
-					problems = append(problems, Problem{CodeTwice, f.line, fmt.Sprintf("%s %s of %s: both %d and %d", l.what, f.Name, l.of, g.Number, f.Number), remedy})
+					problems = append(problems, Problem{CodeTwice, f.line, fmt.Sprintf("%s %s of %s: has both numbers %d and %d", l.what, f.Name, l.of, g.Number, f.Number), remedy})
 				}
 			}
 		}

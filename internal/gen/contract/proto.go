@@ -57,7 +57,7 @@ type describing struct {
 	file  *descriptorpb.FileDescriptorProto
 	names map[string]string // of messages, by their names in the contract
 	taken map[string]bool
-	made  map[string]bool // messages around elements
+	made  map[string]bool // messages that wrap elements
 	// circles are the types that contain themselves and are not structs: their notation, by name.
 	circles map[string]string
 	err     error

@@ -20,7 +20,7 @@ func (wellKnown) FindDescriptorByName(name protoreflect.FullName) (protoreflect.
 	return protoregistry.GlobalFiles.FindDescriptorByName(name)
 }
 
-// The packages register their files when imported.
+// The paths under which the imported packages register their .proto files.
 var (
 	timestampFile = string(timestamppb.File_google_protobuf_timestamp_proto.Path())
 	wrappersFile  = string(wrapperspb.File_google_protobuf_wrappers_proto.Path())
@@ -73,7 +73,7 @@ func spell(t string) string {
 	return title(t)
 }
 
-// single makes t optional: in an entry even a zero is written.
+// single returns t as optional: in a map entry even a zero is written.
 func single(t string) string { return "*" + t }
 
 func camel(name string) string {

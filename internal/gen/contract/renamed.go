@@ -8,8 +8,8 @@ func moveCommand(path, name string) string {
 
 type named interface{ *Field | *Method | *Error }
 
-// renamed returns the remedy for an entry that was probably renamed to an added one, or "". It
-// takes the first that fits: entries renamed together mostly keep their order.
+// renamed returns the remedy for an entry that was probably renamed to an added entry, or "". It
+// takes the first added entry that fits: entries renamed together mostly keep their order.
 func renamed[T named](of string, gone T, added []T, taken map[T]bool, same func(gone, now T) bool) string {
 	i := slices.IndexFunc(added, func(now T) bool { return !taken[now] && same(gone, now) })
 	if i < 0 {
@@ -58,7 +58,7 @@ type renamings struct {
 }
 
 // caseRenamed reports, and records, that a case's type was renamed. It prefers the renaming already
-// recorded, then the type with the most common fields.
+// recorded, then the type with the most fields in common.
 func (a *renamings) caseRenamed(gone *Field, added []*Field) bool {
 	was := a.old.message(gone.Type)
 	if was == nil || a.now.message(gone.Type) != nil {

@@ -85,7 +85,8 @@ func Kept(c *Contract, path string) string {
 	}
 }
 
-// reset returns the remedy of a reset, for a number that no program or store knows.
+// reset returns the remedy that names the reset command, for a number that no program or store
+// knows.
 func (a *adoption) reset(path string) string {
 	if kind := storedBy(a.old, path); kind != "" {
 		return "if neither a running program nor a store knows it, run shardgen contract reset -unstored " + path

@@ -169,8 +169,8 @@ func UnixLines(text []byte) []byte { return bytes.ReplaceAll(text, []byte("\r\n"
 
 const mend = "restore it from version control, or run shardgen contract mend, which keeps the lines that it can read"
 
-// read reads lines in any order. It returns no contract for conflict marks or another format; other
-// problems are skipped lines.
+// read reads lines in any order. It returns no contract if the text has conflict marks or another
+// format. A line with any other problem is skipped.
 func read(content []byte) (*Contract, []Problem) {
 	r := &reader{c: &Contract{}}
 	lines := strings.Split(string(content), "\n")

@@ -31,7 +31,8 @@ func newNamer(pkg *model.Package) *namer {
 	return n
 }
 
-// take records the types in x that the package at path declares. Earlier packages win.
+// take records the types in x that the package at path declares. If packages declare the same name,
+// the first to be recorded keeps it.
 func (n *namer) take(path string, x *model.Expr) {
 	if x == nil {
 		return

@@ -16,7 +16,7 @@ type address struct {
 	field  *types.Var
 	used   bool       // the field names an entity
 	entity string     // the entity whose method takes the struct
-	want   types.Type // of that entity's ids
+	want   types.Type // the type of that entity's ids
 }
 
 type addresses struct {
@@ -54,7 +54,7 @@ func (s *addresses) addressed(n *model.Entity, m *marked, from *types.Package, i
 		a.used = true
 		other := slices.IndexFunc(n.Addressed, func(o *model.Addressed) bool { return o.Struct.Name == t.Expr.Name })
 		if other >= 0 {
-			s.add(f.Pos(), CodeSameMessage, "declare a struct for each", "%s.%s: takes %s like %s: a message with an id belongs to one method",
+			s.add(f.Pos(), CodeSameMessage, "declare a struct for each", "%s.%s: takes %s, which %s also takes: a message struct with an id belongs to one method",
 				n.Name, f.Name(), t.Expr.Name, n.Addressed[other].Method.Name)
 			continue
 		}

@@ -13,13 +13,14 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// An entity's client may be in a package of its own. Packages that call each other then
-// import each other's clients, without a cycle of imports, and callers do not link the
-// entity's dependencies. The types of the client, which are those of ids, arguments and
-// results and the declared errors, cannot then be declared beside the entity. The
-// directive names the package of the client, which is a unit of its own.
+// An entity's client may be generated into a package of its own, which the option client= of the
+// directive names. Then packages whose entities call each other import each other's clients without
+// an import cycle, and callers do not link the entity's dependencies. The client uses the types of
+// ids, arguments and results, and the declared errors. They cannot be declared in the entity's
+// package then. The client's package is a [unit] of its own.
 
-// ownerOf returns the package whose clients p's generated file holds, or "".
+// ownerOf returns the path of the entities' package if p's generated file holds only clients of
+// these entities, and "" otherwise.
 func ownerOf(p *packages.Package) string {
 	for _, name := range p.GoFiles {
 		if filepath.Base(name) != model.OutputName {
@@ -96,7 +97,7 @@ func (s *clientUnits) newClientUnit(path string, m *marked) (*unit, bool) {
 	case !token.IsIdentifier(p.Name) || p.Name == "main":
 		return fail("name another", "%s cannot be imported", p.Name)
 	case importsPackage(h.pkg, h.model.Owner):
-		return fail("move the declarations that it needs from there into it", "it imports %s", s.of.pkg.PkgPath)
+		return fail("move the declarations that it needs from there into it", "it imports %s, which must import it", s.of.pkg.PkgPath)
 	}
 	s.claimed[path] = s.of.pkg.PkgPath
 	return h, true
@@ -132,7 +133,7 @@ func (s *clientUnits) finishClients() {
 	}
 	for _, m := range u.errors {
 		if !declaresForeign(m) {
-			u.add(m.directive.Slash, CodeError, "declare it in "+paths[0], "//shard:error: clients of this package's entities do not import it")
+			u.add(m.directive.Slash, CodeError, "declare it in "+paths[0], "//shard:error: clients of this package's entities do not import this package")
 		}
 	}
 }

@@ -12,7 +12,8 @@ import (
 
 const clientOption = "client"
 
-// clientPaths returns the sorted clients' packages in directives. It skips malformed ones.
+// clientPaths returns the sorted paths of the clients' packages that directives name. It skips
+// malformed paths.
 func clientPaths(list []*packages.Package) []string {
 	var paths []string
 	for _, p := range list {
@@ -51,7 +52,8 @@ func clientOf(d ast.Directive) string {
 	return ""
 }
 
-// importPath restricts what reaches the go command: patterns and flags mean something else there.
+// importPath matches the import paths that may be passed to the go command. It excludes patterns
+// and flags.
 var importPath = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.~-]*(/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)*$`)
 
 func isImportPath(s string) bool { return importPath.MatchString(s) && !strings.Contains(s, "...") }

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// The systems and architectures in names of files, like x_linux_arm64.go: see go help
-// buildconstraint, plus those the go command reserves.
+// The operating systems and architectures that may stand in a file's name, as in x_linux_arm64.go:
+// those that go help buildconstraint lists, and those that the go command reserves.
 var (
 	systems = []string{
 		"aix", "android", "darwin", "dragonfly", "freebsd", "hurd", "illumos", "ios", "js", "linux", "nacl", "netbsd", "openbsd",

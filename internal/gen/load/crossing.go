@@ -15,9 +15,9 @@ import (
 type crossing struct {
 	typeWriter
 	known typeutil.Map // types.Type to *model.Type or *refusal
-	// added are the types that the current outermost call of [crossing.of] has added. If this call
-	// refuses its type, it removes them: a type referring to the refused one was accepted on the
-	// assumption that the refused type would be.
+	// added are the types that the current outermost call of [crossing.of] has added. If the call
+	// refuses its type, it removes them all: they may refer to that type and were accepted before
+	// it was refused.
 	added []types.Type
 	list  []*model.Type
 	depth int
@@ -36,8 +36,8 @@ func newCrossing(s *source) *crossing {
 // maxInstances bounds the nesting of one generic type: T[A any] struct{ N *T[[]A] } never ends.
 const maxInstances = 16
 
-// enter begins, and leave ends, the conversion of t's parts. It refuses nesting beyond
-// maxInstances.
+// enter begins the conversion of t's parts, and the returned leave ends it. enter refuses nesting
+// beyond maxInstances.
 func (c *crossing) enter(t types.Type) (leave func(), r *refusal) {
 	named, ok := types.Unalias(t).(*types.Named)
 	if !ok || named.TypeArgs().Len() == 0 {
@@ -45,7 +45,7 @@ func (c *crossing) enter(t types.Type) (leave func(), r *refusal) {
 	}
 	generic := named.Origin().Obj()
 	if c.within[generic] == maxInstances {
-		return nil, &refusal{code: CodeType, why: "each " + generic.Name() + " holds one of a larger type, without end", remedy: "let it hold one of the same type"}
+		return nil, &refusal{code: CodeType, why: "each " + generic.Name() + " holds a " + generic.Name() + " of a larger type, without end", remedy: "let it hold a " + generic.Name() + " of its own type"}
 	}
 	c.within[generic]++
 	return func() { c.within[generic]-- }, nil
@@ -79,7 +79,7 @@ func (c *crossing) of(t types.Type) (*model.Type, *refusal) {
 			c.known.Delete(a)
 		}
 		c.list = c.list[:first]
-		clear(c.forms.formed) // some may have been added to the list
+		clear(c.forms.formed) // they may contain types that were just removed
 		c.known.Set(t, r)
 	}
 	return nil, r
@@ -215,7 +215,7 @@ func fillBasic(m *model.Type, u *types.Basic, t types.Type) *refusal {
 	return nil
 }
 
-// sized returns an integer type's name with its widest size: int64 for int.
+// sized returns the name of an integer type, with 64 bits for int and uint: int64 for int.
 func sized(u *types.Basic) string {
 	name := types.Typ[u.Kind()].Name() // not the alias byte or rune
 	if name == "int" || name == "uint" {
@@ -267,8 +267,9 @@ func (c *crossing) badKey(t types.Type) *refusal {
 	return nil
 }
 
-// fillStruct reads the fields of t. The own package's fields may be unexported, because generated
-// code is in that package; others must all be exported, or values would be lost.
+// fillStruct reads the fields of t. A struct of the package that gets the generated code may have
+// unexported fields. A struct of another package must have exported fields only: generated code
+// could not encode the rest.
 func (c *crossing) fillStruct(m *model.Type, t types.Type, u *types.Struct) *refusal {
 	if named, ok := types.Unalias(t).(*types.Named); ok && named.Obj().Pkg() == c.pkg.Types && named.TypeArgs().Len() == 0 {
 		m.Own = ownFields(u)
@@ -316,7 +317,7 @@ func (c *crossing) fillStruct(m *model.Type, t types.Type, u *types.Struct) *ref
 		elem, r := c.forms.inForm(f.Type(), chosen)
 		if r != nil && !own {
 			foreign := *r
-			foreign.more = nil // the field is one mistake here
+			foreign.more = nil // report it once, not for each of the foreign struct's fields
 			foreign.remedy = "copy the values that you need into a struct of your own"
 			r = &foreign
 		}
@@ -361,8 +362,8 @@ func (c *crossing) fillOneof(m *model.Type, t types.Type) *refusal {
 	return join(refused)
 }
 
-// travels returns the type encoded for a case: pointers to anything but protobuf messages are
-// dereferenced.
+// travels returns the type that is encoded for a case of an interface. It dereferences pointers,
+// except to protobuf messages.
 func travels(t types.Type) types.Type {
 	if p, ok := t.(*types.Pointer); ok && !isMessage(t) {
 		return p.Elem()
@@ -387,7 +388,7 @@ func (c *crossing) oneofOf(t types.Type) *oneof {
 	return o
 }
 
-// at returns t's position, or NoPos in another package.
+// at returns the position of interface t's declaration o, or NoPos if another package declares t.
 func (c *crossing) at(o *oneof, t types.Type) token.Pos {
 	if types.Unalias(t).(*types.Named).Obj().Pkg() != c.pkg.Types {
 		return token.NoPos
@@ -395,8 +396,8 @@ func (c *crossing) at(o *oneof, t types.Type) token.Pos {
 	return o.spec.Name.Pos()
 }
 
-// oneofCases returns the implementations of t. A mistake in this package is reported once, at the
-// declaration.
+// oneofCases returns the implementations of interface t. A mistake in an interface of this package
+// is reported once, at its declaration.
 func (c *crossing) oneofCases(t types.Type, decl *oneof) ([]oneofCase, *refusal) {
 	pkg := types.Unalias(t).(*types.Named).Obj().Pkg()
 	f := &caseFinder{pkg: pkg, file: decl.file, short: c.short, importNamed: c.loader.importNamed}

@@ -36,9 +36,9 @@ const (
 	CodeTag         Code = "SG401" // a shard tag that is not known here
 	CodeIDTwice     Code = "SG402" // two fields tagged id
 	CodeIDType      Code = "SG403" // an id type that cannot be a key
-	CodeUntagged    Code = "SG404" // a field that would be lost
-	CodeTaken       Code = "SG501" // a name that generated code declares
-	CodeForeign     Code = "SG502" // a file in the way of the output
+	CodeUntagged    Code = "SG404" // a field without a tag, whose value would be lost
+	CodeTaken       Code = "SG501" // a name that generated code also declares
+	CodeForeign     Code = "SG502" // a file that was not generated has the output's name
 )
 
 // A Diagnostic is one mistake in the user's source.

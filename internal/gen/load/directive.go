@@ -21,7 +21,7 @@ func (m *marked) pool() bool { return m.directive.Name == "pool" }
 
 type methodDirective struct {
 	directive ast.Directive
-	used      bool // it stands at a method of an entity
+	used      bool // it is above a method of an entity
 }
 
 type markedError struct {
@@ -192,11 +192,11 @@ func (s *directives) methodDirective(f *types.Func) *methodDirective {
 	return d
 }
 
-// unusedMethodDirectives reports directives at methods of other types.
+// unusedMethodDirectives reports method directives above other functions than an entity's messages.
 func (s *directives) unusedMethodDirectives() {
 	for _, d := range s.methods { //arch:order-free diagnostics are sorted
 		if !d.used {
-			s.add(d.directive.Slash, CodeMisplaced, "remove it, or annotate the method's struct", "//shard:%s: stands at no message of an entity", d.directive.Name)
+			s.add(d.directive.Slash, CodeMisplaced, "remove it, or annotate the method's struct", "//shard:%s: not above a message of an entity", d.directive.Name)
 		}
 	}
 }

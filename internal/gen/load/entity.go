@@ -37,7 +37,7 @@ func (s *fieldReader) fields(m *marked) types.Type {
 		case !hasTag:
 			untagged = append(untagged, f)
 		case tag == "id" && n.Singleton:
-			s.add(f.Pos(), CodeTag, "remove the tag: there is one in a cluster, and its clients name no id", "%s.%s: a singleton has no id", n.Name, f.Name())
+			s.add(f.Pos(), CodeTag, "remove the tag: there is one instance in a cluster, and its clients name no id", "%s.%s: a singleton has no id", n.Name, f.Name())
 		case tag == "id" && n.Pool:
 			s.add(f.Pos(), CodeTag, "remove the tag, and call shard.Instance in a method", "%s.%s: an instance of a pool has a number and no id", n.Name, f.Name())
 		case tag == "state" && n.Pool:
@@ -59,8 +59,9 @@ func (s *fieldReader) fields(m *marked) types.Type {
 	return id
 }
 
-// tag returns a field's shard tag, and of a state field the chosen form and whether it has an index. A
-// bad tag is reported and returned as "".
+// tag returns a field's shard tag. For a state field it also returns the chosen form and whether
+// the field has an index. It reports a bad tag and returns "" for it; ok is false if there is no
+// tag.
 func (s *fieldReader) tag(f *types.Var, raw string) (tag, form string, indexed, ok bool) {
 	tag, ok = reflect.StructTag(raw).Lookup("shard")
 	subject := s.n.Name + "." + f.Name()
@@ -76,7 +77,7 @@ func (s *fieldReader) tag(f *types.Var, raw string) (tag, form string, indexed, 
 	if form, indexed, ok := stateOptions(tag); ok {
 		return "state", form, indexed, true
 	}
-	remedy := `there are id, state, state with ,text or ,binary or ,secret or ,index behind it, and -`
+	remedy := `use id, state or -; ,text ,binary ,secret or ,index may follow state`
 	if meant := nearest(strings.ToLower(tag), []string{"id", "state"}); meant != "" {
 		remedy = `write shard:"` + meant + `"`
 	}
@@ -171,14 +172,15 @@ func (s *fieldReader) stateField(f *types.Var, form string, indexed bool) {
 	s.refuse(f, s.n.Name+"."+f.Name(), r)
 }
 
-// indexKinds are the kinds of fields that have an order, and so an index.
+// indexKinds are the kinds of index, by the shape of the indexed field. Only values with an order
+// can be indexed.
 var indexKinds = map[model.Shape]string{model.Bool: "b", model.Int: "i", model.Uint: "i", model.String: "s", model.Time: "t"}
 
 // index returns the kind of an indexed field.
 func (s *fieldReader) index(f *types.Var, t *model.Type) string {
 	kind := indexKinds[t.Shape]
 	if kind == "" {
-		s.add(f.Pos(), CodeTag, "index a string, an integer, a bool, a time.Time, or a type of those without an encoding of its own; or keep such a field beside it",
+		s.add(f.Pos(), CodeTag, "index a string, an integer, a bool, a time.Time, or a type of these kinds without an encoding of its own; or add such a field and index that",
 			"%s.%s: values of type %s have no index", s.n.Name, f.Name(), s.crossing.short(f.Type()))
 		return ""
 	}
@@ -186,7 +188,7 @@ func (s *fieldReader) index(f *types.Var, t *model.Type) string {
 		return o.Index != "" && strings.EqualFold(o.FindBy(), model.Field{Name: f.Name()}.FindBy())
 	}
 	if slices.ContainsFunc(s.n.State, named) {
-		s.add(f.Pos(), CodeTag, "rename it, or index the other one only", "%s.%s: another field has the method %s", s.n.Name, f.Name(), model.Field{Name: f.Name()}.FindBy())
+		s.add(f.Pos(), CodeTag, "rename it, or index only one of the two", "%s.%s: the index of another field also has the method %s", s.n.Name, f.Name(), model.Field{Name: f.Name()}.FindBy())
 	}
 	return kind
 }
@@ -200,10 +202,10 @@ func checkIndexes(s *source, n *model.Entity, m *marked) {
 		switch {
 		case !indexed:
 		case n.Singleton:
-			s.add(f.Pos(), CodeTag, "remove index", "%s.%s: a singleton has no index: there is one", n.Name, f.Name())
+			s.add(f.Pos(), CodeTag, "remove index", "%s.%s: a singleton has no index: there is only one instance", n.Name, f.Name())
 		case !n.Durable:
 			s.add(f.Pos(), CodeTag, "write durable, or remove index and keep the ids in an entity of their own",
-				"%s.%s: only a durable type has indexes: they are kept with the commits in the store, and a volatile type has none", n.Name, f.Name())
+				"%s.%s: only a durable type has indexes: the store keeps them with the commits, and a volatile type has no commits", n.Name, f.Name())
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // constants returns the typed constants of t, sorted by value, or nil if another module declares t.
-// Of other packages only exported ones count.
+// If another package of the module declares t, only its exported constants are returned.
 func constants(from *packages.Package, t types.Type) []model.Constant {
 	named, ok := types.Unalias(t).(*types.Named)
 	if !ok || named.Obj().Pkg() == nil || !inModule(from, named.Obj().Pkg()) {

@@ -47,7 +47,8 @@ func (s *errorReader) addError(pos token.Pos, e *model.Error) {
 	s.model.Errors = append(s.model.Errors, e)
 }
 
-// sentinel reads the i-th variable of spec. Named _, it declares another package's variable.
+// sentinel reads the i-th variable of spec. A variable named _ declares the other package's
+// variable that it is set to.
 func (s *errorReader) sentinel(name *ast.Ident, spec *ast.ValueSpec, i int) {
 	if name.Name == "_" {
 		s.foreignSentinel(name, spec, i)
@@ -91,7 +92,7 @@ func (s *errorReader) foreignSentinel(at *ast.Ident, spec *ast.ValueSpec, i int)
 			}
 		}
 	}
-	s.add(at.Pos(), CodeError, "write var _ = sql.ErrNoRows for one of another package, else give it a name", "_: set to no other package's variable")
+	s.add(at.Pos(), CodeError, "write var _ = sql.ErrNoRows to declare an error of another package, or give the variable a name", "_: not set to another package's variable")
 }
 
 func (s *errorReader) errorType(spec *ast.TypeSpec) {

@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// A method may return the error of its own call to another entity. The method's caller can decode
-// that entity's declared errors only if the caller's client package imports the package of the other
-// client.
+// A method may return the error of a call that it makes to another entity. If that is a declared
+// error, the method's caller can decode it only if the caller's client package imports the client
+// package of the other entity.
 
 func importsOfErrors(s *source) {
 	for path := range clientImports(s) {

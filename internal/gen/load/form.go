@@ -19,8 +19,8 @@ func method(t types.Type, name string) *types.Signature {
 	return f.Signature()
 }
 
-// declared returns the method that pointer t's own type declares, on pointer or value. Promoted
-// methods do not count: they cover only their field.
+// declared returns the method that the type itself declares to which t points, on pointer or value.
+// It ignores promoted methods, which encode only the embedded field.
 func declared(t types.Type, name string) *types.Signature {
 	o, index, _ := types.LookupFieldOrMethod(t, true, nil, name)
 	f, ok := o.(*types.Func)

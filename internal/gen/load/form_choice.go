@@ -138,7 +138,7 @@ func (c *formChoice) reformElem(other *model.Type, key formKey, elem types.Type)
 	return c.addFormed(key, other), nil
 }
 
-// reformMap gives a map the chosen form. Keys or elements, but not both, may lack it.
+// reformMap gives a map the chosen form. Keys or elements, but not both, may lack that form.
 func (c *formChoice) reformMap(other *model.Type, key formKey, u *types.Map) (*model.Type, *refusal) {
 	if key.t.Elem == nil || key.t.Elem == key.t {
 		return nil, c.formless(u.Elem(), key.form) // it contains itself

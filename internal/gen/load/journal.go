@@ -18,7 +18,7 @@ func journalEvent(t types.Type) types.Type {
 	return n.TypeArgs().At(0)
 }
 
-// applyMethod applies an event to the entity's state.
+// applyMethod is the user's method that applies an event to the entity's state.
 const applyMethod = "Apply"
 
 // checkJournal reports a journal that is not durable, and option (keep or snapshot) without a
@@ -66,10 +66,10 @@ func readJournal(s *fieldReader, m *marked, f *types.Var, event types.Type, tag 
 		s.add(f.Pos(), CodeTag, "keep one, and let its events be an interface with cases", "%s: has two journals, %s and %s", n.Name, n.Journal.Field, f.Name())
 		return
 	case strings.Contains(tag, "shard:"):
-		s.add(f.Pos(), CodeTag, "remove the tag: a journal is kept by itself", "%s: a journal has no tag", subject)
+		s.add(f.Pos(), CodeTag, "remove the tag: a journal is stored without one", "%s: a journal has no tag", subject)
 		return
 	case n.Client != "":
-		s.add(f.Pos(), CodeOption, "leave out client=", "%s: an entity with a journal has its client beside it", subject)
+		s.add(f.Pos(), CodeOption, "leave out client=", "%s: the client of an entity with a journal must be in the entity's package", subject)
 		return
 	}
 	t, r := s.crossing.forms.inForm(event, "")
@@ -102,7 +102,7 @@ func readKeep(r *report, j *model.Journal, a ast.DirectiveArg, value string) {
 		case err == nil && count > 0:
 			j.Count = count
 		default:
-			r.add(a.Pos, CodeOption, "write an age like keep=90d, a number of events like keep=1000000, keep=followed for those that a named follower has not read, or several with commas", "keep=%s: not an age, a number of events or followed", value)
+			r.add(a.Pos, CodeOption, "write an age like keep=90d, a number of events like keep=1000000, keep=followed for events that a named follower has not read, or several of these with commas", "keep=%s: not an age, a number of events or followed", value)
 			return
 		}
 	}

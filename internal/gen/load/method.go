@@ -45,8 +45,8 @@ var hookTypes = map[string]string{"Activation": "OnActivate", "Passivation": "On
 
 func isHook(f *types.Func) bool { return hookReason(f) != "" }
 
-// hookReason returns a key of hookTypes, or "". It looks at the name, the parameters and names that
-// are probably misspelt.
+// hookReason returns the key in hookTypes of the hook that f is or was probably meant to be, or "".
+// It looks at the parameters and at the name, which may be misspelt.
 func hookReason(f *types.Func) string {
 	for reason, name := range hookTypes {
 		if f.Name() == name {
@@ -112,7 +112,7 @@ func (s *methodReader) readMethods(m *marked) {
 	}
 }
 
-// onPointer reports a method on the value: its changes would be lost with the copy.
+// onPointer reports a method with a value receiver: its changes would be lost with the copy.
 func (s *methodReader) onPointer(f *types.Func) {
 	if _, ok := types.Unalias(f.Signature().Recv().Type()).(*types.Pointer); ok {
 		return

@@ -36,7 +36,8 @@ func sortedImports(used map[string]string) []string {
 	return append(first, rest...)
 }
 
-// nameAll gives types and imports unique names, and reports declarations in the way.
+// nameAll gives types and imports unique names. It reports the user's declarations that take a name
+// of generated code.
 func (s *namer) nameAll() {
 	taken := s.taken
 	for _, name := range s.pkg.Types.Scope().Names() {

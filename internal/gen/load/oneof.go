@@ -73,7 +73,8 @@ func (k oneofCase) isPointer() bool {
 	return ok
 }
 
-// A caseFinder finds an interface's implementations. It sets why and remedy if there can be none.
+// A caseFinder finds an interface's implementations. If the interface cannot have cases, it sets
+// why and remedy.
 type caseFinder struct {
 	pkg  *types.Package // of the interface
 	file *ast.File      // with its declaration
@@ -142,7 +143,8 @@ func (f *caseFinder) declared(u *types.Interface) []oneofCase {
 	return list
 }
 
-// standsForUnknown reports whether t is generated for unknown cases.
+// standsForUnknown reports whether t is the generated type for cases that this program does not
+// know.
 func standsForUnknown(t types.Type) bool {
 	o, _, _ := types.LookupFieldOrMethod(t, true, nil, "ShardUnknownCase")
 	return o != nil
@@ -248,8 +250,8 @@ func splitTypes(list string) []string {
 	})
 }
 
-// typeOf returns the type of an expression in the interface's scope, or nil. Without the type
-// checker: the package may come from export data.
+// typeOf returns the type of an expression in the interface's scope, or nil. It does not use the
+// type checker, because the interface's package may come from export data.
 func (f *caseFinder) typeOf(x ast.Expr) types.Type {
 	switch x := x.(type) {
 	case *ast.ParenExpr:

@@ -46,7 +46,8 @@ func checkDurable(s *source, n *model.Entity, m *marked, shards bool) {
 	}
 }
 
-// tagsState also counts fields refused for their type.
+// tagsState reports whether a field of m is tagged state. It also counts fields whose type was
+// refused.
 func tagsState(m *marked) bool {
 	u := m.object.Type().Underlying().(*types.Struct)
 	for i := range u.NumFields() {
@@ -72,7 +73,7 @@ const maxVersion = 1_000_000
 // migrateMethod converts state of an earlier version.
 const migrateMethod = "MigrateState"
 
-// checkVersion reports a MigrateState that is missing, unneeded or has another signature.
+// checkVersion reports a MigrateState that is missing or not needed, or has the wrong signature.
 func checkVersion(s *source, n *model.Entity, m *marked) {
 	f := declared(types.NewPointer(m.object.Type()), migrateMethod)
 	fits := f != nil && f.Params().Len() == 1 && types.Identical(f.Params().At(0).Type(), types.Typ[types.Int]) && !f.Variadic() &&
@@ -82,9 +83,9 @@ func checkVersion(s *source, n *model.Entity, m *marked) {
 	case n.Version > 1 && f == nil:
 		s.add(m.directive.Slash, CodeHook, "declare "+want, "version=%d: %s has no %s", n.Version, n.Name, migrateMethod)
 	case f != nil && !fits:
-		s.add(m.directive.Slash, CodeHook, "declare "+want, "%s.%s: it cannot migrate a state", n.Name, migrateMethod)
+		s.add(m.directive.Slash, CodeHook, "declare "+want, "%s.%s: its signature is wrong", n.Name, migrateMethod)
 	case f != nil && n.Version < 2:
-		s.add(m.directive.Slash, CodeOption, "write version=2, or remove the method", "%s.%s: the state has one version", n.Name, migrateMethod)
+		s.add(m.directive.Slash, CodeOption, "write version=2, or remove the method", "%s.%s: nothing to migrate: the state has only version 1", n.Name, migrateMethod)
 	}
 }
 
@@ -106,7 +107,7 @@ func optionRemedy(m *marked, key string) string {
 		if m.pool() {
 			return "remove it: a pool keeps no state, and its instances have numbers"
 		}
-		return "remove it: a singleton is one instance"
+		return "remove it: a singleton has only one instance"
 	}
 	if meant := nearest(strings.ToLower(key), known); meant != "" {
 		return "write " + meant
@@ -144,7 +145,7 @@ type optionReader struct {
 	id types.Type
 }
 
-// readOptions applies the options. s.id must be set, because the function of hash= takes it.
+// readOptions applies the options. s.id must be set, because the function of hash= takes an id.
 func (s *optionReader) readOptions() {
 	n, m := s.n, s.m
 	args, err := m.directive.ParseArgs()

@@ -49,8 +49,8 @@ type loader struct {
 	imported map[string]*types.Package
 }
 
-// loadPackages loads the matching packages, which it returns, and the clients' packages in their
-// directives.
+// loadPackages loads the packages that match patterns, and returns them. The loader also has the
+// clients' packages that their directives name.
 func loadPackages(ctx context.Context, o Options, patterns []string) (*loader, []*packages.Package, error) {
 	l := &loader{
 		config:  &packages.Config{Context: ctx, Dir: o.Dir, Env: o.Env, Fset: token.NewFileSet()},
@@ -90,7 +90,8 @@ func loadPackages(ctx context.Context, o Options, patterns []string) (*loader, [
 	return l, found, nil
 }
 
-// findClients loads the other clients' packages. One that does not exist yet gets only a path.
+// findClients loads the clients' packages that directives of list name, and returns those that were
+// not loaded before. A package that does not exist yet gets only its path.
 func (l *loader) findClients(list []*packages.Package) ([]*packages.Package, error) {
 	var wanted []string
 	for _, path := range clientPaths(list) {
@@ -185,8 +186,8 @@ func parseWhole(fset *token.FileSet, name string, src []byte) (*ast.File, error)
 	return parser.ParseFile(fset, name, src, parser.SkipObjectResolution)
 }
 
-// findImports finds export data. An import without any does not compile: it is parsed, with its own
-// imports.
+// findImports finds the export data of imports. An import without export data does not compile:
+// findImports parses it, together with its own imports.
 func (l *loader) findImports(list []*packages.Package) error {
 	for len(list) > 0 {
 		wanted := l.imports(list)
@@ -285,8 +286,8 @@ func (l *loader) Import(path string) (*types.Package, error) {
 	return gcexportdata.Read(r, l.config.Fset, l.imported, path)
 }
 
-// sourceOf returns an imported package's files, or nil for the standard library. inModule means the
-// user's module.
+// sourceOf returns an imported package's files, or nil for the standard library. inModule is true
+// for a package of the user's module.
 func (l *loader) sourceOf(path string, inModule bool) []*ast.File {
 	if p := l.roots[path]; p != nil {
 		return p.Syntax
@@ -299,7 +300,7 @@ func (l *loader) sourceOf(path string, inModule bool) []*ast.File {
 	first, _, _ := strings.Cut(path, "/")
 	switch {
 	case len(p.GoFiles) > 0 && (inModule || strings.Contains(first, ".")):
-	case inModule: // only an import imports it
+	case inModule: // no loaded package imports it directly
 		config := *l.config
 		config.Mode = packages.NeedName | packages.NeedFiles
 		if found, err := packages.Load(&config, path); err == nil && len(found) == 1 {

@@ -9,7 +9,7 @@ type refusal struct {
 	why      string
 	remedy   string
 	reported bool       // a diagnostic has been added already
-	owned    bool       // the type is declared beside the entity, whose package the client's cannot import
+	owned    bool       // the type is in the entity's package, which the client's package cannot import
 	more     []*refusal // the refusals of other fields of the same struct
 }
 

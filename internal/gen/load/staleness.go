@@ -10,7 +10,7 @@ import (
 // added without generating. It also counts an entity's methods, so that Host notices an added
 // method.
 
-// ownFields returns nil if a field has no name.
+// ownFields returns the names of u's fields, or nil if a field is blank (_).
 func ownFields(u *types.Struct) []string {
 	var names []string
 	for f := range u.Fields() {
@@ -44,8 +44,8 @@ func holdsLock(t types.Type) bool {
 	return false
 }
 
-// entityFields returns an entity's fields, or nil if generated code cannot name one or make its
-// value.
+// entityFields returns an entity's fields, or nil if one is blank (_) or holds a lock whose value
+// generated code cannot make.
 func entityFields(w *typeWriter, u *types.Struct) []model.OwnField {
 	var fields []model.OwnField
 	for f := range u.Fields() {
@@ -68,8 +68,8 @@ func entityFields(w *typeWriter, u *types.Struct) []model.OwnField {
 	return fields
 }
 
-// exportedMethods is 0 if the entity embeds a type of another package or an unknown type, whose
-// methods may change independently.
+// exportedMethods counts named's exported methods. It returns 0 if the entity embeds a type of
+// another package or an unknown type, whose methods may change independently.
 func exportedMethods(named *types.Named) int {
 	if embedsForeign(named.Obj().Pkg(), named.Underlying().(*types.Struct)) {
 		return 0

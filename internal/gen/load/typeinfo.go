@@ -29,7 +29,7 @@ func (c *typeWriter) expr(t types.Type) (*model.Expr, *refusal) {
 	case *types.Named:
 		if c.isOwners(t.Obj()) {
 			return nil, &refusal{
-				code: CodeType, owned: true, why: c.short(t) + " is declared beside the entity, and its clients would have to import that",
+				code: CodeType, owned: true, why: c.short(t) + " is declared in the entity's package, which its clients do not import",
 				remedy: "declare it in " + c.pkg.PkgPath,
 			}
 		}
@@ -62,7 +62,7 @@ func (c *typeWriter) expr(t types.Type) (*model.Expr, *refusal) {
 		return x, nil
 	case *types.Struct:
 		if t.NumFields() == 0 {
-			return &model.Expr{Name: emptyStruct}, nil // the value of a set's map
+			return &model.Expr{Name: emptyStruct}, nil // the element of a map used as a set
 		}
 		return nil, &refusal{code: CodeType, why: "a struct without a name cannot cross the wire", remedy: "declare it as a type"}
 	}

@@ -54,7 +54,7 @@ type Addressed struct {
 // A Hash is the user's own shard function, which hash= names.
 type Hash struct {
 	Func string // of the client's package
-	Name string // of the mixed function, on the wire: splitmix64(example.com/shop.ByWarehouse)
+	Name string // on the wire, with the function that mixes Func's results: splitmix64(example.com/shop.ByWarehouse)
 }
 
 // PoolHash is the name of a pool's shard function on the wire.
@@ -180,7 +180,8 @@ func (e *Entity) Extractor() string { return e.Name + "Extractor" }
 // Host names the generated host function.
 func (e *Entity) Host() string { return "Host" + e.Name }
 
-// Describe names in a client's own package, the name of the description for the host function.
+// Describe names the function by which a client's separate package describes the entity to the
+// package that hosts it.
 func (e *Entity) Describe() string { return "Describe" + e.Name }
 
 // Message names the interface of the message structs.

@@ -14,7 +14,7 @@ type Method struct {
 	Variadic bool     // the last of Params is a slice, written ...T
 	Read     bool     // it changes no state: it has a shard:read directive
 	TellOnly bool     // it is only told: it has a shard:tell directive
-	Glue     string   // the part of its functions' names that names the message; "" for the entity's name and its own
+	Glue     string   // its part of the names of generated functions; "" means the entity's name and the method's
 }
 
 // HasDispatch reports whether a generated function decodes m's arguments, calls it and encodes its

@@ -22,7 +22,8 @@ type Package struct {
 	Aliases []*Expr
 	// Clients are the separate packages that hold clients of this package's entities.
 	Clients []*Package
-	// Owner is the path of the entities' package; "" if this package is not one of clients.
+	// Owner is the path of the entities' package if this package holds only their clients;
+	// otherwise it is "".
 	Owner string
 	// Tool is the version of the generator.
 	Tool string

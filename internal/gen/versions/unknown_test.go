@@ -161,7 +161,7 @@ func TestUnknownFieldsAreKept(t *testing.T) {
 	}
 }
 
-// TestUnknownStateIsKept does the same with an older program whose depot has no state at all.
+// TestUnknownStateIsKept checks the same with an older program whose depot has no state at all.
 func TestUnknownStateIsKept(t *testing.T) {
 	r := newRolloutFrom(t, func(n *shard.Node, path string, _ ...shard.HostOption) error {
 		return yesterday.HostBareDepotAs(n, path)
@@ -179,8 +179,8 @@ func TestUnknownStateIsKept(t *testing.T) {
 	equal(t, "state", r.get("x"), full())
 }
 
-// TestUnknownFieldsEnd checks that fields that the older program does not know end with the state,
-// by Forget and by a supervisor's restart.
+// TestUnknownFieldsEnd checks that Forget, or a supervisor's restart, deletes the fields that the
+// older program does not know together with the state.
 func TestUnknownFieldsEnd(t *testing.T) {
 	for name, end := range map[string]func(ctx context.Context, d today.DepotRef) error{
 		"forgotten": func(ctx context.Context, d today.DepotRef) error { return d.Forget(ctx) },
