@@ -28,8 +28,8 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// TestDeniedRights: a right that the broker has refused to a member is a fault, with the member and the
-// remedy.
+// TestDeniedRights: a right that the broker has refused to a member is a fault. The fault names the
+// member and the remedy.
 func TestDeniedRights(t *testing.T) {
 	line := func(text string) admin.Event {
 		return admin.Event{Node: web1, Line: admin.Line{Time: time.Unix(1, 0), Text: text, Attrs: `cause="Permissions Violation for Publish to \"sh.shop.m.all\""`}}
@@ -64,8 +64,8 @@ func otherAccounts(contract string) codegen.Host {
 	}
 }
 
-// TestDoctorComparesContracts: members of a real broker whose programs have different contracts of one
-// type, and one of an older shardgen that reports no hash.
+// TestDoctorComparesContracts: the programs of members of a real broker have different contracts of
+// one type. One member runs an older shardgen, which reports no hash.
 func TestDoctorComparesContracts(t *testing.T) {
 	t.Parallel()
 	env, _, _ := accounts(t) // n1 and n2
@@ -92,7 +92,7 @@ func TestDoctorComparesContracts(t *testing.T) {
 	t.Log(got)
 	require.Regexp(t, `(?m)^WRONG contracts Account has different contracts: [0-9a-f]{16} at n1, n2; 00000000deadbeef at n3$`, got)
 	require.Contains(t, got, "WRONG contracts Account.Add is unknown at n3, n4\n")
-	require.Contains(t, got, "-     contracts no hash of a contract comes from n4, so that its methods alone are compared\n")
+	require.Contains(t, got, "-     contracts no contract hash from n4, so only the methods are compared\n")
 	require.NotContains(t, got, "Account.Get")
 }
 
@@ -142,7 +142,7 @@ func TestDoctorLooksAtJetStream(t *testing.T) {
 	n := startWallets(t, server.URL(), "n1", natsstore.Config{Partitions: 1})
 	_, err := bank.NewWalletClient(n).Ref("v1", shard.Timeout(time.Minute)).Add(t.Context(), 1)
 	require.NoError(t, err)
-	eventually("ok    jetstream it answers, and the account is below its limits")
+	eventually("ok    jetstream JetStream answers, and the account is below its limits")
 	eventually("ok    streams   3 of shardgen, with ")
 
 	nc, err := nats.Connect(server.URL())
@@ -177,8 +177,8 @@ func TestDoctorLooksAtJetStream(t *testing.T) {
 	require.Equal(t, exitFailed, shardctl(t, env, "doctor").code)
 }
 
-// TestDoctorWithoutRights: without the rights for it, JetStream is not checked, which is no fault. The
-// rights that shardctl permissions reader -store prints suffice.
+// TestDoctorWithoutRights: an operator without the rights for it cannot check JetStream. That is no
+// fault. The rights that shardctl permissions reader -store prints suffice.
 func TestDoctorWithoutRights(t *testing.T) {
 	t.Parallel()
 	server, err := hostile.Guard(t.TempDir(), map[string]rights.Rights{
@@ -203,7 +203,7 @@ func TestDoctorWithoutRights(t *testing.T) {
 	shardctl(t, env("eve"), "doctor -store a.b").check(t, "no name of a store", exitUsage, "", "store name")
 }
 
-// TestStreamOf: what a server says of a stream.
+// TestStreamOf: streamOf takes over what a server says of a stream.
 func TestStreamOf(t *testing.T) {
 	var s jetstream.StreamInfo
 	require.NoError(t, json.Unmarshal([]byte(`{"config": {"name": "s", "num_replicas": 3, "max_msgs": 10, "max_bytes": 99}, "state": {"messages": 8, "bytes": 7},
@@ -229,7 +229,7 @@ func TestAccountLimits(t *testing.T) {
 	tier := func(bytes uint64, max int64) jetstream.Tier {
 		return jetstream.Tier{Store: bytes, Limits: jetstream.AccountLimits{MaxStore: max, MaxStreams: -1}}
 	}
-	require.Equal(t, []string{"it answers, and the account is below its limits (79 B on disk)"}, text(jetstream.AccountInfo{Tier: tier(79, 100)}))
+	require.Equal(t, []string{"JetStream answers, and the account is below its limits (79 B on disk)"}, text(jetstream.AccountInfo{Tier: tier(79, 100)}))
 	require.Equal(t, []string{"the account uses 80 B of 100 B on disk"}, text(jetstream.AccountInfo{Tier: tier(80, 100)}))
 	require.Equal(t, []string{"the account's tier R3 uses 1.5 GB of 1.5 GB on disk"},
 		text(jetstream.AccountInfo{Tiers: map[string]jetstream.Tier{"R1": tier(1, 100), "R3": tier(1_500_000_000, 1_500_000_001)}}))

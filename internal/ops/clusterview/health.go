@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
-// A Health is the verdict on a cluster as operators read it, in text and JSON. Versions add fields
-// and never change one.
+// A Health is the verdict on a cluster as operators read it, in text and JSON. Later versions may
+// add fields, but never change the meaning of one.
 type Health struct {
 	Cluster  string    `json:"cluster"`
 	Healthy  bool      `json:"healthy"`
@@ -20,7 +20,7 @@ type Health struct {
 	Types    int       `json:"types"`
 	Shards   int       `json:"shards"`
 	Moving   int       `json:"moving"`
-	Wrong    []string  `json:"wrong"` // of the findings, the faults
+	Wrong    []string  `json:"wrong"` // the findings that are faults
 	Notes    []string  `json:"notes"` // conditions that pass by themselves
 	Findings []Finding `json:"findings"`
 }
@@ -42,7 +42,7 @@ type Source interface {
 	Facts(ctx context.Context) ([]admin.NodeFact, error)
 }
 
-// Look asks a cluster for what [verdict.Judge] judges.
+// Look asks a cluster for the snapshot that [verdict.Judge] judges.
 func Look(ctx context.Context, c Source) verdict.Snapshot {
 	var (
 		asking                      sync.WaitGroup
@@ -58,7 +58,7 @@ func Look(ctx context.Context, c Source) verdict.Snapshot {
 	return Snapshot(view, shards, facts, errors.Join(viewErr, shardErr, factsErr))
 }
 
-// Snapshot returns what a cluster has answered. err is why it has not.
+// Snapshot combines what a cluster has answered. err is why the cluster has not answered.
 func Snapshot(v admin.View, shards []admin.NodeShards, facts []admin.NodeFact, err error) verdict.Snapshot {
 	s := verdict.Snapshot{Now: time.Now(), View: v, Err: err}
 	for _, n := range shards {

@@ -8,9 +8,9 @@ import (
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
-// Rates are the turns of a cluster over an interval, in the JSON that operators read: versions add
-// fields and never change one. All rates are per second. Those of entities and callers are of the
-// last 5 to 10 s, from a sample.
+// Rates are the turns of a cluster over an interval, in the JSON that operators read: later
+// versions may add fields, but never change one. All rates are per second. Those of entities and
+// callers come from a sample of the last 5 to 10 s.
 type (
 	Rates struct {
 		Cluster  string            `json:"cluster"`
@@ -69,7 +69,8 @@ type (
 	}
 )
 
-// newTurns returns what the turns of a method now have beside those of an earlier answer.
+// newTurns returns the turns of a method in the answer now that the earlier answer was does not
+// have.
 func newTurns(now, was admin.MethodTurns) admin.MethodTurns {
 	before := map[uint32]uint64{}
 	for _, b := range was.Took {

@@ -8,7 +8,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
-// trendMinutes is how many minutes Trends have.
+// trendMinutes is the number of minutes in Trends.
 const trendMinutes = 60
 
 // Trends are the last hour of a cluster in minutes, the oldest first, in the JSON of the dashboard.
@@ -35,7 +35,7 @@ type Process struct {
 	Memory []*float64 `json:"memory"` // bytes
 }
 
-// A sums adds up the turns of a minute.
+// A sums adds up the turns of all members in a minute.
 type sums struct {
 	rate, failed  float64
 	took, commits []operator.Bucket
@@ -67,7 +67,8 @@ func newTrend() *Trend {
 	return &Trend{empty(), empty(), empty(), empty(), empty()}
 }
 
-// TrendsOf adds up the minutes of members, by their names, until now.
+// TrendsOf adds up the minutes of the members, which are given by name, and ends with the minute of
+// now.
 func TrendsOf(now time.Time, members map[string][]admin.Minute) Trends {
 	t := Trends{Minutes: make([]int64, trendMinutes), All: newTrend(), Types: map[string]*Trend{}, Members: map[string]*Process{}}
 	first := now.UTC().Truncate(time.Minute).Add(-(trendMinutes - 1) * time.Minute)
@@ -115,8 +116,8 @@ func TrendsOf(now time.Time, members map[string][]admin.Minute) Trends {
 	return t
 }
 
-// KeepMinutes returns the minutes of a member without those that begin before a time, with later answers
-// in place of earlier ones.
+// KeepMinutes returns the minutes of a member that begin at from or later. A minute in got replaces
+// the same minute in have.
 func KeepMinutes(have, got []admin.Minute, from time.Time) (all []admin.Minute) {
 	for _, m := range slices.Concat(have, got) {
 		if m.At.Before(from) {

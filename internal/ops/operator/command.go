@@ -74,7 +74,7 @@ const (
 	// Feeds asks a member with a store for the partitions of streams that members read.
 	Feeds
 
-	commands // is above all of them
+	commands // one more than the last command
 )
 
 // Known reports whether this version knows the command.
@@ -89,8 +89,8 @@ func (c Command) OfProcess() bool {
 	return false
 }
 
-// ForOperators reports whether the command changes something or shows state. Operators with read
-// permission only may not send such a command.
+// ForOperators reports whether the command changes something, or shows a state or stacks. Operators
+// with read permission only may not send such a command.
 func (c Command) ForOperators() bool {
 	switch c {
 	case Members, RollCall, Inspect, Shards, Where, Counters, Events, Moves, Turns, Facts, List, Reminders, Trends, Feeds:

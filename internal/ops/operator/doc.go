@@ -1,5 +1,5 @@
-// Package operator has what processes of a cluster and operators exchange. It has the messages,
-// which runtime/admin sends, and their encoding. It also has what a process keeps for operators in
+// Package operator has the messages between operators and the processes of a cluster, and their
+// encoding. Package runtime/admin sends them. It also has what a process keeps for operators in
 // bounded memory: the latest lines of its log ([EventLog]), the last failed calls of its entities
-// ([FailureLog]), and the busiest ones ([TurnLog]).
+// ([FailureLog]), and the busiest entities ([TurnLog]).
 package operator

@@ -37,10 +37,10 @@ type Finding struct {
 	Do       string    // the remedy; "" means that there is none, or that Text names it
 }
 
-// Key returns what identifies a finding while it lasts.
+// Key returns the parts of a finding that stay the same while it lasts.
 func (f Finding) Key() string { return strings.Join([]string{f.Check, f.Node, f.Subject}, "\x00") }
 
-// String returns the process and the text.
+// String returns the name of the process and the text of the finding.
 func (f Finding) String() string {
 	if f.Node == "" {
 		return f.Text
@@ -48,7 +48,7 @@ func (f Finding) String() string {
 	return f.Node + ": " + f.Text
 }
 
-// Sentence returns String with the remedy.
+// Sentence returns the finding's String, followed by its remedy.
 func (f Finding) Sentence() string {
 	if f.Do == "" {
 		return f.String()

@@ -47,8 +47,8 @@ func (h *heavy[K]) add(k K, n uint64, busy time.Duration) {
 	h.down(s.at)
 }
 
-// top returns the n most frequent keys of all heavies together. A key that one of them does not have
-// may be a little more frequent than that.
+// top returns the n most frequent keys of all heavies together. A key that one heavy does not have
+// may be a little more frequent than top says.
 func top[K comparable](n int, before func(a, b K) int, of ...*heavy[K]) []slot[K] {
 	sums := map[K]slot[K]{}
 	for _, h := range of {

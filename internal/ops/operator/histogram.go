@@ -27,8 +27,9 @@ func addBuckets(all []Bucket) (sums []Bucket) {
 	return sums
 }
 
-// Quantile returns the time that a share of the turns took at most, and an eighth less at least.
-// Without turns it returns 0. Buckets may be in any order, and several may have the same number.
+// Quantile returns a time within which the given share of the turns ended, for 0.99 the 99th
+// percentile. It is at most an eighth too high. Without turns it returns 0. Buckets may be in any
+// order, and several may have the same number.
 func Quantile(buckets []Bucket, share float64) time.Duration {
 	total, sum := uint64(0), uint64(0)
 	sorted := addBuckets(slices.Clone(buckets))

@@ -27,7 +27,7 @@ type Trend struct {
 	mu      sync.Mutex
 	added   time.Time
 	was     map[string]typeCounts // at the last Add
-	minutes []Minute              // the oldest first, each with another At
+	minutes []Minute              // the oldest first, no two with the same At
 }
 
 // A Minute is a minute of a process.
@@ -65,8 +65,8 @@ type typeCounts struct {
 // NewTrend returns an empty Trend that begins now.
 func NewTrend(now time.Time) *Trend { return &Trend{added: now, was: map[string]typeCounts{}} }
 
-// Add adds what has happened since the last Add to the minute of now. used and memory are as in Minute,
-// and calls counts since the start of the process.
+// Add adds what has happened since the last Add to the minute of now. used and memory are as in
+// Minute. calls are counts since the start of the process.
 func (t *Trend) Add(now time.Time, used float64, memory uint64, calls measure.Calls) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -142,8 +142,9 @@ func between(was, now *[histogram.Buckets]uint64) (all []Bucket) {
 	return all
 }
 
-// After returns the minutes that begin after a time, the oldest first. Encoded, they take about room
-// bytes at most, or are one minute. last is the begin of the last minute that there is; zero means none.
+// After returns the minutes that begin after a time, the oldest first: one minute, or as many as
+// take at most about room bytes when encoded. last is the begin of the last minute that the Trend
+// has; zero means that it has none.
 func (t *Trend) After(after time.Time, room int) (all []Minute, last time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/measure"
 )
 
-// ended returns calls of a type of which n have ended, a tenth with an error, and as many answers that
-// have waited for the store.
+// ended returns counts of a type with n ended turns, a tenth of them with an error. n answers have
+// waited for the store.
 func ended(kind string, n uint64) measure.Calls {
 	at := func(d time.Duration, n uint64) []measure.Bucket {
 		return []measure.Bucket{{From: d, To: d * 9 / 8, Count: n}}
@@ -23,7 +23,7 @@ func ended(kind string, n uint64) measure.Calls {
 	}
 }
 
-// TestTrend: each minute has what was added in it, as differences of counts, and an hour is kept.
+// TestTrend: each minute has the difference of the counts in it, and the last hour is kept.
 func TestTrend(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 30, 0, time.FixedZone("", 3600))
 	l := NewTrend(start)

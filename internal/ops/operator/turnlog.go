@@ -17,7 +17,7 @@ const (
 	maxSlots = 512
 	// maxMethods bounds the methods of a TurnReport, and maxReported its other lists.
 	maxMethods, maxReported = 200, 50
-	// logWindow is after how long a TurnLog begins to count anew. It reports the last window too.
+	// logWindow is the time after which a TurnLog starts a new count. It also reports the one before.
 	logWindow = 5 * time.Second
 	// logApart is the least time between two turns that a TurnLog notes, so noting them costs at
 	// most about a thousandth of a processor.
@@ -35,11 +35,11 @@ type Turn struct {
 }
 
 // A TurnLog keeps the entities, and pairs of a caller and an entity, that had most of a process's
-// turns in the last five to ten seconds. It notes at most one turn in each millisecond, which then
-// stands for those before it. It is safe for concurrent use.
+// turns in the last five to ten seconds. It notes at most one turn in each millisecond. That turn
+// also stands for the turns since the one noted before. It is safe for concurrent use.
 type TurnLog struct {
 	skipped atomic.Uint64 // turns since the noted one
-	noted   atomic.Int64  // when, in nanoseconds after any base
+	noted   atomic.Int64  // time of the noted turn, in nanoseconds after any base
 
 	mu        sync.Mutex
 	now, last window
@@ -63,8 +63,9 @@ func newWindow(now time.Time) window {
 // NewTurnLog returns an empty TurnLog that begins now.
 func NewTurnLog(now time.Time) *TurnLog { return &TurnLog{now: newWindow(now), last: newWindow(now)} }
 
-// Due counts n turns, of which the last ended at now, in nanoseconds after a base that is the same
-// in all calls. If that turn is to be noted, it returns for how many turns it stands; else 0.
+// Due counts n turns, the last of which ended at now. now is in nanoseconds after a base that is
+// the same in all calls. If the caller is to pass that turn to Note, Due returns the number of
+// turns that it stands for; otherwise 0.
 func (l *TurnLog) Due(n uint64, now int64) uint64 {
 	l.skipped.Add(n)
 	if was := l.noted.Load(); now-was < int64(logApart) || !l.noted.CompareAndSwap(was, now) {
@@ -73,7 +74,8 @@ func (l *TurnLog) Due(n uint64, now int64) uint64 {
 	return l.skipped.Swap(0)
 }
 
-// Note notes a turn that stands for n turns, as Due has said, and took as long as each of them.
+// Note notes a turn that stands for n turns, the result of Due. Each of them counts with the
+// duration took.
 func (l *TurnLog) Note(t Turn, n uint64, took time.Duration, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,7 +124,7 @@ type BusyCaller struct {
 	Over  uint64 // Calls may count that many calls of other callers
 }
 
-// A TurnReport has the turns of a process since it began.
+// A TurnReport has the turns of a process since the process began.
 type TurnReport struct {
 	Lasted   time.Duration
 	Methods  []MethodTurns // the most frequent first; at most 200
@@ -157,7 +159,7 @@ func (l *TurnLog) Report(now time.Time, series []measure.Series, running []Runni
 	return r
 }
 
-// methodsOf adds up series by method.
+// methodsOf adds up series that have the same method.
 func methodsOf(series []measure.Series) (all []MethodTurns) {
 	at := map[[2]string]int{}
 	for _, s := range series {

@@ -16,7 +16,8 @@ var start = time.Unix(1_700_000_000, 0)
 
 func took(d time.Duration, n uint64) Bucket { return Bucket{uint32(histogram.Of(d)), n} }
 
-// TestReport: methods are summed over their causes, and running turns are in order of their age.
+// TestReport: the turns of a method are added up over all causes, and running turns are ordered by
+// their age.
 func TestReport(t *testing.T) {
 	series := func(method, cause string, d time.Duration, n uint64) measure.Series {
 		at := histogram.Of(d)

@@ -15,13 +15,13 @@ import (
 type View struct {
 	Self    transport.Address // the answering member
 	Status  membership.Status // of Self
-	Waits   bool              // Self waits to be told to join
+	Waits   bool              // Self waits for the command to join
 	Founder transport.Address // of the cluster; zero: Self is no member
 	Leader  transport.Address // zero: there is none
 	// Coordinator is the member with the coordinator; zero means that Self has not heard of one.
 	Coordinator transport.Address
-	Converged   bool     // all reachable members have seen the same
-	Why         string   // not converged
+	Converged   bool     // all reachable members have seen the same state
+	Why         string   // the reason if not converged
 	Members     []Member // from the oldest to the youngest
 	// Singletons are the singletons that members host, by name. It is empty if Self's version does
 	// not report them.
@@ -95,8 +95,8 @@ type Member struct {
 	transport.Address
 	Status    membership.Status
 	Age       uint32   // a lower number is older; 0 means it never was up
-	Reachable bool     // nobody says otherwise
-	Evidence  string   // against an unreachable one
+	Reachable bool     // no member says that it is unreachable
+	Evidence  string   // why it is unreachable
 	Roles     []string // of its config
 	Hosts     []string // entity types
 	// Suspicions and Alive are from the member's row of the membership table: the votes that it is

@@ -27,8 +27,8 @@ func DropRemembered(ctx context.Context, s store.Store, cluster string) (n int, 
 	return n, nil
 }
 
-// RefuseDurable fails if the store has a durable type of the cluster. Its shards have epochs, and
-// terms that start again would begin below those epochs.
+// RefuseDurable fails if the store has a durable type of the cluster. If the cluster's terms
+// started again, new epochs of the type's shards would be below the stored ones.
 func RefuseDurable(ctx context.Context, s store.Store, cluster string) error {
 	all, err := s.List(ctx, durablehost.TypeKey(""))
 	if err != nil {

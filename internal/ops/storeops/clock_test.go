@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/store/memory"
 )
 
-// TestExpiryByTheStoresClock: what an operator writes and reads expires by the store's clock, an hour
-// behind that of the operator's machine.
+// TestExpiryByTheStoresClock: entities that an operator writes and reads expire by the store's
+// clock, here an hour behind the operator's machine.
 func TestExpiryByTheStoresClock(t *testing.T) {
 	server := memory.New()
 	server.SetAhead(-time.Hour)

@@ -15,7 +15,7 @@ import (
 	"github.com/shardgen/shardgen/store/memory"
 )
 
-// A lossy is a store in memory. The log of its shard ends at last.
+// A lossy is a store in memory whose shard's log has lost the appends after last.
 type lossy struct {
 	*memory.Client
 	last store.Position

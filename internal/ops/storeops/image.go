@@ -31,8 +31,8 @@ func (i Image) Entities() int {
 	return len(found.snap().Entities)
 }
 
-// imageOf returns the image of a shard. A home opens and leaves a copy in memory, because leaving
-// writes the log to records. now is the time of the shard's store.
+// imageOf returns the image of a shard. It opens a copy of the shard in memory and closes it again,
+// because closing writes the whole log to records. now is the time of the shard's store.
 func imageOf(ctx context.Context, shard store.Shard, now time.Time, head store.Head, log []store.Append, records []store.Record) (Image, error) {
 	if head.Revision == store.None {
 		return Image{}, nil
@@ -90,7 +90,7 @@ func imageOf(ctx context.Context, shard store.Shard, now time.Time, head store.H
 	}
 }
 
-// rest opens and leaves a shard, so that its whole log is written to records.
+// rest opens and closes a shard, so that its whole log is written to records.
 func rest(ctx context.Context, s store.Backend, shard store.Shard, placed uint64) error {
 	clock, err := clockOf(ctx, s)
 	if err != nil {

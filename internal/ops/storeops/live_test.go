@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/store/memory"
 )
 
-// A busy is a store in memory. While its shard's records are first listed, commits with events are
-// written to the log, and their events to the journal.
+// A busy is a store in memory that changes while it is read: during the first listing of its
+// shard's records, commits with events are written to the log, and their events to the journal.
 type busy struct {
 	*memory.Client
 	t        *testing.T

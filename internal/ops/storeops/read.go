@@ -38,7 +38,7 @@ func TypeOf(ctx context.Context, s store.Store, kind string) (t durablehost.Type
 // with n shards has the numbers n to 2n-1.
 func ShardsOf(t durablehost.Type) (first, end int) { return int(t.Shards), 2 * int(t.Shards) }
 
-// readTries is how often a shard is read if its log is trimmed meanwhile, with readPause between.
+// readTries is how often a shard is read at most if its log is trimmed meanwhile. readPause is the time between.
 const (
 	readTries = 5
 	readPause = 100 * time.Millisecond
@@ -79,9 +79,9 @@ func (c *contents) snap() durable.Snapshot {
 	return snap
 }
 
-// ReadAll returns what ReadShard does, and an image of everything in the shard except damaged
-// parts, which [durable.Undamaged] leaves out. The image has no head if the shard was never used,
-// or if too little can be decoded for a shard.
+// ReadAll returns the result of ReadShard, and an image of everything in the shard except the
+// damaged parts, which [durable.Undamaged] leaves out. The image has no head if the shard was never
+// used, or if so little can be decoded that it is not a shard.
 func ReadAll(ctx context.Context, s Store, shard store.Shard) (snap durable.Snapshot, image Image, err error) {
 	err = readShard(ctx, s, shard, func(found contents) error {
 		snap = found.snap()
@@ -100,8 +100,8 @@ func ReadAll(ctx context.Context, s Store, shard store.Shard) (snap durable.Snap
 }
 
 // readShard passes a shard's contents to do. It reads again if a checkpoint trimmed the log
-// meanwhile, or the journal lacks chunks. If Since stays the same in readTries reads, the log's
-// beginning is lost, and do gets no log.
+// meanwhile, or if the journal lacks chunks. If the log has no beginning although the head's Since
+// stays the same in readTries reads, that beginning is lost, and do gets no log.
 func readShard(ctx context.Context, s Store, shard store.Shard, do func(contents) error) error {
 	clock, err := clockOf(ctx, s)
 	if err != nil {
@@ -138,10 +138,11 @@ func readShard(ctx context.Context, s Store, shard store.Shard, do func(contents
 	}
 }
 
-// collect reads a shard's log from the head's Since on, and its records. Without the log's
-// beginning it fails with ErrGone or, with without, returns no log. While nodes run, the journal
-// may be ahead of the log read before, so collect reads the rest of the log after each page of
-// records. That also keeps ahead of trimming, unless one page takes a whole generation of commits.
+// collect reads a shard's records, and its log from the head's Since on. If the log lacks that
+// beginning, collect fails with ErrGone or, if without is true, returns no log. While nodes run,
+// the journal may be ahead of the log read before, so collect reads the rest of the log after each
+// page of records. That also keeps ahead of trimming, unless one page takes as long as a whole
+// generation of commits.
 func collect(ctx context.Context, s Store, shard store.Shard, head store.Head, without bool) (contents, error) {
 	found := contents{head: head}
 	if err := found.extend(ctx, s, shard, without); err != nil {

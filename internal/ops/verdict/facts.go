@@ -35,10 +35,10 @@ func (j *judge) facts() {
 	}
 	j.fine(Cluster, "%d members, %d types, %d shards", len(j.View.Members), len(types), shards)
 	j.fine(Ready, "all %d members that answer are ready", len(all))
-	j.fine(Turns, "none has run far longer than usual for its type while calls wait")
-	j.fine(Buffers, "they have room, and no calls were refused for lack of it")
-	j.fine(Clients, "none was refused")
-	j.fine(Credentials, "none ends soon")
+	j.fine(Turns, "no turn has run far longer than usual for its type while calls wait")
+	j.fine(Buffers, "calls that wait have room, and none was refused for lack of room")
+	j.fine(Clients, "no client was refused")
+	j.fine(Credentials, "no credential ends soon")
 	j.clocks(all)
 	j.payload(all)
 	j.versions(all)
@@ -46,7 +46,8 @@ func (j *judge) facts() {
 	j.stores(all)
 }
 
-// clocks compares clocks. A member's time lies between question and answer.
+// clocks compares the members' clocks with this computer's. It knows only that a member read its
+// clock between the question and the answer.
 func (j *judge) clocks(all []Answer) {
 	worst := time.Duration(0)
 	for _, a := range all {
@@ -101,11 +102,11 @@ func (j *judge) stores(all []Answer) {
 	}
 	switch {
 	case len(with) > 0 && len(without) > 0:
-		j.add(operator.Fault, Store, "none", "set Config.Store to the same store at all members", "%s have no store, and others do", strings.Join(without, ", "))
+		j.add(operator.Fault, Store, "none", "set Config.Store to the same store at all members", "%s have no store, but other members have one", strings.Join(without, ", "))
 	case len(with) > 0:
-		j.fine(Store, "all members have one (shardctl store verify checks its records)")
+		j.fine(Store, "all members have a store (shardctl store verify checks its records)")
 	default:
-		j.fine(Store, "no member has one: durable types cannot be hosted")
+		j.fine(Store, "no member has a store: durable types cannot be hosted")
 	}
 }
 
@@ -114,7 +115,7 @@ type hostOf struct {
 	operator.Contract
 }
 
-// contracts looks for hosts of a type with different contracts or methods.
+// contracts reports the types whose hosts have different contracts or methods.
 func (j *judge) contracts(all []Answer) {
 	hosts := map[string][]hostOf{}
 	for _, a := range all {
@@ -141,7 +142,7 @@ func (j *judge) contracts(all []Answer) {
 	if len(silent) > 0 {
 		slices.Sort(silent)
 		j.add(operator.Skipped, Contracts, "", "upgrade shardgen, and run go generate",
-			"no hash of a contract comes from %s, so that its methods alone are compared", strings.Join(slices.Compact(silent), ", "))
+			"no contract hash from %s, so only the methods are compared", strings.Join(slices.Compact(silent), ", "))
 	}
 	j.fine(Contracts, "all hosts of %d types have the same contracts", len(hosts))
 }

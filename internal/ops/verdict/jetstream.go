@@ -8,7 +8,7 @@ import (
 	"github.com/shardgen/shardgen/internal/ops/operator"
 )
 
-// near reports whether a limit is nearly reached; 0 or below means none.
+// near reports whether used is near a limit. A limit of 0 or below means that there is none.
 func near(used uint64, limit int64) bool {
 	return limit > 0 && float64(used) >= nearlyFull*float64(limit)
 }
@@ -19,7 +19,7 @@ func (j *judge) jetStream(s *JetStream) {
 			j.add(operator.Fault, JetStreams, l.Text, l.Do, "%s", l.Text)
 		}
 	}
-	j.fine(JetStreams, "it answers, and the account is below its limits (%s on disk)", Size(s.Bytes))
+	j.fine(JetStreams, "JetStream answers, and the account is below its limits (%s on disk)", Size(s.Bytes))
 	const leaderless = "see that more than half of its replicas' servers run, and that they have room: until it has a leader, calls of its entities wait"
 	for _, name := range slices.Sorted(slices.Values(s.Missing)) {
 		j.add(operator.Fault, Streams, name, leaderless, "%s has no leader, or it does not answer", name)
@@ -54,7 +54,7 @@ func (j *judge) jetStream(s *JetStream) {
 	j.fine(Streams, "%d of %s, with %s: all have a leader and their replicas, below their limits", len(s.Streams), s.Store, Size(bytes))
 }
 
-// replicas judges the replicas of a stream with a leader. One that takes part is often a few
+// replicas judges the replicas of a stream that has a leader. A healthy replica is often a few
 // messages behind while there are writes.
 func (j *judge) replicas(t Stream) {
 	const do = "start that server, or look at its disk and its network"
@@ -70,6 +70,6 @@ func (j *judge) replicas(t Stream) {
 		}
 	}
 	if is := len(t.Peers) + 1; is < t.Replicas {
-		j.add(operator.Fault, Streams, t.Name+" servers", "start servers, until each replica has one", "%s: it has %d of its %d replicas", t.Name, is, t.Replicas)
+		j.add(operator.Fault, Streams, t.Name+" servers", "start servers, until each replica has one", "%s: only %d of its %d replicas exist", t.Name, is, t.Replicas)
 	}
 }

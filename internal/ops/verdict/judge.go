@@ -13,9 +13,9 @@ import (
 
 // Bounds beyond which a finding is a fault.
 const (
-	loopPatience = 30 * time.Second // in which the control loop must run
+	loopPatience = 30 * time.Second // the control loop must run within it
 	nearlyFull   = 0.8              // share of a limit
-	// storePatience is how long the store must have taken no write, and storeUnready how long until the
+	// storePatience is how long the store must have taken no write for a fault, and storeUnready until the
 	// process is not ready: a stream that elects a leader takes no write for some seconds.
 	storePatience = time.Second
 	storeUnready  = 5 * time.Second
@@ -94,7 +94,8 @@ func Worst(all []operator.Finding) (worst operator.Severity) {
 }
 
 // Unsettled returns the worst finding that a rolling restart should wait for, and false if there is
-// none. Credentials that end soon are no reason to wait, as a restart may renew them, nor are wrong clocks.
+// none. It should not wait for credentials that end soon, because a restart may renew them, nor for
+// wrong clocks.
 func Unsettled(all []operator.Finding) (operator.Finding, bool) {
 	for _, f := range all { // the worst is the first
 		if f.Severity >= operator.Passing && f.Check != Credentials && f.Check != Clocks {
@@ -104,8 +105,8 @@ func Unsettled(all []operator.Finding) (operator.Finding, bool) {
 	return operator.Finding{}, false
 }
 
-// Lasting returns the findings of the later judgement without faults that the earlier one did not
-// have.
+// Lasting returns the findings of the later judgement, except faults that the earlier judgement did
+// not have.
 func Lasting(earlier, later []operator.Finding) (all []operator.Finding) {
 	had := map[string]bool{}
 	for _, f := range earlier {
@@ -114,8 +115,8 @@ func Lasting(earlier, later []operator.Finding) (all []operator.Finding) {
 	return slices.DeleteFunc(slices.Clone(later), func(f operator.Finding) bool { return f.Severity >= operator.Fault && !had[f.Key()] })
 }
 
-// merge adds the members' own findings. Where this judgement has found the same, only the member's
-// time is taken.
+// merge adds the members' own findings. If a finding is already there, merge takes only the time of
+// the member's.
 func (j *judge) merge() {
 	at := map[string]int{}
 	for i, f := range j.found {
@@ -126,7 +127,7 @@ func (j *judge) merge() {
 			continue
 		}
 		row, err := j.View.Find(a.Node.String())
-		comes := err == nil && row.Status != membership.Up // it joins or leaves, which passes
+		comes := err == nil && row.Status != membership.Up // it joins or leaves, so its faults pass
 		for _, f := range a.Fact.Findings {
 			if comes && f.Node != "" {
 				f.Severity = min(f.Severity, operator.Passing)
@@ -151,7 +152,7 @@ func (j *judge) members() {
 		}
 		switch name := m.Address.String(); {
 		case m.Status == membership.Down:
-			j.add(operator.Fault, Cluster, name, "shardctl events -since 10m", "%v is down: the others have given it up, and remove it next", m.Address)
+			j.add(operator.Fault, Cluster, name, "shardctl events -since 10m", "%v is down: the other members have given it up, and will remove it", m.Address)
 		case !m.Reachable:
 			j.add(operator.Fault, Cluster, name, "see whether it runs, and look at its log and its network", "%v is not reachable: %s", m.Address, m.Evidence)
 		case m.Status != membership.Up:
@@ -181,7 +182,7 @@ func (j *judge) past() {
 				"%s was lost %d times within %v", l.Name, l.times(j.Now), loopWithin)
 		}
 		if l.Missing {
-			j.add(operator.Fault, Cluster, "missing "+l.Name, "start it again; without it the others have its load",
+			j.add(operator.Fault, Cluster, "missing "+l.Name, "start it again; the other members have its load meanwhile",
 				"%s is missing: it was lost at %s and has not come back", l.Name, l.At[len(l.At)-1].UTC().Format(time.RFC3339)).Since = l.At[len(l.At)-1]
 		}
 	}
@@ -210,13 +211,13 @@ func Unhosted(s Snapshot) map[string]int {
 	return waiting
 }
 
-// A sum adds up what the members say of one type.
+// A sum adds up what the members report about one type.
 type sum struct {
 	shards, homeless, waiting int
 	why                       string
 }
 
-// Moving counts shards that are on their way.
+// Moving counts the shards that are being moved.
 func Moving(all []Answer) (n int) {
 	for _, a := range all {
 		for _, t := range a.Types {
@@ -323,7 +324,7 @@ func (j *judge) process(p *Process) {
 			"%s: writes of %d shards have failed for %v: %v", w.Kind, w.Shards, tenths(j.Now.Sub(w.Since)), w.Err).Since = w.Since
 	}
 	for _, t := range j.Past.Hung {
-		severity := operator.Note // nobody else suffers
+		severity := operator.Note // no call waits
 		if t.Waiting > 0 {
 			severity = operator.Fault
 		}
@@ -340,7 +341,7 @@ func (j *judge) process(p *Process) {
 	}
 	if n := j.Past.OverQuota; n > 0 {
 		j.self(operator.Fault, Clients, "", "shardctl events -grep client names them; start clients of one name at fewer processes, or give them other names",
-			"messages and sessions of clients beyond the bounds of one client name were refused within the last %v: %d", growthLasts, n)
+			"messages and sessions over the limits of one client name were refused within the last %v: %d", growthLasts, n)
 	}
 	for _, e := range p.Expiries {
 		left := e.Until.Sub(j.Now)
@@ -357,7 +358,7 @@ func (j *judge) process(p *Process) {
 			if e.Seen {
 				severity = operator.Note
 			}
-			j.self(severity, Credentials, e.What, "renew it before then, and restart the processes that do not read it again",
+			j.self(severity, Credentials, e.What, "renew it before then, and restart the processes that do not reload it",
 				"%s %s, at %s", e.What, text, e.Until.UTC().Format(time.RFC3339))
 		}
 	}

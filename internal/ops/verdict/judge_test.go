@@ -55,7 +55,7 @@ func TestJudge(t *testing.T) {
 	}{
 		"healthy":       {in: func(s *snap) { cart(s, operator.Type{Held: []operator.Shard{{Shard: 4, State: "active"}}}) }},
 		"no answer":     {func(s *snap) { s.Err = errors.New("no member is up") }, operator.Fault, "no member is up (check that nodes run, that they are at this broker, and the operator's permissions (shardctl permissions reader))"},
-		"down":          {func(s *snap) { s.View.Members[1].Status = membership.Down }, operator.Fault, "web-2#0000000000000002 is down: the others have given it up, and remove it next (shardctl events -since 10m)"},
+		"down":          {func(s *snap) { s.View.Members[1].Status = membership.Down }, operator.Fault, "web-2#0000000000000002 is down: the other members have given it up, and will remove it (shardctl events -since 10m)"},
 		"not reachable": {func(s *snap) { s.View.Members[1].Reachable, s.View.Members[1].Evidence = false, "silent for 3s" }, operator.Fault, "web-2#0000000000000002 is not reachable: silent for 3s (see whether it runs, and look at its log and its network)"},
 		"leaving":       {func(s *snap) { s.View.Members[1].Status = membership.Leaving }, operator.Note, "web-2#0000000000000002 is leaving"},
 		"disagree":      {func(s *snap) { s.View.Converged, s.View.Why = false, "web-2 has not seen it" }, operator.Passing, "the members do not agree yet, so nobody is admitted or removed: web-2 has not seen it"},
@@ -100,7 +100,7 @@ func TestJudge(t *testing.T) {
 			func(s *snap) {
 				s.Answers = []Answer{fact(web1, operator.Fact{Store: true}), fact(web2, operator.Fact{})}
 			},
-			operator.Fault, "web-2 have no store, and others do (set Config.Store to the same store at all members)",
+			operator.Fault, "web-2 have no store, but other members have one (set Config.Store to the same store at all members)",
 		},
 		"right": {
 			func(s *snap) { s.Denied = []Denial{{"web-1", start, "no right"}} },
@@ -129,7 +129,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestJudgeProcess: what a process knows of itself.
+// TestJudgeProcess: findings about a process come from what it knows of itself.
 func TestJudgeProcess(t *testing.T) {
 	expiry := func(life, left time.Duration) func(p *Process) {
 		return func(p *Process) {
@@ -194,8 +194,8 @@ func TestJudgeProcess(t *testing.T) {
 	}
 }
 
-// TestMerge: an operator's judgement has the members' findings, each once, with the earliest time; what
-// a member that joins or leaves says of itself passes.
+// TestMerge: an operator's judgement has each of the members' findings once, with the earliest
+// time. A fault of a member that joins or leaves counts as passing.
 func TestMerge(t *testing.T) {
 	s := Snapshot{Now: start, View: up(web1, web2)}
 	s.View.Members[1].Reachable, s.View.Members[1].Evidence = false, "silent"
@@ -220,7 +220,8 @@ func TestMerge(t *testing.T) {
 	require.Equal(t, operator.Passing, Worst(worse(Judge(s))))
 }
 
-// TestUnsettled: a rolling restart waits for what passes and for faults, but not for credentials or clocks.
+// TestUnsettled: a rolling restart waits for findings that pass and for faults, but not for
+// credentials or clocks.
 func TestUnsettled(t *testing.T) {
 	f := func(check string, s operator.Severity) operator.Finding {
 		return operator.Finding{Check: check, Severity: s}
@@ -234,7 +235,7 @@ func TestUnsettled(t *testing.T) {
 	}
 }
 
-// TestLasting: a fault that only the later look has found is not reported.
+// TestLasting: Lasting leaves out a fault that only the later look has found.
 func TestLasting(t *testing.T) {
 	f := func(subject string, s operator.Severity) operator.Finding {
 		return operator.Finding{Check: Streams, Subject: subject, Severity: s}
@@ -244,8 +245,8 @@ func TestLasting(t *testing.T) {
 	require.Equal(t, []operator.Finding{later[0], later[2]}, Lasting(earlier, later))
 }
 
-// TestJetStream: what a cluster of servers says of the streams. A replica that takes part may be some
-// messages behind, and of a stream without a leader the replicas are not known.
+// TestJetStream: findings come from what a cluster of NATS servers says of the streams. A healthy
+// replica may be some messages behind, and the replicas of a stream without a leader are not known.
 func TestJetStream(t *testing.T) {
 	peers := func(all ...Peer) []Peer { return all }
 	js := &JetStream{
@@ -269,7 +270,7 @@ func TestJetStream(t *testing.T) {
 		"s_t_User_l_1 has no leader, or it does not answer", "s_t_User_l_2 is offline: unsupported", "unled has no leader",
 		"unled has 1 replicas, and Config.Replicas of the members' store is 3", "lame: its replica at s2 is offline, 7 behind",
 		"lame: its replica at s3 is 2 behind, and was heard 10s ago", "far: its replica at s3 is 10000 behind, and was heard 0s ago",
-		"small: it has 2 of its 3 replicas", "small has 8 B of 10 B", "small has 8 of 10 messages",
+		"small: only 2 of its 3 replicas exist", "small has 8 B of 10 B", "small has 8 of 10 messages",
 	}, got)
 	found := Judge(Snapshot{Now: start, JetStream: &JetStream{Store: "s", Replicas: 3, Streams: js.Streams[:1]}})
 	require.Equal(t, operator.Fine, Worst(found))

@@ -20,8 +20,8 @@ type Past struct {
 type Lost struct {
 	Name    string
 	At      []time.Time // of the losses, the oldest first
-	Up      time.Time   // since when it is up again; zero means that it is not
-	Missing bool        // nobody has taken its place
+	Up      time.Time   // when it was up again; zero means that it is not up
+	Missing bool        // it is not back, and no new member has replaced it
 }
 
 func (l Lost) times(now time.Time) (n int) {
@@ -40,8 +40,9 @@ func (l Lost) loops(now time.Time) bool {
 const (
 	// growthLasts is how long a count that has grown is a finding.
 	growthLasts = 5 * time.Second
-	// turnPatience is how long a turn of an unknown type may take, and turnFactor how much longer than
-	// the longest turn before of its type. Turns above turnMost do not count as usual.
+	// turnPatience is how long any turn may take. turnFactor is how
+	// many times longer than the longest earlier turn of its type it may take. Turns above turnMost
+	// do not count as earlier turns.
 	turnPatience = 5 * time.Second
 	turnFactor   = 4
 	turnMost     = time.Minute
@@ -62,15 +63,15 @@ type Memory struct {
 
 type lost struct {
 	Lost
-	replaced bool // by a member of another name, which stays so whoever leaves later
+	replaced bool // by a member of another name; it stays true if that member leaves
 }
 
 type upMember struct {
 	since    time.Time // zero: it was up before the first snapshot
-	replaces bool      // a lost member
+	replaces bool      // it has taken the place of a lost member
 }
 
-// A growth is a count's, with when it grew.
+// A growth is a count, and the time when it last grew.
 type growth struct {
 	known       bool
 	count, from uint64
@@ -178,7 +179,7 @@ func (m *Memory) look(s *Snapshot) {
 		case l.Up.IsZero():
 			l.Up = s.Now
 		}
-		for _, r := range s.View.Members { // the one that came first takes the place
+		for _, r := range s.View.Members { // the first new member takes the place
 			u := up[r.Address]
 			if back := m.lost[r.Name] != nil; l.Up.IsZero() && !l.replaced && !back && u != nil && !u.replaces && !u.since.Before(l.At[len(l.At)-1]) {
 				l.replaced, u.replaces = true, true

@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A life is a process that judges itself once a second.
+// A life is a process that judges its own health once a second.
 type life struct {
 	m    Memory
 	view operator.View
@@ -22,7 +22,7 @@ type life struct {
 
 func newLife() *life { return &life{view: up(web1, web2), now: start, self: Process{Name: "web-1"}} }
 
-// oldLife is a life of which the first look was long ago.
+// oldLife returns a life whose first look was long ago.
 func oldLife(others ...transport.Address) *life {
 	l := newLife()
 	l.view, l.now = up(append(others, web1, web2)...), start.Add(-time.Hour)
@@ -31,7 +31,7 @@ func oldLife(others ...transport.Address) *life {
 	return l
 }
 
-// look lets a time pass, and returns the texts of the findings.
+// look advances the time by pass, judges, and returns the texts of the findings.
 func (l *life) look(pass time.Duration, downed ...string) (texts []string) {
 	l.now = l.now.Add(pass)
 	self := l.self
@@ -45,8 +45,8 @@ func (l *life) look(pass time.Duration, downed ...string) (texts []string) {
 // lose takes the second member away.
 func (l *life) lose() { l.view = up(web1) }
 
-// TestMissing: a member that was lost is missing until it or another comes, for an hour. One that has
-// left in order is not.
+// TestMissing: a lost member is missing for an hour, or until it comes back or a new member comes.
+// A member that has left in order is not missing.
 func TestMissing(t *testing.T) {
 	l := oldLife()
 	l.lose()
@@ -68,7 +68,7 @@ func TestMissing(t *testing.T) {
 	require.Empty(t, l.look(missingFor))
 }
 
-// TestMissingTwice: of two members that are lost together, one that comes takes one place.
+// TestMissingTwice: if two members are lost together, one new member replaces only one of them.
 func TestMissingTwice(t *testing.T) {
 	web3 := transport.Address{Name: "web-3", Incarnation: 3}
 	l := oldLife(web3)
@@ -78,8 +78,9 @@ func TestMissingTwice(t *testing.T) {
 	require.Len(t, l.look(time.Second), 1)
 }
 
-// TestReplaced: one that was started in the place of a lost member may be up when the loss is found. The
-// place stays taken if somebody leaves in order afterwards, until the lost member is lost again.
+// TestReplaced: a member that replaces a lost member may be up before the loss is found. It still
+// counts as its replacement if a member leaves in order afterwards, until the lost member is lost
+// again.
 func TestReplaced(t *testing.T) {
 	web3, web7 := transport.Address{Name: "web-3", Incarnation: 3}, transport.Address{Name: "web-7", Incarnation: 7}
 	l := oldLife(web3)
@@ -99,7 +100,8 @@ func TestReplaced(t *testing.T) {
 	require.Len(t, l.look(time.Second, "web-2"), 1, "web-7 came before, and may be an addition")
 }
 
-// TestCrashLoop: a member that is lost three times in ten minutes, until it has been up for a minute.
+// TestCrashLoop: a member that is lost three times in ten minutes is in a crash loop until it has
+// been up for a minute.
 func TestCrashLoop(t *testing.T) {
 	l := newLife()
 	l.look(0)
@@ -156,7 +158,7 @@ func TestGrowth(t *testing.T) {
 	l.self.Overloaded, l.self.OverQuota = 103, 9
 	require.Equal(t, []string{
 		"calls were refused with ErrOverloaded within the last 5s: 3",
-		"messages and sessions of clients beyond the bounds of one client name were refused within the last 5s: 2",
+		"messages and sessions over the limits of one client name were refused within the last 5s: 2",
 	}, l.look(time.Second))
 	require.Len(t, l.look(growthLasts-1), 2)
 	require.Empty(t, l.look(1))

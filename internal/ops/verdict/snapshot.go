@@ -28,7 +28,8 @@ const (
 	Streams     = "streams"
 )
 
-// A Snapshot is what is known of a cluster at one moment. Parts that are missing are not judged.
+// A Snapshot is what is known of a cluster at one moment. Judge skips the checks of parts that are
+// missing.
 type Snapshot struct {
 	Now time.Time
 	// Err is why the question for the members failed; nil if it was answered or not asked.
@@ -39,16 +40,16 @@ type Snapshot struct {
 	Answers []Answer
 	// Self is the process that judges itself; nil for an operator.
 	Self *Process
-	// Downed are the names of the members that were lost since the last snapshot, not those that
-	// have left in order or that an operator has downed.
+	// Downed are the names of the members that were lost since the last snapshot. It lacks members
+	// that have left in order or that an operator has downed.
 	Downed []string
-	// Past is what a Memory knows.
+	// Past is what a Memory remembers of earlier snapshots.
 	Past Past
-	// Denied are log lines of members about rights that the broker has refused to them.
+	// Denied are log lines of members about rights that the broker has refused to these members.
 	Denied []Denial
-	// Checked are findings of questions that only one operator asks.
+	// Checked are findings of checks that Judge cannot make, such as those of shardctl doctor.
 	Checked []operator.Finding
-	// JetStream is what its servers answer; nil if it was not asked.
+	// JetStream is what the NATS servers answer; nil if they were not asked.
 	JetStream *JetStream
 }
 
@@ -61,7 +62,8 @@ type Answer struct {
 	Err             error     // why the member did not answer, or nil
 }
 
-// A Process is what a process knows of itself. A text is "" without that fault.
+// A Process is what a process knows of itself. Its texts are reasons; "" means that there is no
+// such fault.
 type Process struct {
 	Name    string
 	Ended   string // the reason why it has ended; nothing else is then judged
@@ -74,8 +76,8 @@ type Process struct {
 	Stuck, Away time.Duration
 	MinMembers  int // of its config
 	Durable     bool
-	// Store is why the store takes no writes of the process, and StoreSince since when; "" means
-	// that it does, as far as it is known.
+	// Store is why the store takes no writes of the process, and StoreSince since when. "" means
+	// that the store takes writes, or that no write has shown otherwise.
 	Store      string
 	StoreSince time.Time
 	// Table is why the membership table does not answer, and TableSince since when.
@@ -91,7 +93,7 @@ type Process struct {
 	Expiries                 []transport.Expiry
 }
 
-// Writes are failing or slow writes of one durable type.
+// Writes are the failing or slow writes of one durable type.
 type Writes struct {
 	Kind   string
 	Shards int
