@@ -151,8 +151,8 @@ func testBackup(t *testing.T, empty bool) {
 	}
 }
 
-// TestRepairKeepsEvents: events that are in the log alone are in the journal after an entity of their shard was
-// dropped.
+// TestRepairKeepsEvents: when an entity is dropped, events that only its shard's log has are
+// written to the journal.
 func TestRepairKeepsEvents(t *testing.T) {
 	url := runJetStream(t, t.TempDir()).URL()
 	_, accounts, stop := hostBoth(t, url)
@@ -174,8 +174,8 @@ func TestRepairKeepsEvents(t *testing.T) {
 	}
 }
 
-// TestDeleteForgetsFollowers: a follower of a type that is deleted and hosted again begins anew, and so does one whose
-// position alone is deleted, also while nodes run.
+// TestDeleteForgetsFollowers: a follower starts again at the first event after its type was deleted
+// and hosted again, or after its position alone was deleted, also while nodes run.
 func TestDeleteForgetsFollowers(t *testing.T) {
 	url := runJetStream(t, t.TempDir()).URL()
 	_, accounts, stop := hostBoth(t, url)
@@ -208,8 +208,9 @@ func TestDeleteForgetsFollowers(t *testing.T) {
 	}
 }
 
-// TestImportedFollowers: the positions of an export are those of its journals. So followers get them with the images of
-// all shards, and not from an import that is refused, or has states alone.
+// TestImportedFollowers: an import of the images of all shards also sets the exported positions of
+// followers, which belong to the exported journals. An import that is refused, or that writes only
+// states, does not set them.
 func TestImportedFollowers(t *testing.T) {
 	t.Parallel()
 	url := runJetStream(t, t.TempDir()).URL()
@@ -373,8 +374,8 @@ func TestStoreRename(t *testing.T) {
 	}
 }
 
-// TestStoreDeleteTeller: a type that is deleted and begins anew tells the entities of other types, which know
-// the numbers of its former tells.
+// TestStoreDeleteTeller: a type is deleted and hosted again. Its entities can tell entities of
+// other types, although these still know the numbers of its former tells.
 func TestStoreDeleteTeller(t *testing.T) {
 	url := runJetStream(t, t.TempDir()).URL()
 	var want []int64

@@ -30,7 +30,8 @@ const (
 	unknown     = "unknown"
 )
 
-// call needs the rights of a gateway's caller, not those of an operator.
+// call calls a method through a gateway. It needs the rights of a gateway's caller, not those of an
+// operator.
 func call(ctx context.Context, o *options, w io.Writer) error {
 	caller := cmp.Or(o.name, "any")
 	// Errors of the server are read by accepted.
@@ -50,8 +51,9 @@ type gatewayCall struct {
 	caller  string // the name by which the gateway knows this process
 }
 
-// run checks that the server accepted the subscription before it sends, and the request before it
-// waits. So a missing right is reported at once as not executed.
+// run makes the call. It checks that the server accepted the subscription before it sends the
+// request, and that it accepted the request before it waits. So a missing right is reported at once
+// as not executed.
 func (g gatewayCall) run(ctx context.Context) (jsonCall, error) {
 	fails := func(outcome, step string, err error) (jsonCall, error) {
 		return jsonCall{Outcome: outcome}, fmt.Errorf("call %s/%s.%s: %s: %w", g.options.kind, g.options.id, g.options.method, step, err)
@@ -62,7 +64,7 @@ func (g gatewayCall) run(ctx context.Context) (jsonCall, error) {
 		err = g.accepted(ctx)
 	}
 	if err != nil {
-		return fails(notExecuted, "hear the answer", err)
+		return fails(notExecuted, "subscribe to the answer", err)
 	}
 	if err := g.conn.PublishMsg(request); err != nil {
 		return fails(notExecuted, "send it", err)
@@ -103,8 +105,8 @@ func (g gatewayCall) request(ctx context.Context) *nats.Msg {
 	return m
 }
 
-// accepted returns the server's refusal of what was sent so far. It answers in order, so a refusal
-// precedes the answer to the flush.
+// accepted returns an error if the server has refused a message sent so far. The server answers in
+// order, so a refusal precedes the answer to the flush.
 func (g gatewayCall) accepted(ctx context.Context) error {
 	if _, bounded := ctx.Deadline(); !bounded { // FlushWithContext wants one
 		var cancel context.CancelFunc
@@ -114,7 +116,7 @@ func (g gatewayCall) accepted(ctx context.Context) error {
 	flushed := g.conn.FlushWithContext(ctx)
 	err := g.conn.LastError()
 	if errors.Is(err, nats.ErrPermissionViolation) {
-		return fmt.Errorf("%w (not executed; grant the right: shardctl permissions gateway -cluster %s -name %s prints all that a caller needs; is -name the caller's?)",
+		return fmt.Errorf("%w (not executed; grant the right: shardctl permissions gateway -cluster %s -name %s prints all rights of a caller; is -name the caller's name?)",
 			err, g.options.cluster, cmp.Or(g.options.name, "NAME"))
 	}
 	return flushed

@@ -76,7 +76,8 @@ func TestCallSingleton(t *testing.T) {
 	shardctl(t, env("php"), "call Chief Next").check(t, "without an id", exitUsage, "", "say which entity (a singleton has the id singleton, a pool numbers and any)")
 }
 
-// TestCallMayNotPublish: a caller that may hear answers and not send the request is told so.
+// TestCallMayNotPublish: a caller that may receive answers, but not send the request, gets an error
+// that says so.
 func TestCallMayNotPublish(t *testing.T) {
 	t.Parallel()
 	reads := rights.Gateway("shop", "php")

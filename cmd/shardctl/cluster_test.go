@@ -100,7 +100,8 @@ func TestQuestions(t *testing.T) {
 	shardctl(t, env, "counters").check(t, "counters", exitOK, "COUNT  REASON", "")
 }
 
-// memberVar has TestMain be the member of that name: tests start this very program, to stop it.
+// memberVar is the environment variable that makes TestMain run the member of that name. Tests
+// start their own program as such a member, to stop it.
 const memberVar = "SHARDCTL_TEST_MEMBER"
 
 func TestMain(m *testing.M) {
@@ -126,7 +127,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// beMember is a member until its stdin ends.
+// beMember runs a member until its stdin ends.
 func beMember() error {
 	url := os.Getenv("NATS_URL")
 	store, err := natsstore.Open(context.Background(), url, natsstore.Config{})
@@ -146,8 +147,8 @@ func beMember() error {
 	return n.Close()
 }
 
-// memberConfig is of the members of the cluster of TestFindingOut: it removes none by itself, so that
-// the faults last, and gives a move up soon.
+// memberConfig is the config of the members in TestFindingOut. With it no member removes another by
+// itself, so that the faults last, and a move is given up soon.
 func memberConfig(url, name string, store *natsstore.Store) shard.Config {
 	return shard.Config{
 		Cluster: "shop", Name: name, Transport: transportOf(map[string]string{"NATS_URL": url}), Logger: quietLog, Store: store,
@@ -185,7 +186,7 @@ func startMember(t *testing.T, url, name string) *os.Process {
 	return cmd.Process
 }
 
-// stop has a process stand still.
+// stop suspends a process.
 func stop(t *testing.T, p *os.Process) {
 	t.Helper()
 	require.NoError(t, p.Signal(syscall.SIGSTOP))

@@ -60,7 +60,8 @@ func (c command) main(ctx context.Context, args []string, env func(string) strin
 	})
 }
 
-// exitCode runs do unless parsing failed, and prints the error of either.
+// exitCode prints err, the error of parsing, or else calls do and prints its error. It returns the
+// exit code.
 func exitCode(stderr io.Writer, name string, err error, do func() error) int {
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -278,7 +279,7 @@ var commands = []command{
 	},
 	{
 		name: "reminders", args: []argument{argType, argID.orNone()}, timeout: time.Minute, run: entityReminders,
-		about: "Lists the reminders of an entity, or changes one: to cancel one or to run one again that was given up\ntakes the right of an operator. Without an ID it lists the entities of the type that have reminders to\nrun, each with the earliest time at which one is due, in the order of these times: late ones are first.",
+		about: "Lists the reminders of an entity, or changes one. Cancelling a reminder, or running one again that was\ngiven up, takes the right of an operator. Without an ID it lists the entities of the type that have reminders to\nrun, each with the earliest time at which one is due, in the order of these times: late ones are first.",
 		flags: func(f *flag.FlagSet, o *options) {
 			f.StringVar(&o.cancel, "cancel", "", "cancel the reminder of this `name`")
 			f.IntVar(&o.list.Limit, "limit", 1000, "without an ID, list at most this `number` of entities; 0: all")
@@ -296,7 +297,7 @@ var commands = []command{
 	},
 	{
 		name: "events", run: events,
-		about: "Prints the log lines of all members from level info on, and the coordinator's decisions, in the order\nof time; lines that several members have, once. Members keep the latest 2,048 lines, and as many\ndecisions about single shards.",
+		about: "Prints the log lines of all members from level info on, and the coordinator's decisions, in the order\nof time. A line that several members have is printed once. Members keep the latest 2,048 lines, and as many\ndecisions about single shards.",
 		flags: func(f *flag.FlagSet, o *options) {
 			f.BoolVar(&o.follow, "f", false, "go on with the lines that follow, until interrupted")
 			f.StringVar(&o.at, "at", "", "print lines of the two minutes before and after a `time`: 02:14, \"2026-11-24 02:14\", or 30m before now")
@@ -332,7 +333,7 @@ var commands = []command{
 	},
 	{
 		name: "call", args: []argument{argType, argMethod, argCallee, argJSON}, timeout: 10 * time.Second, alone: call,
-		about: "Calls a method of an entity through a member with Config.Gateway, with arguments as JSON, and prints\nthe results as JSON. The ID of a singleton is singleton, that of a pool the number of an instance or any. Its caller's name is that of -name, or any: see shardctl permissions gateway.",
+		about: "Calls a method of an entity through a member with Config.Gateway, with arguments as JSON, and prints\nthe results as JSON. The ID of a singleton is singleton, that of a pool the number of an instance or any. The caller's name\nis the value of -name, by default any: see shardctl permissions gateway.",
 		flags: func(f *flag.FlagSet, o *options) {
 			f.StringVar(&o.command, "command", "", "idempotency `key` of a call to a durable type: calls with the key run once")
 		},
@@ -346,7 +347,7 @@ var commands = []command{
 	},
 	{
 		name: "move", args: []argument{argShard, argNode}, timeout: 10 * time.Second, run: move,
-		about: "Moves a shard to a member, once: it is not pinned, so the type's allocation may move it again. LeastShards\ndoes, to have equal numbers; pin keeps it there. TYPE/SHARD is as shardctl moves and load print it.",
+		about: "Moves a shard to a member, once: it is not pinned, so the type's allocation may move it again. LeastShards\ndoes that to give all members equally many shards; pin keeps the shard there. TYPE/SHARD is as shardctl moves and load print it.",
 	},
 	{
 		name: "pool", args: []argument{argType, argCount}, timeout: 10 * time.Second, run: pool,

@@ -12,8 +12,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
-// completeCommand is run by the scripts. It completes the last of its arguments, one candidate a
-// line.
+// completeCommand is the command that the shells' scripts run. It completes the last of its
+// arguments, one candidate a line.
 const completeCommand = "__complete"
 
 var completions = map[string]string{

@@ -198,11 +198,11 @@ const jetStreamTimeout = 3 * time.Second
 // A jetStream sends requests about JetStream with only the operator's rights.
 type jetStream struct {
 	conn *nats.Conn
-	// ctx ends with the server's refusal of a subject, which no answer follows.
+	// ctx ends when the server refuses a subject, because no answer follows a refusal.
 	ctx context.Context
 }
 
-// dialJetStream gets answers in an inbox that the operator may subscribe to.
+// dialJetStream connects. Answers arrive in an inbox that the operator may subscribe to.
 func dialJetStream(ctx context.Context, c *connection) (*jetStream, error) {
 	ctx, refuse := context.WithCancelCause(ctx)
 	denied := func(_ *nats.Conn, _ *nats.Subscription, err error) {
@@ -261,7 +261,8 @@ func (j *jetStream) account() (a jetstream.AccountInfo, err error) {
 	return a, j.ask("INFO", nil, &a)
 }
 
-// A streamList is a page of streams. A cluster also names those without an answering server.
+// A streamList is a page of streams. A cluster of servers also names the streams for which no
+// server answers.
 type streamList struct {
 	Total   int                     `json:"total"`
 	Streams []*jetstream.StreamInfo `json:"streams"`

@@ -19,7 +19,7 @@ import (
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 )
 
-// A user of the test's server alone.
+// The NKey of a user that only the test's server knows.
 const (
 	testUser = "UCEPUCGTXJZHK7LKDJ45N6QRU4CZCAUT7OZRJUM5SYWC4P7IW3QDJCRT"
 	testSeed = "SUAKPWF7RSRWI4HSVWXGVKX54KK22OBPH7BCWF75R4P44DEG3MHFRCPWIA"
@@ -59,7 +59,8 @@ func writeCertificate(t *testing.T) (cert, key string) {
 		writeFile(t, "key.pem", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
 }
 
-// A server that asks for a client certificate and an NKey takes those of the flags.
+// TestClientCertificateAndNKey: a server that asks for a client certificate and an NKey accepts
+// those of the flags.
 func TestClientCertificateAndNKey(t *testing.T) {
 	cert, key := writeCertificate(t)
 	seed := writeFile(t, "user.nk", []byte(testSeed))
@@ -78,8 +79,8 @@ func TestClientCertificateAndNKey(t *testing.T) {
 	}
 }
 
-// TestContexts: the values of flags that are not given come from a context of the nats command, also from the one
-// that it has selected.
+// TestContexts: the values of flags that are not given come from a context of the nats command.
+// Without -context it is the context that the command has selected.
 func TestContexts(t *testing.T) {
 	cert, key := writeCertificate(t)
 	home := t.TempDir()

@@ -115,18 +115,19 @@ func sinceText(t time.Time) string {
 	return fmt.Sprintf(" (since %s)", t.Local().Format(time.DateTime))
 }
 
-// interest reports whether an outsider also receives the processes' messages.
+// interest returns the finding whether a subscriber outside the cluster also receives the
+// processes' messages.
 func interest(eavesdropped bool, err error) operator.Finding {
 	switch {
 	case err != nil:
 		return operator.Finding{Check: verdict.Interest, Severity: operator.Fault, Text: err.Error(), Do: "check the operator's permissions (shardctl permissions reader)"}
 	case eavesdropped:
 		return operator.Finding{
-			Check: verdict.Interest, Severity: operator.Fault, Text: "somebody listens to all messages of the cluster, and hides it when a process ends",
+			Check: verdict.Interest, Severity: operator.Fault, Text: "somebody subscribes to all messages of the cluster, so the broker cannot report that a process has ended",
 			Do: "end subscriptions such as nats sub 'sh.>', which nats server report connections --subscriptions finds, and imports or exports of sh.>",
 		}
 	}
-	return operator.Finding{Check: verdict.Interest, Text: "the broker reports it when nobody listens for a process"}
+	return operator.Finding{Check: verdict.Interest, Text: "the broker reports messages to a process that has ended"}
 }
 
 const deniedLine = "broker denied a subject"
@@ -142,7 +143,7 @@ func noteRights(s *verdict.Snapshot, lines []admin.Event, err error) {
 	case err != nil:
 		s.Checked = append(s.Checked, operator.Finding{Check: verdict.Rights, Severity: operator.Fault, Text: err.Error(), Do: "look at the log of that member for \"" + deniedLine + "\""})
 	case len(s.Denied) == 0:
-		s.Checked = append(s.Checked, operator.Finding{Check: verdict.Rights, Text: "the broker has refused nothing to a member, as far as their logs go back"})
+		s.Checked = append(s.Checked, operator.Finding{Check: verdict.Rights, Text: "the members' logs have no right that the broker has refused"})
 	}
 }
 
@@ -158,7 +159,7 @@ func askJetStream(ctx context.Context, o *options, s *verdict.Snapshot) {
 		skip("", "no member that answers has a store")
 		return
 	case name == "":
-		skip("give its name with -store, if it is", "the members do not say that their store is on JetStream")
+		skip("if it is, give the store's name with -store", "the members do not say that their store is on JetStream")
 		return
 	}
 	found, err := lookAtJetStream(ctx, o, name, replicas)

@@ -17,8 +17,8 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// TestEntities lists the ids of a type: all, some, a part, those that are active, and ids that are no
-// text.
+// TestEntities lists the ids of a type: all, those with a prefix, those after an id, those of
+// active entities, and ids that are not text.
 func TestEntities(t *testing.T) {
 	t.Parallel()
 	env, _, client := accounts(t)

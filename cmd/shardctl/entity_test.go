@@ -18,8 +18,9 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// TestStateIsForOperators: with the rights that shardctl permissions prints, a reader learns all of an
-// entity but its state, in any form. An operator sees it, and its member logs the look.
+// TestStateIsForOperators: with the rights that shardctl permissions prints, a reader learns
+// everything about an entity except its state. An operator sees the state, and the member logs
+// that.
 func TestStateIsForOperators(t *testing.T) {
 	t.Parallel()
 	env, node := guarded(t, shard.Config{})

@@ -55,7 +55,7 @@ func rewindFlags(f *flag.FlagSet, o *storeOptions) {
 	f.IntVar(&o.shard, "partition", -1, "only the partition with that `number` (default: all)")
 }
 
-// listFeeds exits with 1 if a feed waits.
+// listFeeds prints the partitions of feeds, and what holds them up.
 func listFeeds(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Writer) error {
 	all, err := feeds.Partitions(ctx, s, o.kind)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 // handoffTimeout is how long a move of the test waits for the turn that hangs.
 const handoffTimeout = 2 * time.Second
 
-// A question is one that an operator has at some time of a fault.
+// A question is what an operator asks during a fault.
 type question struct {
 	at   string // while this lasts
 	want string // must be printed, to stdout or stderr
@@ -73,7 +73,7 @@ func rowsOfFinding(t *testing.T) [][]string {
 	return regexp.MustCompile("(?m)^\\| (.*\\?) \\| `shardctl (.*?)`").FindAllStringSubmatch(string(page), -1)
 }
 
-// TestFindingOut asks the questions of the page while the faults last that they are about.
+// TestFindingOut asks the questions of the page, each while the fault lasts that it is about.
 func TestFindingOut(t *testing.T) {
 	t.Parallel()
 	rows := rowsOfFinding(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
-// top prints what is busiest. -f repeats it.
+// top prints the busiest methods, entities and callers. With -f it repeats that.
 func top(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	before, err := c.Turns(ctx)
 	if err != nil {
@@ -38,7 +38,7 @@ func top(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	}
 }
 
-// longRunning is from how many seconds on top prints a turn.
+// longRunning is the age in seconds from which on top prints a running turn.
 const longRunning = 0.1
 
 func printTop(w io.Writer, o *options, top clusterview.Rates) error {

@@ -23,10 +23,10 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// quietLog is the log of nodes whose lines no test reads. It formats them.
+// quietLog is the log of nodes whose lines no test reads. It still formats the lines.
 var quietLog = slog.New(slog.NewTextHandler(io.Discard, nil))
 
-// transportOf reaches the server of an environment.
+// transportOf returns a transport to the server that an environment names.
 func transportOf(env map[string]string) *natstransport.Transport {
 	return natstransport.New(env["NATS_URL"])
 }
@@ -81,7 +81,7 @@ func TestOperatorsQuestions(t *testing.T) {
 	_, err = spy.SubscribeSync("sh.>")
 	require.NoError(t, err)
 	require.NoError(t, spy.Flush())
-	expect("doctor", exitFailed, "WRONG interest  somebody listens", "")
+	expect("doctor", exitFailed, "WRONG interest  somebody subscribes", "")
 	spy.Close()
 	require.Eventually(t, func() bool { return shardctl(t, env, "doctor").code == exitOK }, time.Minute, 100*time.Millisecond)
 

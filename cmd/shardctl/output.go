@@ -24,7 +24,8 @@ func jsonFlags(f *flag.FlagSet, want *bool, form **template.Template) {
 	})
 }
 
-// printBy runs a command, and prints the JSON that it prints by a template; nil means as it is.
+// printBy runs do. The JSON that do writes is printed by the template form, or unchanged if form is
+// nil.
 func printBy(form *template.Template, w io.Writer, do func(io.Writer) error) error {
 	if form == nil {
 		return do(w)

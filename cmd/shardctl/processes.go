@@ -217,7 +217,8 @@ func version(w io.Writer) error {
 	return err
 }
 
-// nearest returns the candidate with the fewest changed letters, or "" if none has few.
+// nearest returns the candidate with the fewest changed letters, or "" if all candidates differ too
+// much.
 func nearest(word string, candidates []string) string {
 	best, least := "", 1+len(word)/3
 	for _, c := range candidates {

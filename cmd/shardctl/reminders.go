@@ -30,8 +30,8 @@ type jsonReminded struct {
 	Due    time.Time `json:"due"`
 }
 
-// reminded lists the entities of a type that have reminders. It asks for one more than -limit, to say
-// whether there are others.
+// reminded lists the entities of a type that have reminders. It asks for one entity more than
+// -limit, to know whether there are more.
 func reminded(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	paused, err := c.RemindersPaused(ctx, o.kind)
 	if err != nil {
@@ -81,7 +81,7 @@ func reminded(ctx context.Context, c *admin.Client, o *options, w io.Writer) err
 	return err
 }
 
-// pauseReminders has the reminders of a type not run, or run again.
+// pauseReminders pauses or resumes all reminders of a type.
 func pauseReminders(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	switch {
 	case o.pause && o.resume || o.cancel+o.retry != "":
@@ -98,7 +98,7 @@ func pauseReminders(ctx context.Context, c *admin.Client, o *options, w io.Write
 	if err := c.PauseReminders(ctx, o.kind); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "no reminder of %s begins to run 5 s from now, until shardctl reminders %s -resume\n", o.kind, o.kind)
+	_, err := fmt.Fprintf(w, "from 5 s from now on no reminder of %s begins to run, until shardctl reminders %s -resume\n", o.kind, o.kind)
 	return err
 }
 

@@ -26,7 +26,8 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// commandVar has TestMain be shardctl: tests start this very program.
+// commandVar is the environment variable that makes TestMain run shardctl. Tests start their own
+// program as shardctl.
 const commandVar = "SHARDCTL_TEST_COMMAND"
 
 // runProcess runs shardctl as a process of its own.
@@ -43,7 +44,7 @@ func runProcess(t *testing.T, url string, args ...string) outcome {
 	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
-// printed are the rights that shardctl permissions prints.
+// printed returns the rights that shardctl permissions prints.
 func printed(t *testing.T, args string) rights.Rights {
 	t.Helper()
 	o := runProcess(t, "", append([]string{"permissions", "-json"}, strings.Fields(args)...)...)
@@ -53,7 +54,7 @@ func printed(t *testing.T, args string) rights.Rights {
 	return rights.Rights{Publish: r.Publish, Subscribe: r.Subscribe}
 }
 
-// withoutOne returns users that lack one of the rights each, by that right.
+// withoutOne returns, for each right, all rights except it.
 func withoutOne(all rights.Rights) map[string]rights.Rights {
 	users := map[string]rights.Rights{}
 	without := func(list []string, right string) []string {
@@ -68,8 +69,9 @@ func withoutOne(all rights.Rights) map[string]rights.Rights {
 	return users
 }
 
-// TestProcessesUnderPrintedRights: shardctl store and shardctl call, as processes, do what they are for with the rights
-// that shardctl permissions prints for their roles, and without one of those that they need an error names it.
+// TestProcessesUnderPrintedRights runs shardctl store and shardctl call as processes, with the
+// rights that shardctl permissions prints for their roles. These suffice. If one that a command
+// needs is missing, its error names that right.
 func TestProcessesUnderPrintedRights(t *testing.T) {
 	t.Parallel()
 	store, caller := printed(t, "store -cluster bank -store shardgen"), printed(t, "gateway -cluster bank -name php")
@@ -127,9 +129,10 @@ func TestProcessesUnderPrintedRights(t *testing.T) {
 	}
 }
 
-// TestStoreWritesUnderPrintedRights: with the rights that shardctl permissions store prints, the commands of shardctl store
-// that write ask the members, are refused while one hosts the type, and are carried out later. Without the right to
-// ask, an error names it and the command that prints the rights, with a name that can be granted.
+// TestStoreWritesUnderPrintedRights uses the rights that shardctl permissions store prints.
+// Commands of shardctl store that write ask the members first, and are refused while a member hosts
+// the type. Without the right to ask, the error names that right and the command that prints the
+// rights, with a name that can be granted.
 func TestStoreWritesUnderPrintedRights(t *testing.T) {
 	t.Parallel()
 	store := printed(t, "store -cluster bank -store shardgen")
@@ -180,7 +183,8 @@ func TestStoreWritesUnderPrintedRights(t *testing.T) {
 	}
 }
 
-// fillGuarded has one member store an entity, and another one serve the gateway. It returns what stops them.
+// fillGuarded has one member store an entity, and a second member serve the gateway. The returned
+// function stops both.
 func fillGuarded(t *testing.T, server *natsproc.Server) (stop func()) {
 	t.Helper()
 	url := hostile.URL(server, "worker")

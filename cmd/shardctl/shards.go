@@ -317,7 +317,7 @@ func move(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	return err
 }
 
-// The output of move with -json. Fields are added, never changed.
+// A jsonMoved is the output of move -json. Fields are added, never changed.
 type jsonMoved struct {
 	Cluster string `json:"cluster"`
 	Type    string `json:"type"`
@@ -325,7 +325,7 @@ type jsonMoved struct {
 	Node    string `json:"node"`
 }
 
-// The output of pool with -json. Fields are added, never changed.
+// A jsonPool is the output of pool -json. Fields are added, never changed.
 type jsonPool struct {
 	Cluster   string         `json:"cluster"`
 	Type      string         `json:"type"`

@@ -72,14 +72,14 @@ var storeCommands = []storeCommand{
 	},
 	{
 		name: "export", most: 2, run: storeExport,
-		about: "Writes entities as JSON, one a line, after a line for each type and for all that their shard has.\nThe state is the protobuf message that shardgen contract proto describes, in base64. Nodes may run meanwhile: each entity is then\nas it was at some moment of the export.",
+		about: "Writes entities as JSON, one a line. Before them come a line for each type, and lines with the image of each shard, which has everything.\nThe state is the protobuf message that shardgen contract proto describes, in base64. Nodes may run meanwhile: each entity is then\nas it was at some moment of the export.",
 		flags: func(f *flag.FlagSet, o *storeOptions) {
 			f.StringVar(&o.out, "o", "", "write to `file` (default: standard output)")
 		},
 	},
 	{
 		name: "import", run: storeImport, creates: true,
-		about: "Reads what export wrote and writes it to the store, to shards that were never used or have been imported only. A file that is not complete is refused before.\nOthers are refused, because their ids of commands, tells and journals cannot be replaced; -states writes the states alone there.\nAn entity that is there is refused. Repeat an import that failed with -replace.",
+		about: "Reads what export wrote and writes it to shards of the store that were never used, or only imported. A file that is not complete is\nrefused before anything is written. Shards that nodes have used are refused, because their ids of commands, tells and journals cannot\nbe replaced: -states writes only the states there. An entity that exists is refused. Repeat an import that failed with -replace.",
 		flags: func(f *flag.FlagSet, o *storeOptions) {
 			f.StringVar(&o.from, "from", "", "read from `file`")
 			f.BoolVar(&o.replace, "replace", false, "overwrite entities that are there")
@@ -102,7 +102,7 @@ var storeCommands = []storeCommand{
 		name: "delete", least: 1, most: 1, run: storeDelete,
 		about: "Deletes a type with all its entities and the positions of its named followers, permanently. It needs -force. With -follower it deletes the position of one named follower alone, which must not run.",
 		flags: func(f *flag.FlagSet, o *storeOptions) {
-			f.BoolVar(&o.force, "force", false, "delete the type: all its entities are lost, but for those of an export")
+			f.BoolVar(&o.force, "force", false, "delete the type: all its entities are lost, except those of an export")
 			f.StringVar(&o.follower, "follower", "", "delete only the position of the follower of that `name`: it begins anew, and keep=followed keeps nothing for it")
 		},
 	},

@@ -72,7 +72,7 @@ func hostWallets(t *testing.T, url string) (client *bank.WalletClient, stop func
 	}
 }
 
-// odd is an id that is no text.
+// odd is an id that is not text.
 const odd = "a/b \xff"
 
 func walletID(i int) string {
@@ -94,7 +94,7 @@ func fillWallets(t *testing.T, c *bank.WalletClient) {
 	}
 }
 
-// checkWallets compares each sum, but those of the wallets that are named.
+// checkWallets compares the sum of each wallet, except the wallets in but.
 func checkWallets(t *testing.T, c *bank.WalletClient, but ...int) {
 	t.Helper()
 	for i := range wallets {
@@ -327,7 +327,8 @@ func findStored(t *testing.T, s *natsstore.Store, kind, id string) (durablehost.
 	return of, found
 }
 
-// corrupt damages the record of a wallet. Its shard's log goes on behind it.
+// corrupt damages the record of a wallet, after everything in its shard's log was written to
+// records.
 func corrupt(t *testing.T, s *natsstore.Store, id string) {
 	t.Helper()
 	kind, found := findStored(t, s, "Wallet", id)
@@ -372,8 +373,8 @@ func hostTreasury(t *testing.T, url string) (treasury bank.TreasuryRef, stop fun
 	}
 }
 
-// TestStoreSingleton: operators handle a durable singleton like an entity, and it opens above the
-// epochs that they write under.
+// TestStoreSingleton: operators handle a durable singleton like an entity. Its shard later opens
+// with an epoch above those under which they wrote.
 func TestStoreSingleton(t *testing.T) {
 	url := runJetStream(t, t.TempDir()).URL()
 	env := map[string]string{"NATS_URL": url}

@@ -168,8 +168,8 @@ func imageIn(path string, t durablehost.Type, shard store.Shard) (image storeops
 	return image, err
 }
 
-// printLost prints named followers that have read beyond the journal's end, or other events. It
-// leaves their positions: only their owners can rebuild what they derived.
+// printLost prints the named followers that have read events which the journal does not have. It
+// keeps their positions: only their owners can rebuild what they derived.
 func printLost(ctx context.Context, s store.Backend, shard store.Shard, w io.Writer) error {
 	lost, err := durablehost.LostFollowers(ctx, s, shard)
 	for _, name := range slices.Sorted(maps.Keys(lost)) {

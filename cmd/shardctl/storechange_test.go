@@ -93,8 +93,9 @@ var damages = map[string]func(ctx context.Context, url string, s *natsstore.Stor
 	},
 }
 
-// TestStoreRepairShard: a shard whose log, head, table or journal is damaged is refused with the remedy, and
-// the others serve; after shardctl store repair -shard, from an export or of what is left, it serves.
+// TestStoreRepairShard damages a shard's log, head, table or journal. Calls to the shard get the
+// remedy, and the other shards serve. After shardctl store repair -shard, from an export or from
+// what is left, the shard serves again.
 func TestStoreRepairShard(t *testing.T) {
 	t.Parallel()
 	for name, damage := range damages {
@@ -172,8 +173,9 @@ func testRepairShard(t *testing.T, damage func(context.Context, string, *natssto
 	}
 }
 
-// testRepairJournal has a shard whose journal's index is damaged. From an export the journal comes back, and
-// a follower goes on. With what is left balances are kept, and the follower is told that events are gone.
+// testRepairJournal damages the index of a shard's journal. Repaired from an export, the journal
+// comes back and a follower goes on. Repaired from what is left, the balances are kept and the
+// follower is told that events are gone.
 func testRepairJournal(t *testing.T, how string, inRecords bool) {
 	url := runJetStream(t, t.TempDir()).URL()
 	ctl := shardctlAt(t, url)
@@ -237,8 +239,8 @@ func testRepairJournal(t *testing.T, how string, inRecords bool) {
 	}
 }
 
-// TestStoreRepairChunk: a chunk of a journal that is lost is reported. After the repair the journal begins behind it,
-// and followers that have read less are told that events are gone.
+// TestStoreRepairChunk: a lost chunk of a journal is reported. After the repair the journal begins
+// after the chunk, and followers that have not read so far are told that events are gone.
 func TestStoreRepairChunk(t *testing.T) {
 	url := runJetStream(t, t.TempDir()).URL()
 	ctl := shardctlAt(t, url)
@@ -345,7 +347,7 @@ func purge(ctx context.Context, url, stream string, seq uint64) error {
 	return s.Purge(ctx, jetstream.WithPurgeSubject(m.Subject), jetstream.WithPurgeSequence(seq+1))
 }
 
-// TestStoreVerifyEmptied: a stream that the server has lost all of is reported.
+// TestStoreVerifyEmptied: verify reports a stream all of whose messages the server has lost.
 func TestStoreVerifyEmptied(t *testing.T) {
 	url := runJetStream(t, t.TempDir()).URL()
 	client, stop := hostWallets(t, url)
@@ -373,8 +375,8 @@ func TestStoreVerifyEmptied(t *testing.T) {
 	}
 }
 
-// loseLog has everything written to records, and then the head need the log from a position that is n
-// behind its end, as if the server had lost what it had acknowledged.
+// loseLog writes everything to records. Then it makes the head need the log from a position n after
+// its end, as if the server had lost acknowledged entries.
 func loseLog(ctx context.Context, s *natsstore.Store, at store.Shard, n store.Position) error {
 	kind, err := storeops.TypeOf(ctx, s, at.Type)
 	if err != nil {
@@ -451,8 +453,9 @@ func hostRemembered(t *testing.T, url string) (node *shard.Node, stop func()) {
 	}
 }
 
-// TestStoreClear deletes the remembered ids, the leases and the terms of a cluster that does not run, and
-// nothing of another. The terms stay while there are durable entities, whose epochs only grow.
+// TestStoreClear deletes the remembered ids, the leases and the terms of a cluster that does not
+// run, and nothing of another cluster. The terms stay while there are durable entities, because
+// their epochs must only grow.
 func TestStoreClear(t *testing.T) {
 	url := runJetStream(t, t.TempDir()).URL()
 	ctl := shardctlAt(t, url)

@@ -36,7 +36,7 @@ type line struct {
 	Shard   int     `json:"shard,omitempty"`
 	Version uint64  `json:"version,omitempty"`
 	State   []byte  `json:"state,omitempty"`
-	// Since are events that must be applied to State. The image contains these events too; if there
+	// Since are the events that must be applied to State. The image contains them too: if there
 	// are any, only the image can be imported.
 	Since [][]byte `json:"since,omitempty"`
 
@@ -56,8 +56,8 @@ func (l line) events() error {
 }
 
 // An image is a part of a shard in the store's form: entities, ids of commands, waiting tells and
-// the journal. The shard's entities follow it, because -states writes them instead into shards that
-// were used.
+// the journal. The lines of the shard's entities follow it. With -states, import writes these
+// instead, into shards that nodes have used.
 type image struct {
 	Head    []byte        `json:"head"`
 	Records []imageRecord `json:"records,omitempty"`
@@ -104,7 +104,7 @@ func expiresAt(expires int64) time.Time {
 	return time.UnixMilli(expires).UTC()
 }
 
-// lineOf writes an id that is not UTF-8 in base64, for JSON.
+// lineOf returns the line of an entity. An id that is not UTF-8 is in base64, for JSON.
 func lineOf(kind string, shard int, k durable.StoredEntity) line {
 	id, binary := textOf(k.ID)
 	return line{Type: kind, ID: &id, Binary: binary, Shard: shard, Version: k.Version, State: k.State, Since: k.Since, StateVersion: k.Form, Expires: expiresAt(k.Expires)}
@@ -397,7 +397,7 @@ func (i *importer) restore(ctx context.Context, l line) error {
 	err := i.writer.Restore(ctx, l.Shard, part, first, l.Image.Last)
 	if errors.Is(err, storeops.ErrUsed) {
 		if !i.options.states {
-			return fmt.Errorf("%w: ids of commands, tells and the journal cannot be replaced there (shardctl store delete %s -force, and import the whole file; -replace if it was imported and not used since; or -states to write the states of entities alone)", err, i.kind)
+			return fmt.Errorf("%w: ids of commands, tells and the journal cannot be replaced there (shardctl store delete %s -force, and import the whole file; or -replace, if the shard was imported and not used since; or -states, to write only the states of entities)", err, i.kind)
 		}
 		i.used++
 		i.restored[l.Shard] = false

@@ -52,8 +52,8 @@ func TestCheckLines(t *testing.T) {
 	}
 }
 
-// TestCutExport: an export that was cut off anywhere is refused before anything is written, and the whole
-// one is imported then.
+// TestCutExport: an export that was cut off, wherever it was, is refused before anything is
+// written. The whole export is imported then.
 func TestCutExport(t *testing.T) {
 	url := runJetStream(t, t.TempDir()).URL()
 	client, stop := hostWallets(t, url)
@@ -97,7 +97,8 @@ func TestCutExport(t *testing.T) {
 	shardctl(t, nil, args).check(t, args, exitOK, "40 entities of 1 types are in the store", "")
 }
 
-// TestFailedExport: an export that fails leaves the earlier file as it was, and nothing beside it.
+// TestFailedExport: an export that fails leaves the earlier file as it was, and no temporary file
+// beside it.
 func TestFailedExport(t *testing.T) {
 	url := runJetStream(t, t.TempDir()).URL()
 	client, accounts, stop := hostBoth(t, url)
@@ -173,8 +174,8 @@ func TestReplaceFile(t *testing.T) {
 	}
 }
 
-// TestImportOfFormat1 reads an export as the first format had it: entities without images, which
-// programs of today must be able to restore. The file is never written again.
+// TestImportOfFormat1 reads a file that the first format's export wrote: entities without images,
+// which today's programs must be able to restore. The file is never written again.
 func TestImportOfFormat1(t *testing.T) {
 	url := runJetStream(t, t.TempDir()).URL()
 	ctl := shardctlAt(t, url)

@@ -41,7 +41,7 @@ import (
 )
 
 const (
-	// judgedVar has TestMain be a member of that name with the defaults of everything, which serves
+	// judgedVar makes TestMain run a member of that name, with defaults for everything. It serves
 	// probes, until its stdin ends.
 	judgedVar   = "SHARDCTL_TEST_JUDGED"
 	replicasVar = "SHARDCTL_TEST_REPLICAS"
@@ -114,8 +114,8 @@ type judged struct {
 	log    *faultLog
 }
 
-// A faultLog has the warnings that a process has logged since forget, and counts the faults that have
-// not ended.
+// A faultLog has the warnings that a process has logged since forget was called, and the number of
+// faults that have not ended.
 type faultLog struct {
 	mu    sync.Mutex
 	open  int
@@ -147,7 +147,7 @@ func (l *faultLog) forget() {
 	l.lines = nil
 }
 
-// text returns the warnings, if a fault has not ended or evenEnded is set.
+// text returns the warnings if a fault has not ended, or if evenEnded is true.
 func (l *faultLog) text(evenEnded bool) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -157,7 +157,7 @@ func (l *faultLog) text(evenEnded bool) string {
 	return strings.Join(l.lines, "\n") + "\n"
 }
 
-// judgedCluster is three members, with all who judge it.
+// A judgedCluster is three members, with all judges of their health.
 type judgedCluster struct {
 	t         *testing.T
 	env       map[string]string
@@ -273,7 +273,8 @@ func httpText(url string) string {
 	return string(b)
 }
 
-// The judges, each with what it says. A healthy cluster makes all of them say nothing.
+// judges are the functions that return what each judge says of a cluster. Of a healthy cluster no
+// judge says anything.
 var judges = map[string]func(c *judgedCluster) string{
 	"status": func(c *judgedCluster) string {
 		o := shardctl(c.t, c.env, "status -timeout 5s")
@@ -315,7 +316,8 @@ var judges = map[string]func(c *judgedCluster) string{
 	},
 }
 
-// unsaid returns the judges that do not say what they should; nil means nothing at all.
+// unsaid returns the judges that do not say what want matches. If want is nil, they should say
+// nothing.
 func (c *judgedCluster) unsaid(want *regexp.Regexp) (who []string) {
 	for name, say := range judges { //arch:order-free each is asked by itself
 		if text := say(c); want == nil && text != "" || want != nil && !want.MatchString(text) {
@@ -325,7 +327,7 @@ func (c *judgedCluster) unsaid(want *regexp.Regexp) (who []string) {
 	return who
 }
 
-// A sight is when a judge first said what it should, and its words.
+// A sight has the time when a judge first said what it should, and its words.
 type sight struct {
 	after time.Duration
 	line  string
@@ -379,8 +381,9 @@ type judgedFault struct {
 	want  string
 }
 
-// patience bounds how long each judge may take to say that a fault has begun or ended. The table has how
-// long each took; on an idle machine that is less than ten seconds, except where a fault's comment says so.
+// patience bounds how long each judge may take to say that a fault has begun or ended. The printed
+// table has how long each judge took. On an idle machine that is less than ten seconds, except
+// where a fault's comment says so.
 const patience = 2 * time.Minute
 
 func (c *judgedCluster) strike(table *tabwriter.Writer, f judgedFault) {
@@ -484,10 +487,11 @@ func (c *judgedCluster) judge(faults ...judgedFault) {
 	require.NotRegexp(c.t, `is healthy`, out.String())
 }
 
-// lostMember is what is said of a member that does not work.
+// lostMember matches what judges say of a member that does not work.
 const lostMember = `n3.* (is missing|is not reachable|does not answer|is down)`
 
-// TestVerdict causes faults of members on real processes, and shows what every judge says, and when.
+// TestVerdict causes faults of members on real processes. It prints what every judge says, and
+// when.
 func TestVerdict(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -557,7 +561,7 @@ func TestVerdictOnTheStore(t *testing.T) {
 	)
 }
 
-// TestVerdictOnTheTable: the server that has the membership table stands still.
+// TestVerdictOnTheTable suspends the server that has the membership table.
 func TestVerdictOnTheTable(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -575,8 +579,8 @@ func TestVerdictOnTheTable(t *testing.T) {
 	})
 }
 
-// TestVerdictOnClocks: the wall clock of a member is set. Only members whose clocks can be set, and which
-// take minutes to build, do so.
+// TestVerdictOnClocks sets the wall clock of a member. Only special builds of members, which take
+// minutes to build, have a clock that can be set.
 func TestVerdictOnClocks(t *testing.T) {
 	if os.Getenv(faultVar) != "clock" {
 		t.Skip("it builds Go's standard library: it runs with " + faultVar + "=clock")

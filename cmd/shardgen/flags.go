@@ -25,7 +25,7 @@ func done(err error, stderr io.Writer) int {
 	return exitWrong
 }
 
-// parse reports done if the command must exit with code.
+// parse parses args. If done is true, the command must exit with code.
 func parse(flags *flag.FlagSet, args []string) (code int, done bool) {
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):

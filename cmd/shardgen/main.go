@@ -48,13 +48,13 @@ const (
 
 const watchEvery = 300 * time.Millisecond
 
-// interruptGrace is how long an interrupted run may take to end by itself.
+// interruptGrace is how long a run may continue after an interrupt before the process exits.
 const interruptGrace = time.Second
 
 func main() {
 	gen.Tune()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	context.AfterFunc(ctx, func() { // what does not look at ctx must not go on, either
+	context.AfterFunc(ctx, func() { // code that does not look at ctx must also end
 		time.Sleep(interruptGrace)
 		fmt.Fprintln(os.Stderr, "shardgen: interrupted")
 		os.Exit(exitWrong)

@@ -95,7 +95,8 @@ func TestOtherVersion(t *testing.T) {
 	}
 }
 
-// module has the working directory be a new module. It returns the directory, and writes files there.
+// module makes a new module the working directory. It returns the directory, and a function that
+// writes files there.
 func module(t *testing.T) (dir string, write func(name, content string)) {
 	t.Helper()
 	root, err := filepath.Abs("../..")
