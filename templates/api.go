@@ -39,7 +39,7 @@ func (e apiEmitter) api(n *model.Entity) {
 	)
 }
 
-// writtenParams keeps the names in the user's source.
+// writtenParams prints parameters with the names in the user's source.
 func writtenParams(m *model.Method) []jen.Code {
 	params := typed(m.Params, written(m.Params))
 	if m.Variadic {

@@ -71,7 +71,7 @@ func (e clientEmitter) refs(n *model.Entity) {
 	f := e.file
 	opts := jen.Id("opts").Op("...").Add(shard("CallOption"))
 	recv := jen.Id("c").Op("*").Id(n.ClientType())
-	var id, passed []jen.Code // neither of a singleton
+	var id, passed []jen.Code // empty for a singleton
 	if n.Singleton {
 		e.comment("Ref returns a reference to the %s. It makes no call.", n.Name)
 	} else {
@@ -223,7 +223,7 @@ func basicOf(t *model.Type) *model.Expr {
 	return t.Expr
 }
 
-// appendIndex prints the call that appends the key of a field with a value to b.
+// appendIndex prints the call that appends to b the index key of a field with this value.
 func appendIndex(f model.Field, b, value *jen.Statement) *jen.Statement {
 	name := map[string]string{"b": "Bool", "s": "String", "t": "Time"}[f.Index]
 	if f.Index == "i" {
@@ -299,8 +299,9 @@ func idBytes(n *model.Entity, id *jen.Statement) (key *jen.Statement, fallible b
 	return jen.String().Call(id), false
 }
 
-// refMethod emits a reference's method: a direct call if the turn can begin on the caller's
-// goroutine, else over the wire. Methods that can only be told are told.
+// refMethod emits a reference's method. It calls directly if the turn can begin on the caller's
+// goroutine, and over the wire otherwise. It sends a tell for a method with the directive
+// shard:tell.
 func (e clientEmitter) refMethod(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
 	recv := l.pick("r")
@@ -433,7 +434,7 @@ func (e clientEmitter) encodedArgs(g *jen.Group, l *locals, n *model.Entity, m *
 	}
 	switch args := l.pick("args"); {
 	case m.ArgsFallible():
-		bad := l.pick("bad") // err is that of the turn's beginning
+		bad := l.pick("bad") // err is the error of beginning the turn
 		g.List(jen.Id(args), jen.Id(bad)).Op(":=").Add(encoded)
 		ifErr(g, bad, failed(jen.Id(bad))...)
 		return jen.Id(args)
@@ -452,7 +453,8 @@ func (e clientEmitter) encodedArgs(g *jen.Group, l *locals, n *model.Entity, m *
 	}
 }
 
-// bad prints the conversion of err, perhaps nil, for values that cannot be copied or encoded.
+// bad prints the conversion of err, which may be nil, to the error for values that cannot be copied
+// or encoded.
 func bad(what, err string) *jen.Statement { return codegen("Bad" + what).Call(jen.Id(err)) }
 
 func encodeErrorOf(what, err string) *jen.Statement {

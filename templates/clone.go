@@ -27,7 +27,7 @@ func (e cloneEmitter) cloneValue(t *model.Type, v *jen.Statement, in *model.Type
 	return codecEmitter(e).call(t, cloneFunc, in, v)
 }
 
-// cloneElement is cloneValue for an element of a list or map.
+// cloneElement does for an element of a list or map what cloneValue does.
 func (e cloneEmitter) cloneElement(t *model.Type, v *jen.Statement, in *model.Type) *jen.Statement {
 	if t.Shape == model.Proto {
 		return codegen("CloneProtoElement").Call(v)
@@ -35,7 +35,7 @@ func (e cloneEmitter) cloneElement(t *model.Type, v *jen.Statement, in *model.Ty
 	return e.cloneValue(t, v, in)
 }
 
-// assign prints target = cloned and, if that is fallible, the return on an error.
+// assign prints target = cloned. If fallible, it also prints the return after an error.
 func assign(g *jen.Group, fallible bool, target, cloned *jen.Statement, failed jen.Code) {
 	if !fallible {
 		g.Add(target).Op("=").Add(cloned)
@@ -100,8 +100,8 @@ func (e cloneEmitter) cloneType(t *model.Type) jen.Code {
 	})
 }
 
-// skippedZero prints an unsent field's zero value. If its type cannot be named here, it takes that
-// field of an empty struct.
+// skippedZero prints the zero value of a field that is not sent. If the field's type cannot be
+// named here, it prints that field of an empty struct.
 func skippedZero(t *model.Type, s model.Skipped) *jen.Statement {
 	if s.Zero == model.ZeroBraces && s.Expr == nil {
 		return typ(t.Expr).Values().Dot(s.Name)

@@ -21,7 +21,7 @@ func selected(of, name string) place {
 	return place{jen.Id(of).Dot(name), jen.Op("&").Id(of).Dot(name)}
 }
 
-// pointed is what a local variable points to.
+// pointed is the place that the local variable name points to.
 func pointed(name string) place {
 	return place{jen.Parens(jen.Op("*").Id(name)), jen.Id(name)}
 }
@@ -56,7 +56,8 @@ func (e codecEmitter) appendField(t *model.Type, b *jen.Statement, num int, v *j
 	return e.call(t, appendFunc, in, b, jen.Lit(num), v)
 }
 
-// appendElement is appendField for an element: it always writes exactly one field, even for zero.
+// appendElement prints the encoding of an element like appendField, but always writes exactly one
+// field, even for zero.
 func (e codecEmitter) appendElement(t *model.Type, b, num, v *jen.Statement, in *model.Type) *jen.Statement {
 	switch {
 	case t.Shape == model.ByteArray:
@@ -134,7 +135,8 @@ func (f function) name() string {
 	return f.of.CloneFunc()
 }
 
-// want names function w of type t, and lets [codecEmitter.types] emit it.
+// want returns the name of function w of type t, and requests that [codecEmitter.types] emit the
+// function.
 func (e codecEmitter) want(t *model.Type, w what) *jen.Statement {
 	f := function{t, w}
 	if _, known := e.functions[f]; !known {
@@ -144,8 +146,8 @@ func (e codecEmitter) want(t *model.Type, w what) *jen.Statement {
 	return jen.Id(f.name())
 }
 
-// call prints a call of function w of type t, and lets [codecEmitter.types] emit it. in is the
-// calling function's type, or nil.
+// call prints a call of function w of type t, and requests that [codecEmitter.types] emit the
+// function. in is the calling function's type, or nil.
 func (e codecEmitter) call(t *model.Type, w what, in *model.Type, args ...jen.Code) *jen.Statement {
 	name := e.want(t, w)
 	if t.Recursive && (w == appendFunc || w == appendElementFunc || w == cloneFunc) {

@@ -30,7 +30,7 @@ func appendSignature(name string, t *model.Type) *jen.Statement {
 	return s.Index().Byte()
 }
 
-// grow prints b = encoded and, if that is fallible, the return on an error.
+// grow prints b = encoded. If fallible, it also prints the return after an error.
 func grow(g *jen.Group, fallible bool, encoded *jen.Statement) {
 	if !fallible {
 		g.Id("b").Op("=").Add(encoded)
@@ -149,8 +149,8 @@ func (e typeEmitter) appendMap(g *jen.Group, t *model.Type) {
 	done(g, t, b)
 }
 
-// checkKeys emits the return for a map that lost entries in encoding: distinct, its encoded keys,
-// has fewer.
+// checkKeys emits the return for a map that lost entries in encoding: distinct, the set of its
+// encoded keys, has fewer entries.
 func checkKeys(g *jen.Group, distinct string, failed jen.Code) {
 	g.If(jen.Id("err").Op("=").Add(codegen("CheckKeys")).Call(jen.Len(jen.Id(distinct)), jen.Len(jen.Id("v"))), jen.Id("err").Op("!=").Nil()).
 		Block(jen.Return(failed, jen.Id("err")))

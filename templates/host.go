@@ -55,7 +55,7 @@ func (e hostEmitter) glue(n *model.Entity) {
 	}
 }
 
-// describe emits what another package's host function needs.
+// describe emits the function that describes n to the package that hosts it.
 func (e hostEmitter) describe(n *model.Entity) {
 	e.comment("%s describes %s to the package that hosts it.", n.Describe(), n.Name)
 	e.file.Func().Id(n.Describe()).Params().Add(codegen("Host")).Block(
@@ -76,13 +76,13 @@ func printed(list []hostField) []jen.Code {
 	return codes
 }
 
-// hostFields keeps the order of codegen.Host.
+// hostFields returns the fields in the order of codegen.Host.
 func (e hostEmitter) hostFields(n *model.Entity) []jen.Code {
 	client, own := e.clientFields(n), ownFields(n)
 	return printed(slices.Concat(client[:1], own[:1], client[1:], own[1:]))
 }
 
-// clientFields are known to the client's package: the kind, and how methods run.
+// clientFields are the fields that the client's package knows: the kind, and how methods run.
 func (e hostEmitter) clientFields(n *model.Entity) []hostField {
 	var methods []jen.Code
 	for _, m := range sortedMethods(n) {
@@ -112,7 +112,8 @@ func (e hostEmitter) clientFields(n *model.Entity) []hostField {
 	return list
 }
 
-// ownFields are known only to the entity's package: the factory and the state's functions.
+// ownFields are the fields that only the entity's package knows: the factory and the state's
+// functions.
 func ownFields(n *model.Entity) []hostField {
 	list := []hostField{{"New", codegen("Factory").Call(jen.Id("factory"))}}
 	optional := func(name, function string, have bool) {
@@ -145,7 +146,7 @@ func ownFields(n *model.Entity) []hostField {
 	return list
 }
 
-// kind emits the codegen.Kind, in which callers and hosts must agree.
+// kind emits the codegen.Kind, which must be the same for callers and hosts.
 func (e hostEmitter) kind(n *model.Entity) {
 	var names []jen.Code
 	for _, m := range sortedMethods(n) {

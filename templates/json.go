@@ -81,7 +81,8 @@ func (e jsonEmitter) jsonReply(n *model.Entity, m *model.Method) {
 	})
 }
 
-// jsonFields names parameters in JSON as the user does, or by role and position.
+// jsonFields names parameters in JSON. A parameter without a name in the user's source is named by
+// role and position.
 func jsonFields(e *emitter, params []model.Param, locals []string, role string) []jen.Code {
 	var list []jen.Code
 	for i, p := range params {

@@ -44,7 +44,7 @@ func (e oneofEmitter) append(g *jen.Group, t *model.Type) {
 	done(g, t, closed())
 }
 
-// read decodes what append encodes. The same case twice is merged.
+// read decodes what append encodes. If the same case comes twice, the values are merged.
 func (e oneofEmitter) read(g *jen.Group, t *model.Type) {
 	enter(g, func() {
 		g.For(jen.Id("d").Dot("Next").Call()).Block(jen.Switch(jen.Id("d").Dot("Field").Call()).BlockFunc(func(g *jen.Group) {
@@ -73,7 +73,7 @@ func (e oneofEmitter) readCase(g *jen.Group, c *model.Case) {
 	g.Op("*").Id("v").Op("=").Id("c")
 }
 
-// unknown emits the type for cases unknown to the program.
+// unknown emits the type for cases that the program does not know.
 func (e oneofEmitter) unknown(t *model.Type) jen.Code {
 	name := t.UnknownType()
 	return jen.Line().Line().Add(

@@ -11,7 +11,7 @@ import (
 // A parameter is a type with a name, which may be empty.
 type parameter struct {
 	name     string
-	expr     *model.Expr // nil for one of code
+	expr     *model.Expr // nil for a parameter made by coded
 	code     *jen.Statement
 	variadic bool
 }

@@ -26,8 +26,8 @@ func (s *scope) free(name string) bool {
 	return !s.taken[name] && !doc.IsPredeclared(name) && !token.IsKeyword(name)
 }
 
-// keep picks the user's name, otherwise for "", or name+"Arg" if generated code needs the name
-// itself.
+// keep picks the user's name, or otherwise if that is "". If generated code needs the name itself,
+// it picks name+"Arg".
 func (s *scope) keep(name, otherwise string) string {
 	switch {
 	case name == "" || name == "_":
@@ -47,7 +47,7 @@ type locals struct {
 	err     string
 }
 
-// messageLocals prefers the user's names.
+// messageLocals picks the local names of m's functions. It prefers the user's names.
 func (e *emitter) messageLocals(m *model.Method) *locals {
 	l := &locals{scope: e.newScope()}
 	for _, p := range slices.Concat(m.Params, m.Results) {
@@ -78,7 +78,7 @@ func (l *locals) values() []jen.Code { return ids(l.results) }
 
 func (l *locals) withErr() []jen.Code { return append(l.values(), jen.Id(l.err)) }
 
-// invent derives a name from a type.
+// invent derives a variable's name from a type.
 func invent(t *model.Type, otherwise string) string {
 	if x := t.Expr; x.Op == model.Named && !doc.IsPredeclared(x.Name) {
 		return model.Lower(x.Name)

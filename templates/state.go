@@ -92,7 +92,8 @@ func (e stateEmitter) indexes(n *model.Entity) {
 	})
 }
 
-// readBack decodes the value just encoded, but only fields that may have their own encodings.
+// readBack prints the decoding of the value just encoded, but only for fields that may have their
+// own encodings.
 func readBack(e *emitter, g *jen.Group, n *model.Entity, formed []model.Field) {
 	g.Comment("A custom encoding may write values that it cannot read: fail now, not at the next activation.")
 	g.Id("d").Op(":=").Add(codegen(decoderOf(n))).Call(jen.Id("b").Index(jen.Id("at").Op(":")))
@@ -107,7 +108,7 @@ func readBack(e *emitter, g *jen.Group, n *model.Entity, formed []model.Field) {
 	}))
 }
 
-// formedFields are state fields that may hold types with their own encodings.
+// formedFields returns the state fields that may hold types with their own encodings.
 func formedFields(n *model.Entity) (list []model.Field) {
 	formed := func(t *model.Type) bool {
 		return !t.Plain && (t.Shape == model.Text || t.Shape == model.Binary || t.Shape == model.Gob)
@@ -142,7 +143,8 @@ func (e stateEmitter) knownType(t *model.Type) jen.Code {
 	return e.knownFields(t.KnownFunc(), t.Fields, false)
 }
 
-// knownFields emits a [codegen.Fields] function, with rest for fields that are not in list.
+// knownFields emits a [codegen.Fields] function, which returns rest for numbers that are not in
+// list.
 func (e stateEmitter) knownFields(function string, list []model.Field, rest bool) jen.Code {
 	num := jen.Id("num")
 	if len(list) == 0 {

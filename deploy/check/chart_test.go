@@ -32,7 +32,7 @@ const (
 	manifests   = "../kubernetes/worker.yaml"
 )
 
-// A valueSet is a set of values, and what they mean for the members.
+// A valueSet is a set of the chart's values, and what the members are like with these values.
 type valueSet struct {
 	name, values string
 	least, most  int32 // members
@@ -184,7 +184,7 @@ func flags(args []string) map[string]string {
 	return f
 }
 
-// TestManifests: the manifests are those of the chart's default values.
+// TestManifests: the committed manifests are what the chart renders with its default values.
 func TestManifests(t *testing.T) {
 	text := "# The chart deploy/helm/shardgen-worker with its default values, for kubectl apply -f:\n# values.yaml says which secret it needs.\n" + mustRender(t, "")
 	if *update {
@@ -201,7 +201,7 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// TestChart: what depends on other parts of the chart agrees with them.
+// TestChart: parts of the chart that depend on each other agree.
 func TestChart(t *testing.T) {
 	for _, set := range valueSets {
 		t.Run(set.name, func(t *testing.T) {
@@ -345,7 +345,8 @@ func checkCredentials(t *testing.T, values map[string]any, pod core.PodSpec) {
 	}
 }
 
-// checkMemory: GOMEMLIMIT is nine tenths of the limit, unless the values have another.
+// checkMemory: GOMEMLIMIT is nine tenths of the memory limit, unless the values set another
+// GOMEMLIMIT.
 func checkMemory(t *testing.T, values map[string]any, worker core.Container) {
 	var got, want []string
 	for _, e := range worker.Env {
@@ -460,7 +461,7 @@ func TestPoolMetric(t *testing.T) {
 	}
 }
 
-// TestValues: values that cannot be meant are refused.
+// TestValues: the chart refuses values that make no sense.
 func TestValues(t *testing.T) {
 	for values, want := range map[string]string{
 		"replica: 3":                                                        "replica",

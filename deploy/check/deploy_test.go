@@ -14,7 +14,8 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 )
 
-// TestArguments: the program understands the arguments of the manifests, of Compose and of the unit.
+// TestArguments: the program understands the arguments in the manifests, in the file for Compose
+// and in the unit for systemd.
 func TestArguments(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "worker")
 	if out, err := exec.Command("go", "build", "-C", "../..", "-o", program, "./examples/counter").CombinedOutput(); err != nil {
@@ -42,7 +43,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// unit returns a setting of the unit for systemd.
+// unit returns the value of a key in the unit for systemd.
 func unit(t *testing.T, key string) string {
 	t.Helper()
 	text, err := os.ReadFile("../systemd/shardgen-worker@.service")
@@ -83,7 +84,7 @@ func TestStopTimes(t *testing.T) {
 	}
 }
 
-// compose reads the file for Compose, against its schema.
+// compose reads the file for Compose and checks it against its schema.
 func compose(t *testing.T) *types.Project {
 	t.Helper()
 	text, err := os.ReadFile("../compose.yaml")

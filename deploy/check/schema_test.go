@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// releases are releases of Kubernetes' client, which has the types of the API that it was made for.
+// releases are the releases of the Kubernetes client whose API types must accept the manifests.
 var releases = []string{"v0.30.14", "v0.31.14", "v0.32.10", "v0.33.6", "v0.34.2"}
 
 var schemaTypes = map[string]string{

@@ -12,7 +12,8 @@ import (
 // decoderName matches the names of functions that decode bytes.
 var decoderName = regexp.MustCompile(`^([Pp]arse|[Dd]ecode|[Oo]pen|[Rr]ead|[Uu]nescape|[Uu]nderstand|[Uu]nseal|[Nn]ext|[Tt]ake)([A-Z]|$)|Ack$|idOf$`)
 
-// fuzzedElsewhere has the decoders that no fuzzer in their own folder reaches, with the reason.
+// fuzzedElsewhere has the decoders that no fuzzer in their own folder reaches, each with the
+// reason.
 var fuzzedElsewhere = map[string]string{
 	"runtime/membership.Decode":            "it is that of internal/core/membership/message",
 	"runtime/codegen.ReadBack":             "it reads no bytes",
@@ -63,8 +64,8 @@ func TestDecodersHaveFuzzers(t *testing.T) {
 	}
 }
 
-// hearsStrangers reports whether code in dir runs in members and clients, and so may get bytes of
-// another process.
+// hearsStrangers reports whether code in dir runs in members and clients. Such code may get bytes
+// of another process.
 func hearsStrangers(dir string) bool {
 	return slices.ContainsFunc([]string{"internal", "runtime", "store", "transport"}, func(top string) bool { return under(dir, top) }) &&
 		!slices.ContainsFunc([]string{"internal/arch", "internal/gen", "internal/sim", "internal/e2e", "internal/test/fixture", "internal/wire/gen"},
@@ -102,8 +103,8 @@ func isNamed(of ast.Expr, name string) bool {
 	return ok && id.Name == name
 }
 
-// reach returns the names that the fuzzers in files use, and those that the named functions and
-// methods of these files use in turn.
+// reach returns the names that the fuzzers in files use. It follows functions and methods of these
+// files and adds the names that they use.
 func reach(files []*ast.File) map[string]bool {
 	bodies, seen := map[string][]*ast.FuncDecl{}, map[string]bool{}
 	var next []string

@@ -55,8 +55,8 @@ var mirrors = []mirror{
 
 const maxMirrors = 12
 
-// standIns has functions of simulators for which a driver has other code, with no called function
-// in common: one of the two does by hand what the other leaves to a goroutine, a lock or the
+// standIns has functions of simulators for which a driver has other code, although no function is
+// called by both. One of the two does by hand what the other leaves to a goroutine, a lock or the
 // operating system. The list may only shrink; maxStandIns is its length.
 var standIns = []mirror{
 	{

@@ -20,7 +20,8 @@ var (
 	simulators = []string{"internal/sim/sharding", "internal/sim/singleton", "internal/sim/durable"}
 )
 
-// alike is how many functions of lower packages two functions must both call to count as copies.
+// alike is the number of functions of lower packages that two functions must both call to count as
+// copies.
 const alike = 2
 
 // A mirror is a pair of a simulator's function and the driver's function whose decisions it copies,
@@ -33,8 +34,8 @@ type function struct {
 	calls map[string]bool
 }
 
-// functionsOf returns the functions of a package, each with the functions of this module's other
-// packages that it calls. It leaves out calls that tells refuses.
+// functionsOf returns the functions of a package. Each has the functions that it calls in other
+// packages of this module, except calls that [tells] refuses.
 func functionsOf(p *packages.Package, dir string) (found []function) {
 	for _, file := range p.Syntax {
 		for _, d := range file.Decls {
@@ -60,8 +61,8 @@ func functionsOf(p *packages.Package, dir string) (found []function) {
 	return found
 }
 
-// plain are names of functions that any two functions may call without being copies, because they
-// only read a value. Getters of messages are others.
+// plain are names of functions that do not make their callers copies, because they only read a
+// value. Getters of messages do not, either.
 var plain = []string{
 	"String", "Error", "Peer", "Now", "Init", "Name", "Kind", "IsZero", "Is", "MakeEpoch",
 	"State", "Epoch", "MoveEpoch", "Home", "Busy", "Waiting",

@@ -17,8 +17,8 @@ import (
 )
 
 // pure lists the packages of the cores, and packages or files that simulations run together with
-// cores. Everything they know comes in as a value, and everything to be done goes out as a value,
-// so that a simulated run can be replayed.
+// cores. Their input is values, and their output is values that say what is to be done, so that a
+// simulated run can be replayed.
 var pure = []string{
 	"internal/driver/control",
 	"internal/driver/calls",
@@ -46,18 +46,18 @@ var pure = []string{
 // impureFiles are files of the pure packages that only a real process uses.
 var impureFiles = []string{"internal/driver/calls/wait.go"}
 
-// impureImports are packages that pure code may not import, nor packages below them, because they
-// reach outside the process.
+// impureImports are packages that pure code may not import, nor the packages below them, because
+// they reach outside the process.
 var impureImports = []string{"os", "net", "log", "syscall", "runtime", "crypto/rand", "expvar", "plugin", "testing"}
 
 // impureTime are the functions of package time that read the clock or wait.
 var impureTime = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
 
-// pureRand are the names of the math/rand packages that do not use the global source.
+// pureRand are the names in the math/rand packages that do not use the global source.
 var pureRand = []string{"New", "NewSource", "NewPCG", "NewChaCha8", "NewZipf", "Rand", "Source", "Source64", "PCG", "ChaCha8", "Zipf"}
 
-// orderTakers are the functions that may get a map's iterator: their results do not depend on its
-// order.
+// orderTakers are the functions to which a map's iterator may be passed: their results do not
+// depend on its order.
 var orderTakers = []string{"slices.Sorted", "slices.SortedFunc", "slices.SortedStableFunc", "maps.Collect", "maps.Insert"}
 
 const orderFree = "//arch:order-free"
@@ -178,7 +178,7 @@ func (p *purity) packageOf(s *ast.SelectorExpr) string {
 	return p.packages[id.Name]
 }
 
-// call reports a map's iterator that is passed to a function outside orderTakers.
+// call reports a call that passes a map's iterator to a function outside orderTakers.
 func (p *purity) call(c *ast.CallExpr) {
 	name := p.function(c)
 	if slices.Contains(orderTakers, name) {
@@ -239,7 +239,7 @@ func loadTyped(t *testing.T, patterns ...string) []*packages.Package {
 	return loadTypedTests(t, false, patterns...)
 }
 
-// loadTypedTests does what loadTyped does, and loads the packages' tests if tests is true.
+// loadTypedTests loads packages like loadTyped, with their tests if tests is true.
 func loadTypedTests(t *testing.T, tests bool, patterns ...string) []*packages.Package {
 	t.Helper()
 	const mode = packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
@@ -284,7 +284,7 @@ func TestCoresArePure(t *testing.T) {
 }
 
 // TestFindImpure runs the check over testdata. Each line there that violates a rule has a comment
-// want "part of the finding"; with the word above, the comment is about the next line.
+// want "part of the finding". A comment with the word above is about the next line.
 func TestFindImpure(t *testing.T) {
 	want := regexp.MustCompile(`// want (above )?"([^"]*)"`)
 	for _, pkg := range loadTyped(t, "./internal/arch/testdata/pure", "./internal/arch/testdata/impure") {

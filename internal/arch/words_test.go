@@ -40,11 +40,11 @@ var retired = []struct {
 }
 
 // held reports whether the comments and string literals of a file are checked for retired words.
-// Generated code is not checked, and of tests only the package comment.
+// Generated code is not checked. Of tests only the package comment is.
 func (f *sourceFile) held() bool { return !f.generated && !f.test }
 
-// wordsAllowed is the file that says how many retired words each file may still have. A file with
-// fewer fails the test until its number is lowered, so numbers only shrink.
+// wordsAllowed is the file that says how many retired words each file may still have. If a file has
+// fewer, the test fails until its number is lowered, so numbers only shrink.
 const wordsAllowed = "testdata/words_allowed.txt"
 
 // retiredWords counts the retired words of a text, by word.
