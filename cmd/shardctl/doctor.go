@@ -143,7 +143,7 @@ func noteRights(s *verdict.Snapshot, lines []admin.Event, err error) {
 	case err != nil:
 		s.Checked = append(s.Checked, operator.Finding{Check: verdict.Rights, Severity: operator.Fault, Text: err.Error(), Do: "look at the log of that member for \"" + deniedLine + "\""})
 	case len(s.Denied) == 0:
-		s.Checked = append(s.Checked, operator.Finding{Check: verdict.Rights, Text: "the members' logs have no right that the broker has refused"})
+		s.Checked = append(s.Checked, operator.Finding{Check: verdict.Rights, Text: "no member's log says that the broker has refused a right"})
 	}
 }
 

@@ -65,7 +65,7 @@ func TestOperatorsQuestions(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return shardctl(t, env, "doctor").code == exitOK }, time.Minute, 100*time.Millisecond)
 	expect("doctor", exitOK, "ok    clocks    within", "")
-	expect("doctor", exitOK, "ok    rights    the broker has refused nothing", "")
+	expect("doctor", exitOK, "ok    rights    no member's log says", "")
 	expect("doctor", exitOK, "ok    contracts all hosts of 1 types have the same contracts", "")
 
 	require.Regexp(t, `(?s)NODE .*n1 .*TYPE +TURNS/S +FAILED/S +MEAN +P99.*COUNT +REASON`, expect("stats -every 100ms", exitOK, "", "").stdout)
@@ -75,7 +75,7 @@ func TestOperatorsQuestions(t *testing.T) {
 	require.True(t, strings.HasPrefix(load.Counters[0].Node, "n1#"), load.Counters[0].Node)
 	require.Positive(t, len(load.Counters[0].Counters)+len(load.Counters[1].Counters), "a call has counted at its home")
 	require.Equal(t, "shop", load.Cluster)
-	expect("doctor", exitOK, "ok    interest  the broker reports it", "")
+	expect("doctor", exitOK, "ok    interest  the broker reports messages", "")
 	spy, err := nats.Connect(env["NATS_URL"])
 	require.NoError(t, err)
 	_, err = spy.SubscribeSync("sh.>")
