@@ -155,7 +155,7 @@ func (f configFolder) path(elements ...string) string {
 func (f configFolder) selected() string {
 	name, err := os.ReadFile(f.path("context.txt"))
 	if err != nil {
-		return "" // most have none
+		return "" // most users have selected no context
 	}
 	return strings.TrimSpace(string(name))
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 )
 
-// The NKey of a user that only the test's server knows.
+// testUser and testSeed are the NKey of a user that only the test's server knows.
 const (
 	testUser = "UCEPUCGTXJZHK7LKDJ45N6QRU4CZCAUT7OZRJUM5SYWC4P7IW3QDJCRT"
 	testSeed = "SUAKPWF7RSRWI4HSVWXGVKX54KK22OBPH7BCWF75R4P44DEG3MHFRCPWIA"
@@ -80,7 +80,7 @@ func TestClientCertificateAndNKey(t *testing.T) {
 }
 
 // TestContexts: the values of flags that are not given come from a context of the nats command.
-// Without -context it is the context that the command has selected.
+// Without -context that is the context selected by nats context select.
 func TestContexts(t *testing.T) {
 	cert, key := writeCertificate(t)
 	home := t.TempDir()

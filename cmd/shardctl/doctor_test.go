@@ -143,7 +143,7 @@ func TestDoctorLooksAtJetStream(t *testing.T) {
 	_, err := bank.NewWalletClient(n).Ref("v1", shard.Timeout(time.Minute)).Add(t.Context(), 1)
 	require.NoError(t, err)
 	eventually("ok    jetstream JetStream answers, and the account is below its limits")
-	eventually("ok    streams   3 of shardgen, with ")
+	eventually("ok    streams   3 streams of shardgen, with ")
 
 	nc, err := nats.Connect(server.URL())
 	require.NoError(t, err)
@@ -164,7 +164,7 @@ func TestDoctorLooksAtJetStream(t *testing.T) {
 	eventually("WRONG streams   shardgen_Wallet_log_0 has ")
 	eventually("→ nats stream edit shardgen_Wallet_log_0 --max-bytes -1")
 	limit(100)
-	eventually("ok    streams   3 of shardgen, with ")
+	eventually("ok    streams   3 streams of shardgen, with ")
 
 	startWallets(t, server.URL(), "n2", natsstore.Config{Replicas: 3})
 	eventually("WRONG streams   shardgen_Wallet_log_0 has 1 replicas, and Config.Replicas of the members' store is 3\n")
@@ -198,7 +198,7 @@ func TestDoctorWithoutRights(t *testing.T) {
 	o.check(t, "a reader", exitOK, "-     jetstream not checked: ", "")
 	require.Regexp(t, `Permissions Violation for (Publish|Subscription)`, o.stdout)
 	require.Contains(t, o.stdout, "→ grant the rights of shardctl permissions reader -cluster shop -name NAME -store STORE")
-	shardctl(t, env("eve"), "doctor").check(t, "a reader who may ask JetStream", exitOK, "ok    streams   9 of shardgen, with ", "")
+	shardctl(t, env("eve"), "doctor").check(t, "a reader who may ask JetStream", exitOK, "ok    streams   9 streams of shardgen, with ", "")
 	shardctl(t, env("eve"), "doctor -store other").check(t, "a store that is not there", exitFailed, "WRONG streams   there is no stream of other in this account", "")
 	shardctl(t, env("eve"), "doctor -store a.b").check(t, "no name of a store", exitUsage, "", "store name")
 }

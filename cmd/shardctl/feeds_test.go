@@ -132,7 +132,7 @@ func TestFeeds(t *testing.T) {
 	if total, err := wallets.Ref("bad").Get(t.Context()); err != nil || total != 2 {
 		t.Fatalf("got %d, %v, want 2", total, err)
 	}
-	until("replay paid -to 23", `partition 0 of paid is read from 23 on`) // one to ann, two to bad
+	until("replay paid -to 23", `partition 0 of paid is read from 23 on`) // one message to ann, two to bad
 	publish("paid.ann", 1)
 	until("feeds paid", `paid +0 +26 +0 +0 `)
 	for id, want := range map[string]int64{"ann": 23, "bad": 4} {

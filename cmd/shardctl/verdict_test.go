@@ -202,7 +202,7 @@ func startJudged(t *testing.T, table string, servers ...*natsproc.Server) *judge
 	url, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(t, err)
 	c.dashboard = strings.TrimSpace(url)
-	var working sync.WaitGroup // writes go on
+	var working sync.WaitGroup // of the goroutines that write during the faults
 	for i := range 4 {
 		working.Go(func() {
 			for t.Context().Err() == nil {

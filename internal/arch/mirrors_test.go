@@ -112,7 +112,7 @@ func loadFunctions(t *testing.T, dirs []string, tests bool) (all []function) {
 			continue
 		}
 		for _, f := range functionsOf(p, dir) {
-			if !seen[f.name] { // a package comes again with its tests
+			if !seen[f.name] { // the loader returns a package again with its tests
 				seen[f.name] = true
 				all = append(all, f)
 			}

@@ -50,7 +50,7 @@ type Outcome struct {
 type change struct {
 	path    string
 	content []byte // nil: remove it
-	old     []byte // nil: there was none, or it does not matter
+	old     []byte // nil: there was no file, or its content does not matter
 }
 
 // Run generates the code of the packages. It returns an error if the packages cannot be read or

@@ -26,7 +26,7 @@ func TestGood(t *testing.T) {
 	for _, c := range cases {
 		for _, f := range c.archive.Files {
 			switch {
-			case isOutput(f.Name): // as it shall become
+			case isOutput(f.Name): // the expected output
 				if c.name != "stale" {
 					continue
 				}

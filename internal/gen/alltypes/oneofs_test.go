@@ -67,7 +67,7 @@ func TestUnknownCasesAreKeptInState(t *testing.T) {
 	if b := encodedState(&AllTypes{shape: z.shape}); !strings.Contains(string(b), string(field)) {
 		t.Errorf("got %x, want %x in it", b, field)
 	}
-	z.shape = Dot{} // the program sets it anew: what came is gone
+	z.shape = Dot{} // the program sets the field, so the unknown case is gone
 	if b := encodedState(&AllTypes{shape: z.shape}); strings.Contains(string(b), string(field)) {
 		t.Errorf("got %x, with what was replaced", b)
 	}

@@ -97,7 +97,7 @@ func TestRepair(t *testing.T) {
 			t.Fatalf("mode %d: Unreadable: got %+v, %v, want 2 and 3 at b", mode, list, err)
 		}
 	}
-	p.move("a") // what cannot be read moves as it is
+	p.move("a") // a state that cannot be read moves unchanged
 	if _, err := p.refs(2)["b"].Kept(ctx); !errors.Is(err, shard.ErrActivation) {
 		t.Errorf("after a move: got %v, want %v", err, shard.ErrActivation)
 	}

@@ -97,7 +97,7 @@ func randomCase(r *rand.Rand, v reflect.Value, depth int) {
 		v.Set(made)
 		return
 	}
-	made := reflect.New(t.Elem()) // one to nothing is refused
+	made := reflect.New(t.Elem()) // encoding refuses a nil pointer
 	switch made := made.Interface().(type) {
 	case *wrapperspb.StringValue:
 		made.Value = fmt.Sprint(r.IntN(3))

@@ -88,11 +88,11 @@ func (b *breaks) kind(old, now *Kind) {
 		b.add("kind "+old.Name, fmt.Sprintf("the version of its state was %d, is %d", was, is), who)
 	}
 	if now.TTL > 0 && (old.TTL == 0 || now.TTL < old.TTL) {
-		before := "never before"
+		before := "never"
 		if old.TTL > 0 {
 			before = "after " + minutes(old.TTL)
 		}
-		b.add("kind "+old.Name, fmt.Sprintf("entities expire after %s, and did %s", minutes(now.TTL), before),
+		b.add("kind "+old.Name, fmt.Sprintf("entities expire after %s, formerly %s", minutes(now.TTL), before),
 			"callers of the old version may find that an entity has expired, once it has committed at a node of the new version")
 	}
 	b.fields(old.Name, "state", old.State, now.State)
@@ -103,7 +103,7 @@ func (b *breaks) kind(old, now *Kind) {
 		}
 		n := methodByWire(now, m.Wire)
 		if n == nil || n.Retired {
-			b.add(old.Name+"."+m.Name, "gone", "callers of the old version get ErrNoMethod, and reminders of it wait until a program has it")
+			b.add(old.Name+"."+m.Name, "gone", "callers of the old version get ErrNoMethod, and reminders that call it wait until a program has it")
 			continue
 		}
 		if m.Tell && !n.Tell || !m.Tell && n.Tell {
@@ -166,7 +166,7 @@ func (b *breaks) fields(of, what string, old, now []*Field) {
 		case !b.sameType(f.Type, n.Type):
 			b.add(subject, "was "+f.Type+", is "+n.Type, "neither version can read the other's data"+b.onDisk(path, false))
 		case b.old.optionChanged(f.Type, n.Type):
-			b.add(subject, "was "+f.Type+", is "+n.Type, optionEffect(n.Type)+", and the reverse at the old version")
+			b.add(subject, "was "+f.Type+", is "+n.Type, optionEffect(n.Type)+", and the old version would do the reverse")
 		case narrower(f.Type, n.Type) || narrower(n.Type, f.Type):
 			b.add(subject, "was "+f.Type+", is "+n.Type, "numbers that do not fit the narrower type are refused by its readers")
 		}

@@ -215,8 +215,8 @@ func TestBreakingTTL(t *testing.T) {
 		want     string
 	}{
 		{never, never, ""},
-		{never, day, "entities expire after 1d, and did never before"},
-		{day, hour, "entities expire after 1h, and did after 1d"},
+		{never, day, "entities expire after 1d, formerly never"},
+		{day, hour, "entities expire after 1h, formerly after 1d"},
 		{hour, day, ""},
 		{hour, never, ""},
 	} {

@@ -15,7 +15,7 @@ type reader struct {
 
 func (r *reader) fact(line int, words []string) bool {
 	retired := false
-	if n := len(words); n > 1 && words[n-1] == retiredWord && (words[0] != "enum" || n > 4) { // a constant may have that name
+	if n := len(words); n > 1 && words[n-1] == retiredWord && (words[0] != "enum" || n > 4) { // a constant may be called retiredWord
 		retired, words = true, words[:n-1]
 	}
 	switch {

@@ -74,9 +74,9 @@ func (s *clientUnits) newClientUnit(path string, m *marked) (*unit, bool) {
 	case p == nil:
 		return fail("write a path like client="+s.of.pkg.PkgPath+"api", "not an import path")
 	case path == s.of.pkg.PkgPath:
-		return fail("leave it out", "it is the entity's own package")
+		return fail("leave client= out", "it is the entity's own package")
 	case s.claimed[path] != "":
-		return fail("name another", "it holds the clients of %s", s.claimed[path])
+		return fail("name another package", "it already holds the clients of %s", s.claimed[path])
 	case module == nil || path != module.Path && !strings.HasPrefix(path, module.Path+"/"):
 		return fail("name one of the entity's module: client="+s.of.pkg.PkgPath+"api", "not in the entity's module")
 	}
@@ -93,9 +93,9 @@ func (s *clientUnits) newClientUnit(path string, m *marked) (*unit, bool) {
 	h.findDirectives()
 	switch {
 	case len(h.marked) > 0:
-		return fail("name another", "it has entities of its own")
+		return fail("name another package", "it has entities of its own")
 	case !token.IsIdentifier(p.Name) || p.Name == "main":
-		return fail("name another", "%s cannot be imported", p.Name)
+		return fail("name another package", "%s cannot be imported", p.Name)
 	case importsPackage(h.pkg, h.model.Owner):
 		return fail("move the declarations that it needs from there into it", "it imports %s, which must import it", s.of.pkg.PkgPath)
 	}

@@ -420,8 +420,8 @@ func (c *crossing) oneofCases(t types.Type, decl *oneof) ([]oneofCase, *refusal)
 	return nil, r
 }
 
-// locate sets the refusal's position to f, unless an inner field has set it, and adds remedies for
-// fields. It does nothing if f is in another package (own is false).
+// locate sets the refusal's position to f, unless an inner field has set it, and adds the remedy of
+// a tag at f. It does nothing if f is in another package (own is false).
 func (c *crossing) locate(r *refusal, f *types.Var, own bool) *refusal {
 	if own && !r.pos.IsValid() {
 		r.pos = f.Pos()

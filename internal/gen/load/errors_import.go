@@ -53,7 +53,7 @@ func passedOn(s, h *source) {
 		if known || path == h.pkg.PkgPath || !surveyOf(s.loader, path).errors {
 			continue
 		}
-		s.add(pos, CodePassedOn, "write import _ "+strconv.Quote(path)+" there, or let the entity hold an interface of its own in place of the client",
+		s.add(pos, CodePassedOn, "write import _ "+strconv.Quote(path)+" in that package, or let the entity hold an interface of its own in place of the client",
 			"%s: does not import %s, whose declared errors would lose their types when a method returns them", h.pkg.PkgPath, path)
 	}
 }

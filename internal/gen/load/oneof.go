@@ -138,7 +138,7 @@ func (f *caseFinder) declared(u *types.Interface) []oneofCase {
 		return f.refuse(hidden+" implements it and is not exported", "export it, or list the cases in the directive")
 	}
 	if len(list) == 0 {
-		return f.refuse("no type of its package implements it", "declare one")
+		return f.refuse("no type of its package implements it", "declare a type that does")
 	}
 	return list
 }

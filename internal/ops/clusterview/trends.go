@@ -22,7 +22,7 @@ type Trends struct {
 // A Trend has a value for each minute; nil means that no member has one.
 type Trend struct {
 	Rate   []*float64 `json:"rate"`   // turns a second
-	Failed []*float64 `json:"failed"` // of these
+	Failed []*float64 `json:"failed"` // turns a second that failed
 	P50    []*float64 `json:"p50_seconds"`
 	P99    []*float64 `json:"p99_seconds"`
 	Commit []*float64 `json:"commit_p99_seconds"` // the wait of answers for the store

@@ -99,7 +99,7 @@ func (t *Trend) Add(now time.Time, used float64, memory uint64, calls measure.Ca
 		count(&c.commits, s.Durations)
 		all[s.Kind] = c
 	}
-	types := slices.Clone(m.Types) // those before may be read
+	types := slices.Clone(m.Types) // readers may have the former slice
 	for kind, c := range all {     //arch:order-free the types are sorted
 		was := t.was[kind]
 		types = addMinute(types, TypeMinute{kind, c.failed - was.failed, between(&was.took, &c.took), between(&was.commits, &c.commits)})
@@ -129,7 +129,7 @@ func addMinute(all []TypeMinute, add TypeMinute) []TypeMinute {
 
 func count(sums *[histogram.Buckets]uint64, all []measure.Bucket) {
 	for _, b := range all {
-		sums[histogram.Of(b.From)|1] += b.Count // of two buckets the upper one
+		sums[histogram.Of(b.From)|1] += b.Count // merges two buckets into the upper one
 	}
 }
 

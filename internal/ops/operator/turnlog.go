@@ -128,7 +128,7 @@ type BusyCaller struct {
 type TurnReport struct {
 	Lasted   time.Duration
 	Methods  []MethodTurns // the most frequent first; at most 200
-	Window   time.Duration // the last time, in which Entities and Callers were counted
+	Window   time.Duration // the recent time in which Entities and Callers were counted
 	Entities []BusyEntity  // the busiest first; at most 50, as Callers
 	Callers  []BusyCaller
 	Running  []RunningTurn // turns that have not ended, the oldest first; at most 50

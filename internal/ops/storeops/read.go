@@ -149,7 +149,7 @@ func collect(ctx context.Context, s Store, shard store.Shard, head store.Head, w
 		return found, err
 	}
 	if head.Revision == store.None && len(found.log) == 0 && found.lost == nil {
-		return found, nil // records are written under a head
+		return found, nil // without a head there are no records
 	}
 	at := make(map[string]int)
 	for after := store.None; ; {

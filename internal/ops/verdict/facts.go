@@ -58,7 +58,7 @@ func (j *judge) clocks(all []Answer) {
 				"%s's clock and this computer's differ by at least %v", a.Node.Name, skew.Round(time.Millisecond))
 		}
 	}
-	j.fine(Clocks, "within %v of this computer's", max(worst, time.Millisecond).Round(time.Millisecond))
+	j.fine(Clocks, "all are within %v of this computer's", max(worst, time.Millisecond).Round(time.Millisecond))
 }
 
 func (j *judge) payload(all []Answer) {
@@ -69,7 +69,7 @@ func (j *judge) payload(all []Answer) {
 		}
 		if a.Fact.MaxPayload < payloadMin {
 			j.add(operator.Fault, Payload, a.Node.Name, "set max_payload to 1MB or more at every server: calls, states and frames are bounded by it",
-				"%s is connected to %s, which takes %d bytes", a.Node.Name, cmp.Or(a.Fact.Server, "a server"), a.Fact.MaxPayload)
+				"%s is connected to %s, which takes at most %d bytes in a message", a.Node.Name, cmp.Or(a.Fact.Server, "a server"), a.Fact.MaxPayload)
 		}
 	}
 	j.fine(Payload, "max_payload is %d bytes or more", least)

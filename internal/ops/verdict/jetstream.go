@@ -51,7 +51,7 @@ func (j *judge) jetStream(s *JetStream) {
 	if len(s.Streams)+len(s.Missing)+len(s.Offline) == 0 {
 		j.add(operator.Fault, Streams, "", "give the store's name with -store (natsstore.Config.Name), and a user of the members' account", "there is no stream of %s in this account", s.Store)
 	}
-	j.fine(Streams, "%d of %s, with %s: all have a leader and their replicas, below their limits", len(s.Streams), s.Store, Size(bytes))
+	j.fine(Streams, "%d streams of %s, with %s: all have a leader and their replicas, below their limits", len(s.Streams), s.Store, Size(bytes))
 }
 
 // replicas judges the replicas of a stream that has a leader. A healthy replica is often a few
@@ -64,9 +64,9 @@ func (j *judge) replicas(t Stream) {
 	for _, p := range t.Peers {
 		switch subject := t.Name + " at " + p.Name; {
 		case p.Offline:
-			j.add(operator.Fault, Streams, subject, do, "%s: its replica at %s is offline, %d behind", t.Name, p.Name, p.Lag)
+			j.add(operator.Fault, Streams, subject, do, "%s: its replica at %s is offline, %d messages behind", t.Name, p.Name, p.Lag)
 		case !p.Current && (p.Silent >= replicaSilent || p.Lag >= replicaLag):
-			j.add(operator.Fault, Streams, subject, do, "%s: its replica at %s is %d behind, and was heard %v ago", t.Name, p.Name, p.Lag, p.Silent.Round(time.Millisecond))
+			j.add(operator.Fault, Streams, subject, do, "%s: its replica at %s is %d messages behind, and was last heard %v ago", t.Name, p.Name, p.Lag, p.Silent.Round(time.Millisecond))
 		}
 	}
 	if is := len(t.Peers) + 1; is < t.Replicas {

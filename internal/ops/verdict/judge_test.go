@@ -94,7 +94,7 @@ func TestJudge(t *testing.T) {
 				s.Answers = []Answer{fact(web1, operator.Fact{})}
 				s.Answers[0].Fact.MaxPayload = 1000
 			},
-			operator.Fault, "web-1 is connected to a server, which takes 1000 bytes (set max_payload to 1MB or more at every server: calls, states and frames are bounded by it)",
+			operator.Fault, "web-1 is connected to a server, which takes at most 1000 bytes in a message (set max_payload to 1MB or more at every server: calls, states and frames are bounded by it)",
 		},
 		"no store": {
 			func(s *snap) {
@@ -268,12 +268,12 @@ func TestJetStream(t *testing.T) {
 	require.Equal(t, []string{
 		"the account uses 80 B of 100 B on disk",
 		"s_t_User_l_1 has no leader, or it does not answer", "s_t_User_l_2 is offline: unsupported", "unled has no leader",
-		"unled has 1 replicas, and Config.Replicas of the members' store is 3", "lame: its replica at s2 is offline, 7 behind",
-		"lame: its replica at s3 is 2 behind, and was heard 10s ago", "far: its replica at s3 is 10000 behind, and was heard 0s ago",
+		"unled has 1 replicas, and Config.Replicas of the members' store is 3", "lame: its replica at s2 is offline, 7 messages behind",
+		"lame: its replica at s3 is 2 messages behind, and was last heard 10s ago", "far: its replica at s3 is 10000 messages behind, and was last heard 0s ago",
 		"small: only 2 of its 3 replicas exist", "small has 8 B of 10 B", "small has 8 of 10 messages",
 	}, got)
 	found := Judge(Snapshot{Now: start, JetStream: &JetStream{Store: "s", Replicas: 3, Streams: js.Streams[:1]}})
 	require.Equal(t, operator.Fine, Worst(found))
-	require.Equal(t, "1 of s, with 7 kB: all have a leader and their replicas, below their limits", found[1].Text)
+	require.Equal(t, "1 streams of s, with 7 kB: all have a leader and their replicas, below their limits", found[1].Text)
 	require.Equal(t, "there is no stream of s in this account", worse(Judge(Snapshot{Now: start, JetStream: &JetStream{Store: "s"}}))[0].Text)
 }

@@ -68,7 +68,7 @@ type Process struct {
 	Name    string
 	Ended   string // the reason why it has ended; nothing else is then judged
 	Stopped string // why it has not started, or stops
-	Outside string // why it is not a full member, or no member serves it
+	Outside string // why it is not a full member or, of a client, why no member serves it
 	Leaving string
 	Lease   string // why it runs no turns
 	// Stuck is how long its control loop has not run, and Away how long it has had no connection to
