@@ -50,7 +50,7 @@ const (
 type emitter struct {
 	pkg  *model.Package
 	file *jen.File
-	// The requested functions of types, and those not yet printed.
+	// functions are the requested functions of types, wanted those not yet printed.
 	functions map[function]jen.Code
 	wanted    []function
 	// Whether messages hold interfaces with cases, and have JSON.

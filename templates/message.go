@@ -71,7 +71,8 @@ func (e messageEmitter) decodeReply(n *model.Entity, m *model.Method) {
 	e.file.Line()
 	e.file.Func().Id(n.DecodeReplyFunc(m)).Params(jen.Id(d).Add(codegen("Decoder"))).Params(results...).BlockFunc(func(g *jen.Group) {
 		if slices.ContainsFunc(m.Results, func(r model.Param) bool { return r.Type.NeedsInit }) {
-			// A value made below would be returned beside the error of a failed call.
+			// If the call failed, return before making a value, which would be returned beside the
+			// error.
 			g.If(jen.Id(l.err).Op("=").Id(d).Dot("Results").Call(), jen.Id(l.err).Op("!=").Nil()).Block(jen.Return(l.withErr()...))
 		}
 		var places []place

@@ -34,7 +34,7 @@ const (
 // operator.
 func call(ctx context.Context, o *options, w io.Writer) error {
 	caller := cmp.Or(o.name, "any")
-	// Errors of the server are read by accepted.
+	// [gatewayCall.accepted] handles errors of the server.
 	conn, err := nats.Connect(o.url, append(o.connection.options(), nats.NoReconnect(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))...)
 	if err != nil {
 		return printCall(w, o, jsonCall{Outcome: notExecuted}, fmt.Errorf("connect to %s: %w", o.url, err))

@@ -191,7 +191,8 @@ type (
 		// Singletons is empty if the member SeenBy runs a version that does not report them.
 		Singletons []jsonSingleton `json:"singletons"`
 		Pause      *jsonPause      `json:"pause,omitempty"` // of rebalancing
-		// Table and Health are of a membership table: its version, and the score of the member SeenBy.
+		// Table is the version of the membership table, and Health the score of the member SeenBy.
+		// Both are 0 without a table.
 		Table  uint64 `json:"table,omitempty"`
 		Health int    `json:"health,omitempty"`
 	}
@@ -214,7 +215,7 @@ type (
 		Evidence    string   `json:"evidence,omitempty"`
 		Roles       []string `json:"roles"`
 		Hosts       []string `json:"hosts"`
-		// Suspicions and Alive are of the member's row in the membership table.
+		// Suspicions and Alive come from the member's row in the membership table.
 		Suspicions []jsonSuspicion `json:"suspicions,omitempty"`
 		Alive      *time.Time      `json:"alive,omitempty"`
 	}

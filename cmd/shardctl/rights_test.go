@@ -89,7 +89,7 @@ func TestProcessesUnderPrintedRights(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, server.Kill()) })
 	_ = fillGuarded(t, server)
 
-	// Which rights each command needs, of those of its role.
+	// The rights that each command needs, of those of its role.
 	reads := []string{
 		"publish $JS.API.DIRECT.GET.*", "publish $JS.API.STREAM.INFO.*", "publish $JS.API.STREAM.LIST", "publish $JS.API.STREAM.MSG.GET.*", "subscribe _INBOX.>",
 	}

@@ -39,7 +39,7 @@ var damages = map[string]func(ctx context.Context, url string, s *natsstore.Stor
 		if err := loseLog(ctx, s, at, 1); err != nil {
 			return err
 		}
-		// The position is another log's of the same stream.
+		// The position belongs to another shard's log in the same stream.
 		neighbor := store.Shard{Type: at.Type, Number: at.Number ^ 4}
 		_, err := s.Shards().Append(ctx, neighbor, store.Any, durable.ClaimAppend("test", 7, 1))
 		return err

@@ -83,7 +83,7 @@ func TestCutExport(t *testing.T) {
 	args = "store import -nats " + other + " -from " + file
 	shardctl(t, nil, args).check(t, args, exitOK, "40 entities of 1 types are in the store", "")
 
-	// Without the lines of entities in images, the images count.
+	// Import takes the entities from the images, even if the lines of the entities are missing.
 	kept := lines[:0:0]
 	for _, l := range lines {
 		if !strings.Contains(l, `"id":`) {

@@ -49,10 +49,10 @@ const (
 	tableVar = "SHARDCTL_TEST_TABLE"
 	// doctorsVar is how often doctor is asked about a healthy cluster.
 	doctorsVar = "SHARDCTL_TEST_DOCTORS"
-	// faultVar is a part of the names of the faults that are caused; lastsVar is how long they last
-	// after all judges have found them.
+	// faultVar is a part of the names of the faults to cause. lastsVar is how long each lasts after
+	// all judges have found it.
 	faultVar, lastsVar = "SHARDCTL_TEST_FAULT", "SHARDCTL_TEST_LASTS"
-	// programVar is the program of the members.
+	// programVar is the path of the program that members run.
 	programVar = "SHARDCTL_TEST_PROGRAM"
 )
 

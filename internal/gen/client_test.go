@@ -78,7 +78,8 @@ func TestClientPackage(t *testing.T) {
 	}
 	clean(t, options(dir, "./..."))
 
-	// The client comes home: its types may stay where they are, and its contract too.
+	// The client is generated beside the entity again. Its types, and its contract, may stay where
+	// they are.
 	lock := read(t, dir, "owner/shard.lock")
 	write(t, dir, "owner/owner.go", strings.Replace(owner, " client=example.com/apart/api", "", 1))
 	write(t, dir, "api/api.go", strings.Replace(api, "//shard:error\n", "", 1))

@@ -63,7 +63,7 @@ func TestGood(t *testing.T) {
 		t.Errorf("go vet: %v\n%s", err, output)
 	}
 
-	// Now that the output is there, nothing changes, and the same comes out again.
+	// A second run over the output changes nothing.
 	if out := clean(t, options(dir, "./...")); len(out.Written) != 0 || out.UpToDate != len(first) {
 		t.Errorf("the second run wrote %v and found %d up to date, want none and %d", out.Written, out.UpToDate, len(first))
 	}

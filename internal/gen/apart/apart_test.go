@@ -75,7 +75,7 @@ func TestApart(t *testing.T) {
 		if want := append(slices.Clone(lines), lines[0]); err != nil || !gift || !slices.Equal(got, want) {
 			t.Errorf("%s: Show: %v, gift %v, %v; want %v, a gift", from.name, got, gift, err, want)
 		}
-		// A declared error of the one entity is there for the caller of the other.
+		// The caller of one entity can test for a declared error of the other.
 		place.Lines = nil
 		var entity *shard.EntityError
 		if err := orders.Deliver(ctx, place); !errors.Is(err, orderapi.ErrEmpty) || !errors.As(err, &entity) || shard.OutcomeOf(err) != shard.Executed {

@@ -58,7 +58,7 @@ type describing struct {
 	names map[string]string // of messages, by their names in the contract
 	taken map[string]bool
 	made  map[string]bool // messages that wrap elements
-	// circles are the types that contain themselves and are not structs: their notation, by name.
+	// circles has the notation, by name, of types that contain themselves and are not structs.
 	circles map[string]string
 	err     error
 }

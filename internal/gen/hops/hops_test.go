@@ -96,7 +96,7 @@ func TestDeclaredErrorsCrossTwoHops(t *testing.T) {
 			if name == "plain" {
 				continue
 			}
-			// The rest is about the caller's own call.
+			// The outcome and the entity are those of the caller's own call.
 			if got := shard.OutcomeOf(err); got != shard.Executed {
 				t.Errorf("%s, %s: outcome %v, want executed", name, what, got)
 			}

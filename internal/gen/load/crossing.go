@@ -22,8 +22,7 @@ type crossing struct {
 	list  []*model.Type
 	depth int
 	forms *formChoice
-	// within counts, for each generic type, the instances that enclose the current
-	// type.
+	// within counts, for each generic type, those of its instances that enclose the current type.
 	within map[*types.TypeName]int
 }
 

@@ -276,7 +276,7 @@ func (l *loader) Import(path string) (*types.Package, error) {
 	}
 	defer f.Close() //nolint:errcheck // it was only read
 	// The compiler writes archives up to Go 1.27 and bare export data from then on.
-	// No other reader of archives shares its packages with those that are checked
+	// Only this reader of archives can share imported packages with those checked
 	// from source.
 	//lint:ignore SA1019 needed as long as the go command writes archives
 	r, err := gcexportdata.NewReader(f)

@@ -40,8 +40,7 @@ func (s *syntax) addField(f *ast.Field) {
 	if len(f.Names) > 0 {
 		return
 	}
-	// The field is embedded, or a parameter without a name: its position is that of
-	// its type.
+	// An embedded field, or a parameter without a name, has the position of its type.
 	s.fields[f.Type.Pos()] = f
 	ast.Inspect(f.Type, func(n ast.Node) bool {
 		if id, ok := n.(*ast.Ident); ok {

@@ -56,7 +56,8 @@ type Answer struct {
 	Result   string            // of commands that pause and resume, of Rebalance and, without an id, of Reminders, for people
 	IDs      []string          // the answer to List, or the [wire.DueKey]s to Reminders without an id, ascending
 	More     bool              // of IDs: there are others above the last one
-	// Reminders answer Reminders and, as they are afterwards, CancelReminder and RetryReminder.
+	// Reminders are the answer to Reminders or, with their new state, to CancelReminder and
+	// RetryReminder.
 	Reminders []Reminder
 	Minutes   []Minute // the answer to Trends, the oldest first
 	Feeds     []Feed   // the answer to Feeds, by name and partition

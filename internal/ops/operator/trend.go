@@ -16,7 +16,7 @@ import (
 const (
 	// trendMinutes is how many minutes a Trend keeps.
 	trendMinutes = 60
-	// trendTypes bounds the types in a minute: the busiest.
+	// trendTypes bounds the types in a minute. The busiest are kept.
 	trendTypes = 32
 )
 

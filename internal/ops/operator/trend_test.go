@@ -61,7 +61,7 @@ func TestTrend(t *testing.T) {
 	require.Empty(t, hour[59].Types, "no turn has ended in it")
 	require.Len(t, all[1].Types, 1, "what was read has changed")
 
-	// A clock that is set back begins again.
+	// After the clock was set back, later minutes are dropped.
 	for i := range 2 {
 		l.Add(start.Add(time.Duration(20+i)*time.Minute), 1, 1, ended("Cart", 1200))
 	}
@@ -70,7 +70,7 @@ func TestTrend(t *testing.T) {
 		require.False(t, m.At.After(start.Add(21*time.Minute)), "%v is kept", m.At)
 	}
 
-	// What was read does not change when its minute goes on.
+	// A minute that was read does not change when more is added to it.
 	read := func() uint64 { return back[len(back)-1].Types[0].Turns() }
 	l.Add(start.Add(21*time.Minute+time.Second), 1, 1, ended("Cart", 1300))
 	back, _ = l.After(time.Time{}, 1<<20)
