@@ -58,7 +58,7 @@ var questions = map[string]question{
 	"top -every 1s":                {aMemberHangs, `Account/stuck\.Hold`},
 	"counters":                     {aMemberHangs, `frames sent(?s:.*)n3#\w+ does not answer`},
 	"doctor":                       {aMemberHangs, `WRONG cluster +n3#\w+ is not reachable(?s:.*)WRONG answers +n3`},
-	"doctor -store shardgen":       {aMemberHangs, `ok    jetstream it answers(?s:.*)ok    streams +9 of shardgen`},
+	"doctor -store shardgen":       {aMemberHangs, `ok    jetstream JetStream answers(?s:.*)ok    streams +9 streams of shardgen`},
 	"state Account":                {aMemberHangs, `no call has found|n3#`},
 	"reminders Account":            {aMemberHangs, `no entity of Account has reminders|did not answer`},
 	"store list -store shardgen":   {aMemberHangs, `Wallet +shop +64 +1 `},

@@ -64,7 +64,7 @@ func TestOperatorsQuestions(t *testing.T) {
 		return o
 	}
 	require.Eventually(t, func() bool { return shardctl(t, env, "doctor").code == exitOK }, time.Minute, 100*time.Millisecond)
-	expect("doctor", exitOK, "ok    clocks    within", "")
+	expect("doctor", exitOK, "ok    clocks    all are within", "")
 	expect("doctor", exitOK, "ok    rights    no member's log says", "")
 	expect("doctor", exitOK, "ok    contracts all hosts of 1 types have the same contracts", "")
 

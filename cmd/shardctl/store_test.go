@@ -163,7 +163,7 @@ func TestStoreExportImport(t *testing.T) {
 	ctl("store repair Wallet wallet-3 -drop", exitFailed, "", "type Wallet is hosted by w1")
 	stop()
 	ctl("store import -from "+file, exitFailed, "", "the shard has been used: ids of commands, tells and the journal cannot be replaced there (shardctl store delete Wallet -force,")
-	ctl("store import -replace -from "+file, exitFailed, "", "or -states to write the states of entities alone")
+	ctl("store import -replace -from "+file, exitFailed, "", "or -states, to write only the states of entities")
 	ctl("store import -states -from "+file, exitFailed, "", "the entity exists already (-replace overwrites it)")
 	ctl("store import -states -replace -from "+file, exitOK, "64 shards were used: of them only states were imported", "")
 
