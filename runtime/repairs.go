@@ -56,7 +56,7 @@ func (p repairs) hostOf(kind string, state bool) (*node.Host, error) {
 	case k == nil || k.Host == nil:
 		return nil, fmt.Errorf("this node does not host %s", clip(kind))
 	case k.Host.Desc.Singleton:
-		return nil, fmt.Errorf("%s is a singleton, which has no shards (shardctl members shows where it runs)", clip(kind))
+		return nil, fmt.Errorf("%s is a singleton, whose one shard this command does not show (shardctl members shows where it runs)", clip(kind))
 	case state && k.Host.Desc.DecodeState == nil:
 		return nil, fmt.Errorf("%s has no state", clip(kind))
 	}

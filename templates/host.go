@@ -219,7 +219,8 @@ func sortedMethods(n *model.Entity) []*model.Method {
 	})
 }
 
-// parsedID prints an id parsed from its wire form, and reports whether that may fail.
+// parsedID prints the expression that parses the wire form in the variable id. fallible reports that
+// the expression also returns an error.
 func parsedID(n *model.Entity) (id *jen.Statement, fallible bool) {
 	t := typ(n.ID.Type)
 	if n.ID.Form != model.IDString {

@@ -156,17 +156,17 @@ func (w tableStore) read() *rows.Table {
 func (w tableStore) judgeWrite(by *Node, was, row *rows.Row, deleted bool) {
 	if deleted {
 		if !was.Fenced && was.Status != membership.Removed {
-			w.fail(fmt.Errorf("table 1: %v deletes the row of %v, which is neither fenced nor removed", by.Address, was))
+			w.fail(fmt.Errorf("table invariant 1: %v deletes the row of %v, which is neither fenced nor removed", by.Address, was))
 		}
 		return
 	}
 	if !w.judge.reach[was.Status][row.Status] && !(row.Status == membership.Removed && was.Status != membership.Down) || was.Fenced && !row.Fenced {
-		w.fail(fmt.Errorf("table 1: %v writes row %v in place of %v, which is not a legal change", by.Address, row, was))
+		w.fail(fmt.Errorf("table invariant 1: %v writes row %v in place of %v, which is not a legal change", by.Address, row, was))
 	}
 	if row.UpNumber != 0 && was.UpNumber == 0 {
 		key := age{number: row.UpNumber}
 		if first, ok := w.judge.ages[key]; ok {
-			w.fail(fmt.Errorf("table 2: %v gets the age number of %v", row.Address, first))
+			w.fail(fmt.Errorf("table invariant 2: %v gets the age number of %v", row.Address, first))
 		}
 		w.judge.ages[key] = row.Address
 	}
@@ -174,7 +174,7 @@ func (w tableStore) judgeWrite(by *Node, was, row *rows.Row, deleted bool) {
 	if row.Fenced && o != nil {
 		w.judge.fenced[o] = by.Address
 		if w.Lease(o) {
-			w.fail(fmt.Errorf("table 3: %w", checker(w).unsafe(o, by.Address)))
+			w.fail(fmt.Errorf("table invariant 3: %w", checker(w).unsafe(o, by.Address)))
 		}
 	}
 }
@@ -196,7 +196,7 @@ func shape(t *rows.Table) string {
 func (w checker) checkTable(n *Node, t *rows.Table, out *membership.Output) {
 	if out.LeaseChanged {
 		if by, ok := w.judge.fenced[n]; ok && w.Lease(n) {
-			w.fail(fmt.Errorf("table 3: %w", w.unsafe(n, by)))
+			w.fail(fmt.Errorf("table invariant 3: %w", w.unsafe(n, by)))
 			return
 		}
 	}
@@ -215,12 +215,12 @@ func (w checker) checkTable(n *Node, t *rows.Table, out *membership.Output) {
 		return
 	}
 	if was != nil && t.Version < was.Version {
-		w.fail(fmt.Errorf("table 4: the version at %v fell from %d to %d", n.Address, was.Version, t.Version))
+		w.fail(fmt.Errorf("table invariant 4: the version at %v fell from %d to %d", n.Address, was.Version, t.Version))
 	}
 	if was == nil || was.Version != t.Version {
 		s := shape(t)
 		if first, ok := w.judge.versions[t.Version]; ok && first != s {
-			w.fail(fmt.Errorf("table 4: version %d is %s at %v, but was first seen as %s", t.Version, s, n.Address, first))
+			w.fail(fmt.Errorf("table invariant 4: version %d at %v has the rows %s, but had the rows %s where it was first seen", t.Version, n.Address, s, first))
 		}
 		w.judge.versions[t.Version] = s
 	}

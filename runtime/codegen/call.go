@@ -96,7 +96,7 @@ func NewRef(by Invoker, id string, err error, opts ...CallOption) *Ref {
 	return &Ref{Invoker: by, ID: id, Hash: hash}
 }
 
-// Err returns the reason why every call of the reference fails, or nil if the id is valid.
+// Err returns the reason why every call of the reference fails, or nil if there is none.
 func (r *Ref) Err() error {
 	if odd, is := r.Invoker.(*RefWithOptions); is {
 		return odd.Err

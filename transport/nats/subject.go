@@ -41,7 +41,8 @@ const (
 	wordAnycast     = "a" // a.<token>
 )
 
-// wordProbe is the last word of subjects without subscribers.
+// wordProbe is the last word of subjects to which nobody listens. Publishing to one shows whether the
+// server grants the right to publish.
 const wordProbe = "probe"
 
 // maxReplyBytes exceeds a reply subject: two names and a cluster of 64 bytes each, two

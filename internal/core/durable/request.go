@@ -115,7 +115,7 @@ func (l *line) ask(d *desk, r Request) {
 	*l = line{request: r, id: d.send(r)}
 }
 
-// again repeats the request after a pause that doubles each time, up to 32 times.
+// again repeats the request after a pause, which doubles each time until it is 32 times desk.pause.
 func (l *line) again(d *desk) {
 	l.id, l.at = 0, d.now.Add(d.pause<<min(l.tries, 5))
 	l.tries++

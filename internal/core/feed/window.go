@@ -40,8 +40,8 @@ type Limits struct {
 	// tell is given up. Defaults 10 and 5 min.
 	Tries  int
 	TryFor time.Duration
-	// Pause is the pause after the first attempt that failed. It doubles with each further one, up to
-	// 64 times. Default 1 s. After an attempt without the receiver's answer it is a tenth of that.
+	// Pause is the pause after the first attempt that failed. It doubles with each further one,
+	// until it is 64 times as long. Default 1 s. After an attempt without the receiver's answer it is a tenth of that.
 	Pause time.Duration
 }
 

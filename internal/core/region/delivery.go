@@ -150,7 +150,7 @@ func (s *Shard) Cancel(c *Call) bool {
 	return len(s.sift(&s.waiting, is)) > 0
 }
 
-// Find returns the first call for an entity for which match returns true, or nil. running reports
+// Find returns the first call for the entity that match accepts, or nil. running reports
 // that the call's turn is under way.
 func (s *Shard) Find(entity string, match func(*Call) bool) (c *Call, running bool) {
 	look := func(q *queue) *Call {

@@ -433,8 +433,9 @@ func (a *Account) Held() (bytes, limit int64) {
 	return bytes, limit
 }
 
-// fairBytes is how many bytes a session must hold before its frames are ignored because an
-// account is crowded. Other processes of the same name then still get their refusals.
+// fairBytes is the most that a session may hold for its client and still handle frames while its
+// account is crowded. So another process of the same name, for which little is held, has its calls
+// refused instead of ignored.
 const fairBytes = 64 << 10
 
 // Excuse returns the envelope to keep in place of e, as the account's Excess requires; nil means

@@ -64,9 +64,10 @@ type Config struct {
 // A Session is the stream of envelopes between this process and one peer on one lane. It is not
 // safe for concurrent use.
 //
-// The window counts envelopes that the peer has not handled. The acknowledgement also excludes
-// handled envelopes whose refusals have not arrived. So two peers that refuse each other's
-// calls do not wait for each other.
+// Each frame says up to where its sender has handled the other direction (Handled), and up to where
+// it acknowledges it (Ack). Ack stays below a refused envelope until the refusal is in that frame or
+// an earlier one. The window counts from Handled. So two peers that refuse each other's calls do not
+// wait for each other.
 //
 // Invariant: an acknowledgement never goes out before a refusal below it.
 type Session struct {

@@ -215,7 +215,8 @@ func (drv *Driver) Calls() (c measure.Calls) {
 	return c
 }
 
-// ReportTurns returns the turns of this process for operators, with those that run.
+// ReportTurns returns the report on this process's turns for operators. running lists the turns that
+// have not ended.
 func (drv *Driver) ReportTurns(running []operator.RunningTurn) operator.TurnReport {
 	r := drv.Turns.Report(time.Now(), drv.Calls().Turns, running)
 	r.Lasted = drv.since(0)

@@ -116,7 +116,8 @@ func testWriteAndRead(t *testing.T, h Harness) {
 	}
 }
 
-// wantRows is wantTable for rows of one write, each of which has a version above the one before it.
+// wantRows is wantTable after one write, which raised the table's version from before to version. A
+// wanted row without a version may have any version above before, up to version.
 func wantRows(t *testing.T, what string, got membertable.Snapshot, before, version membertable.Version, rows ...membertable.Row) {
 	t.Helper()
 	for i := range got.Rows {

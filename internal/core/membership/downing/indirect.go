@@ -154,9 +154,9 @@ func (i *Indirect) indirectlyConnected(list *gossip.Accusations, out []bool) boo
 	return false
 }
 
-// mostBroken returns the member with the most broken paths among those not in out, or -1 if all
-// are reachable. With DetectionManyEdges it considers only unreachable ones, because a broken
-// path between reachable members may not matter.
+// mostBroken returns, of the members not in out, the one with the most broken paths to the others, the
+// youngest of equals; -1 if no path is broken. With DetectionManyEdges it considers only unreachable
+// members, because a broken path between reachable members may not matter.
 func (i *Indirect) mostBroken(list *gossip.Accusations, out []bool) (worst int) {
 	g := i.Gossip
 	within := func(a gossip.Accusation) bool { return !out[a.Observer] && !out[a.Subject] }

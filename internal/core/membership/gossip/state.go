@@ -94,9 +94,9 @@ func (g *State) Removed(a transport.Address) bool {
 	return ok
 }
 
-// Forgotten reports whether a node is neither a member nor tombstoned. Version keeps a node's count
-// until it is forgotten. Without the count of a removed node, two states could have the same
-// version although one lacks a member that the node admitted before it died.
+// Forgotten reports whether a node is neither a member nor tombstoned. Version drops a node's count
+// only then. If it dropped the count when the node is removed, two states could have the same version
+// although one lacks a member that the removed node had admitted.
 func (g *State) Forgotten(a transport.Address) bool {
 	_, ok := g.Member(a)
 	return !ok && !g.Removed(a)
