@@ -187,7 +187,7 @@ func TestStateWithoutAnEventIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	err = c.Ref("a").Cheat(ctx, 100)
 	require.ErrorContains(t, err, "without an event")
-	require.ErrorContains(t, c.Ref("a").Skim(ctx, 100), "a state other than its events give", "in tests")
+	require.ErrorContains(t, c.Ref("a").Skim(ctx, 100), "a state that its events do not give", "in tests")
 	require.Error(t, c.Ref("a").Peek(ctx), "a method marked to read has recorded an event")
 	balance, entries, err := c.Ref("a").Statement(ctx)
 	require.NoError(t, err)

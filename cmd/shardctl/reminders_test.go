@@ -41,7 +41,12 @@ func TestReminders(t *testing.T) {
 		require.Contains(t, o.stdout, stdout, args)
 		require.Contains(t, o.stderr, stderr, args)
 	}
+	open := func() { // all shards, which beside other tests may take longer than one question
+		t.Helper()
+		require.Eventually(t, func() bool { return shardctl(t, env, "reminders Alarm").code == exitOK }, time.Minute, 100*time.Millisecond)
+	}
 	expect("reminders Alarm a", exitOK, "Alarm/a has no reminders\n", "")
+	open()
 	expect("reminders Alarm", exitOK, "no entity of Alarm has reminders that are to run\n", "")
 	due := time.Date(2099, 1, 2, 3, 4, 5, 0, time.UTC)
 	require.NoError(t, alarms.Tell("a", shard.At(due), shard.Named("once")).Ring(t.Context(), "x"))
@@ -84,6 +89,7 @@ func TestReminders(t *testing.T) {
 	expect("store import -pause -from "+image, exitOK, "", "")
 	_, stop = begin()
 	defer stop()
+	open()
 	require.Contains(t, shardctl(t, env, "reminders Alarm").stdout, " by import\n")
 	expect("reminders Alarm", exitOK, "c       2099-01-03T03:04:05Z\n", "")
 	expect("reminders Alarm a", exitOK, "once", "")
