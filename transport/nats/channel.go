@@ -332,8 +332,8 @@ func (c *channel) next() (*nats.Msg, error) {
 	}
 }
 
-// parse reads kind and sender from the subject behind "sh.<cluster>.". That suffices, because all
-// messages come through the link's own subscriptions.
+// parse reads the kind and the sender from the subject, after "sh.<cluster>.". It does not check that
+// prefix, because the link subscribes only to subjects that begin with it.
 func (c *channel) parse(m *nats.Msg) (transport.Message, bool) {
 	if m.Sub == nil { // of tellDenied
 		from, _ := address(m.Subject)

@@ -232,10 +232,10 @@ func (c *claim) read(s *Shard, r Response) {
 // Before, the reason may be a lagging replica of the store.
 const goneTries = 5
 
-// retry claims again, because the log lacks a part that the claim needs; lacks names it. If the log
-// ends before the head's Since position, or has lacked something goneTries times in a row, that part is
-// lost, and the shard cannot open. A claim that is not full drops the shard after goneTries instead,
-// because its head was probably stale.
+// retry claims again, because the log lacks a part that the claim needs. The parameter lacks describes
+// that part. If the log ends before the head's Since position, or if a full claim has met this goneTries
+// times in a row, the part is lost, and the shard cannot open. A claim that is not full drops the shard
+// after goneTries instead, because its head was probably stale.
 func (c *claim) retry(s *Shard, lacks string) {
 	c.gone++
 	switch {

@@ -277,8 +277,8 @@ func (j *journal) unwritten(now time.Time) {
 	}
 }
 
-// settled records that the shard's head was written after the index, so a server with this head
-// has the index too.
+// settled records that the shard's head was written after the journal's index. A server of the store
+// that has this head therefore has the index too.
 func (j *journal) settled() { j.base, j.unsettled = j.index, nil }
 
 // doubted makes all chunks after base be written again, because the store may have lost some. The

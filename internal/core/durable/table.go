@@ -245,7 +245,7 @@ func (t *table) begin(k *known, c *Command) {
 	t.bytes += len(c.Path)
 }
 
-// end records the command's answer, unless the source has finished the command.
+// end records the command's answer, unless no caller waits for the command any more (see finished).
 func (t *table) end(k *known, c *wire.DurableCommand, ticket Ticket) {
 	n := name{c.GetNumber(), Path(c.GetPath())}
 	if k.finished.has(n.number) {

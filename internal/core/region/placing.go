@@ -80,7 +80,8 @@ func (s *Shard) CancelMove(epoch placement.Epoch) (Effects, bool) {
 // back to their senders, which then choose another instance.
 func (s *Shard) nobody() bool { return s.home.IsZero() && s.limits.Handoff.Unordered }
 
-// unprepare drops the prepared shard. A former home then forwards calls as before.
+// unprepare drops the prepared shard. If this node was the shard's home before and has given it away,
+// it goes on forwarding calls.
 func (s *Shard) unprepare() Effects {
 	if len(s.departures) == 0 || s.nobody() {
 		return s.close()

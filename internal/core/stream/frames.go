@@ -433,9 +433,9 @@ func (a *Account) Held() (bytes, limit int64) {
 	return bytes, limit
 }
 
-// fairBytes is the most that a session may hold for its client and still handle frames while its
-// account is crowded. So another process of the same name, for which little is held, has its calls
-// refused instead of ignored.
+// fairBytes bounds what a session holds for its client before it ignores frames with new envelopes,
+// while its account is crowded. A session that holds less handles them, and refuses their calls. So a
+// process learns the reason, even if another one of its name has filled their common account.
 const fairBytes = 64 << 10
 
 // Excuse returns the envelope to keep in place of e, as the account's Excess requires; nil means

@@ -64,10 +64,10 @@ type Config struct {
 // A Session is the stream of envelopes between this process and one peer on one lane. It is not
 // safe for concurrent use.
 //
-// Each frame says up to where its sender has handled the other direction (Handled), and up to where
-// it acknowledges it (Ack). Ack stays below a refused envelope until the refusal is in that frame or
-// an earlier one. The window counts from Handled. So two peers that refuse each other's calls do not
-// wait for each other.
+// Each frame has two numbers of the other direction: its sender has handled all envelopes up to
+// Handled, and acknowledges those up to Ack. A frame acknowledges a refused envelope only if it, or an
+// earlier frame, has the refusal. The window counts from Handled, so two peers that refuse each
+// other's calls do not wait for each other.
 //
 // Invariant: an acknowledgement never goes out before a refusal below it.
 type Session struct {

@@ -151,7 +151,8 @@ func (t *Tenure) do(f func(now time.Time)) {
 	after.run(t)
 }
 
-// look is like do for an f that causes no effects of the core.
+// look calls f, which must cause no effects of the core. Like do, it does nothing after the tenure's
+// end.
 func (t *Tenure) look(f func(now time.Time)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -305,7 +305,7 @@ func delayOf(r *codegen.Ref) *codegen.Delay {
 
 var errDelayed = errors.New("options of reminders, such as shard.In, are for tells (use Tell instead of Ref)")
 
-// schedule sends a tell that runs at a time. In a turn of a durable type, the tell is part of the
+// schedule sends a tell that runs later, as delay says. In a turn of a durable type, the tell is part of the
 // commit. Otherwise schedule returns when the receiver has stored it.
 func (p invoker) schedule(ctx context.Context, r *codegen.Ref, delay *codegen.Delay, method string, args []byte) error {
 	request, err := requestOf(delay, method, args)

@@ -176,7 +176,8 @@ func (s *fieldReader) stateField(f *types.Var, form string, indexed bool) {
 // can be indexed.
 var indexKinds = map[model.Shape]string{model.Bool: "b", model.Int: "i", model.Uint: "i", model.String: "s", model.Time: "t"}
 
-// index returns the kind of an indexed field.
+// index returns the kind of a field's index, one of indexKinds. It adds a diagnostic and returns "" if
+// the field's type cannot be indexed.
 func (s *fieldReader) index(f *types.Var, t *model.Type) string {
 	kind := indexKinds[t.Shape]
 	if kind == "" {

@@ -208,7 +208,8 @@ func (s *server) whole(shard int, since store.Position) bool {
 	return len(log) > 0 && log[0].Position <= since
 }
 
-// moment returns the revision that a read sees, at least atLeast. Stale reads see an earlier one.
+// moment returns the revision that a read sees: the latest, or at random an earlier one, never below
+// atLeast.
 func (s *server) moment(atLeast store.Revision) store.Revision {
 	if s.revision > atLeast && s.w.chance(s.trouble.stale) {
 		return atLeast + store.Revision(s.w.random.Uint64N(uint64(s.revision-atLeast)+1))

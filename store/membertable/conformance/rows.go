@@ -116,8 +116,8 @@ func testWriteAndRead(t *testing.T, h Harness) {
 	}
 }
 
-// wantRows is wantTable after one write, which raised the table's version from before to version. A
-// wanted row without a version may have any version above before, up to version.
+// wantRows is wantTable after one write. The write raised the table's version from the parameter before
+// to the parameter version. A wanted row with version 0 may have any version in (before, version].
 func wantRows(t *testing.T, what string, got membertable.Snapshot, before, version membertable.Version, rows ...membertable.Row) {
 	t.Helper()
 	for i := range got.Rows {

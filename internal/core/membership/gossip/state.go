@@ -94,9 +94,9 @@ func (g *State) Removed(a transport.Address) bool {
 	return ok
 }
 
-// Forgotten reports whether a node is neither a member nor tombstoned. Version drops a node's count
-// only then. If it dropped the count when the node is removed, two states could have the same version
-// although one lacks a member that the removed node had admitted.
+// Forgotten reports whether a node is neither a member nor tombstoned. Only then does
+// the vector clock g.Version lose the node's count. If the count went at the removal, a state with a
+// member admitted by that node and a state without it could have the same version.
 func (g *State) Forgotten(a transport.Address) bool {
 	_, ok := g.Member(a)
 	return !ok && !g.Removed(a)
@@ -226,8 +226,8 @@ func (g *State) bury() {
 	g.Version = g.Version.Prune(g.Forgotten)
 }
 
-// WithSeen returns g with a added to the members that have seen the state. The version stays the
-// same.
+// WithSeen returns a copy of g in which member a has seen the state; g itself if a is no member or has
+// seen it already. The version stays the same.
 func (g *State) WithSeen(a transport.Address) *State {
 	i, ok := g.Index(a)
 	if !ok || g.Seen.Has(i) {

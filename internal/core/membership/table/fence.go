@@ -31,7 +31,8 @@ type death struct {
 // 1/50, or 2 %.
 const clockSpread = 50
 
-// noteDeaths begins to record the deaths that are new in the table, and drops those that are over.
+// noteDeaths begins to record each death that is new in the table. It forgets the death of a member
+// when its row is fenced or gone.
 func (m *Machine) noteDeaths() {
 	for _, r := range m.table.Summary().Down {
 		if m.deaths[r.Address] == nil {
