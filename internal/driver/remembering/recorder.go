@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/core/remember"
@@ -27,16 +26,16 @@ type recorder struct {
 	machine *remember.StoreMachine
 	slots   chan struct{} // bounds the concurrent requests
 
-	placing sync.Mutex
-	space   string // the layout's Space; guarded by placing until it is set
-	attempt int    // guarded by placing
+	placing chan struct{} // has a value while place runs, which waits for the store: in virtual time a mutex would hang
+	space   string        // the layout's Space; guarded by placing until it is set
+	attempt int           // guarded by placing
 }
 
 const storeRequests = 16
 
 func newRecorder(m *Memory, kind string, s Settings) *recorder {
 	return &recorder{
-		memory: m, kind: kind, store: s.Store, locate: s.Locate, want: layout{Shards: s.Shards, Hash: s.HashName}, slots: make(chan struct{}, storeRequests),
+		memory: m, kind: kind, store: s.Store, locate: s.Locate, want: layout{Shards: s.Shards, Hash: s.HashName}, slots: make(chan struct{}, storeRequests), placing: make(chan struct{}, 1),
 		machine: remember.NewStoreMachine(remember.Kind{Max: s.MaxPerShard}),
 	}
 }
@@ -147,8 +146,12 @@ const (
 // place waits until the ids are under this program's layout. It reports false if the process stops.
 func (r *recorder) place() bool {
 	p := r.memory.process
-	r.placing.Lock()
-	defer r.placing.Unlock()
+	select {
+	case r.placing <- struct{}{}:
+	case <-p.Context().Done():
+		return false
+	}
+	defer func() { <-r.placing }()
 	for r.space == "" {
 		if !p.MayAnswer() && p.WaitLease(p.Context()) != nil {
 			return false // another node may have the shards
