@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -195,4 +196,22 @@ func TestDamagedLayout(t *testing.T) {
 	_, err = r.settle(t.Context())
 	require.ErrorContains(t, err, `record "remembered/c/K/layout" of the store is damaged`)
 	require.ErrorContains(t, err, "shardctl store clear c -remembered")
+}
+
+// TestPlaceWaitsTogether: requests that wait while the store does not answer go on when it does. They
+// wait in a way that lets virtual time pass.
+func TestPlaceWaitsTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := memorystore.New()
+		r := recorderOf(1, server.Client(), 16, "a")
+		server.Stop()
+		placed := make(chan bool)
+		for range 3 {
+			go func() { placed <- r.place() }()
+		}
+		time.AfterFunc(10*placeRetry, func() { server.Start(0) })
+		for range 3 {
+			require.True(t, <-placed)
+		}
+	})
 }
