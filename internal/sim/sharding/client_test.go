@@ -112,9 +112,9 @@ func (v worldEnv) Log(l control.Level, text string, args ...any) {
 	}
 }
 
-// Count fails the run for a message that cannot be read.
+// Count fails the run for a message that cannot be read or may not be sent. A client may ask too often.
 func (v worldEnv) Count(e control.Counter) (uint64, bool) {
-	if e != control.Ignored {
+	if e != control.Ignored && e != control.OverQuota {
 		v.process.w.fail("%s: a message of the control channel cannot be read", v.process.name)
 	}
 	return 1, false
