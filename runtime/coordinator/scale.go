@@ -53,30 +53,31 @@ type scaling struct {
 type loadReport struct {
 	at        time.Time
 	instances int
-	busy      float64 // sum of the instances' shares
-	waiting   float64 // calls
+	busy      int // sum of the instances' shares, in thousandths
+	waiting   int // calls
 }
 
 func (s *scaling) take(from transport.Address, at time.Time, l PoolLoad) {
 	if s.reports == nil {
 		s.reports = map[transport.Address]loadReport{}
 	}
-	s.reports[from] = loadReport{at, int(l.Instances), float64(l.Busy) / 1000, float64(l.Waiting)}
+	s.reports[from] = loadReport{at, int(l.Instances), int(l.Busy), int(l.Waiting)}
 }
 
 // look ends a round of a pool with n instances, and reports whether want has changed. Instances whose
 // members do not report count as the mean.
 func (s *scaling) look(now time.Time, interval time.Duration, n int) bool {
-	instances, busy, waiting := 0, 0.0, 0.0
-	for a, r := range s.reports { //arch:order-free sums of few, rounded below
+	instances, thousandths, waits := 0, 0, 0
+	for a, r := range s.reports { //arch:order-free sums of integers
 		if float64(now.Sub(r.at)) > loadLate*float64(interval) {
 			delete(s.reports, a)
 			continue
 		}
 		instances += r.instances
-		busy += r.busy
-		waiting += r.waiting
+		thousandths += r.busy
+		waits += r.waiting
 	}
+	busy, waiting := float64(thousandths)/1000, float64(waits)
 	if instances == 0 || n == 0 {
 		s.rounds = nil
 		return false
