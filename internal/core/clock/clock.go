@@ -117,6 +117,14 @@ func (e *Estimator) estimate(now time.Duration) (Reading, bool) {
 	return Reading{}, false
 }
 
+// Error bounds how far the estimate is behind the store's clock, at a monotonic time; 0 without an answer.
+func (e *Estimator) Error(now time.Duration) time.Duration {
+	if best := e.best(now); best != nil {
+		return best.errorAt(now)
+	}
+	return 0
+}
+
 // Doubted reports whether the last answer contradicts the estimate.
 func (e *Estimator) Doubted() bool { return len(e.doubted) > 0 }
 

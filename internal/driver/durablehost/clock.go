@@ -36,6 +36,7 @@ type Clock struct {
 type clockView struct {
 	reading clock.Reading
 	known   bool
+	behind  time.Duration // the most that reading may be behind the store's clock
 }
 
 // NewClock returns the Clock of a store. The store's time is not known before the first [Clock.Ask]
@@ -43,7 +44,7 @@ type clockView struct {
 func NewClock(s store.Backend) *Clock {
 	c := &Clock{began: time.Now()}
 	c.store, _ = s.(store.Clock)
-	c.view.Store(&clockView{clock.ReadingAt(c.began, 0), c.store == nil})
+	c.view.Store(&clockView{reading: clock.ReadingAt(c.began, 0), known: c.store == nil})
 	return c
 }
 
@@ -55,13 +56,19 @@ func (c *Clock) Now() (time.Time, bool) {
 	return v.reading.At(c.elapsed()), v.known
 }
 
-// Ahead returns how far the wall clock of this process is ahead of the store's clock when it shows
-// wall. It returns 0 if the store's time is not known.
+// Ahead returns how far the wall clock of this process, which shows wall, is ahead of the store's clock,
+// at least; negative if it is behind. It returns 0 if the store's time is not known, or known no better
+// than that.
 func (c *Clock) Ahead(wall time.Time) time.Duration {
-	if at, known := c.Now(); known && c.store != nil {
-		return wall.Round(0).Sub(at) // without the monotonic reading
+	v, elapsed := c.view.Load(), c.elapsed()
+	if !v.known || c.store == nil {
+		return 0
 	}
-	return 0
+	by := wall.Round(0).Sub(v.reading.At(elapsed)) // without the monotonic reading
+	if by < 0 {
+		return by
+	}
+	return max(0, by-v.behind)
 }
 
 // unsure reports whether the store must be asked again soon, because its time is not known or its
@@ -113,7 +120,7 @@ func (c *Clock) Ask(ctx context.Context) (set time.Duration, err error) {
 	defer c.mu.Unlock()
 	r, known := c.estimate.Add(clock.Sample{Sent: sent, Received: received, Store: at})
 	old := c.view.Load()
-	c.view.Store(&clockView{r, known})
+	c.view.Store(&clockView{r, known, c.estimate.Error(received)})
 	if by := r.Sub(old.reading); old.known && by.Abs() > clock.Step {
 		set = by
 	}

@@ -63,6 +63,26 @@ func TestClock(t *testing.T) {
 	})
 }
 
+// TestAheadIsCertain: an answer that took long is no reason to say that a clock is wrong.
+func TestAheadIsCertain(t *testing.T) {
+	for _, wrong := range []time.Duration{0, time.Hour, -time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			server := memory.New()
+			server.SetAhead(-wrong)
+			client := server.Client()
+			client.Fault(func(memory.Op) memory.Fault { return memory.Fault{Answer: 2 * time.Second} })
+			c := NewClock(client)
+			if got := c.Ahead(time.Now()); got != 0 {
+				t.Errorf("before the first answer: got %v, want 0", got)
+			}
+			ask(t, c)
+			if got := c.Ahead(time.Now()); (got-wrong).Abs() > 2*time.Second || wrong == 0 && got != 0 {
+				t.Errorf("wrong by %v: got %v", wrong, got)
+			}
+		})
+	}
+}
+
 // TestTenuresTimeIsCheap: reading a tenure's time allocates nothing: each call does it.
 func TestTenuresTimeIsCheap(t *testing.T) {
 	c, l := NewClock(memory.New().Client()), lineClock{}
