@@ -207,7 +207,7 @@ func (t *tableParts) changes(s *Shard, ed *edit) (changes []store.Change) {
 	}
 	if c.whole || ed.rebuild {
 		t.part(&wire.DurableLeafAt{})
-		t.parts[0].Catalog, t.parts[0].Due = true, s.earliest()
+		t.parts[0].Catalog, t.parts[0].Due = true, s.earliest(ed)
 		if t.parts[0].Indexes = unknownFields; c.indexed || ed.rebuild {
 			t.parts[0].Indexes = s.config.Index.fields()
 		}

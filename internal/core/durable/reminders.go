@@ -27,10 +27,6 @@ const (
 	// most wakesRead at a time. Entities whose next look is delayed do not count.
 	fewWakes  = 256
 	wakesRead = 512
-	// sweepAfter is how long a new home relies on the table's value for the earliest due time of
-	// reminders in records. If the store has lost acknowledged commits, an earlier reminder may be
-	// due again.
-	sweepAfter = time.Minute
 )
 
 // due returns the earliest due time of the entity's reminders, in Unix milliseconds, or never.
@@ -87,7 +83,6 @@ type wakes struct {
 	horizon string           // of the scan under way
 	scans   bool             // a scan is under way
 	clock   int64            // the clock at the last call of Due
-	swept   bool             // next no longer depends on the table: see sweepAfter
 	stale   map[string]bool  // keys of leaves that are to be removed, because their entities are not due then
 }
 
@@ -200,8 +195,9 @@ func (w *wakes) expect(e *entity, leaf int64) {
 }
 
 // earliest returns a time before which no reminder in a record will be due once the checkpoint
-// under way is written. It assumes that unacknowledged commits are lost.
-func (s *Shard) earliest() int64 {
+// under way is written with ed. The store may lose commits that it has acknowledged, so the records
+// and the leaves count, and not only the entities as they are now.
+func (s *Shard) earliest(ed *edit) int64 {
 	w := &s.wakes
 	due, _ := wakeOf(w.next)
 	if w.scans || w.next == kindWake {
@@ -223,6 +219,12 @@ func (s *Shard) earliest() int64 {
 		if e.ticket > s.group.acked || !e.loaded {
 			due = min(due, e.acked.due())
 		}
+		if e.saving == 0 && e.entered != 0 {
+			due = min(due, e.entered)
+		}
+	}
+	for _, saved := range ed.of {
+		due = min(due, saved.record.due)
 	}
 	return due
 }
@@ -280,12 +282,6 @@ func (s *Shard) reminded(e *entity) {
 func (s *Shard) Due(now time.Time, clock int64) (ids []string) {
 	s.desk.now = now
 	w := &s.wakes
-	if !w.swept && s.state == Open && now.Sub(s.opened) >= sweepAfter {
-		w.swept = true
-		if !w.scans {
-			w.next = w.read
-		}
-	}
 	if clock < w.clock { // the clock was set back, so delayed looks would be too late
 		for _, known := range w.heap {
 			known.at = known.due
