@@ -12,7 +12,7 @@ import (
 )
 
 // TestCoordinatorIsAMember: a joining process does not follow the coordinator of a cluster that has
-// not admitted it, nor any coordinator before it knows members.
+// not admitted it, nor any coordinator before it knows members. A member ignores a downed one.
 func TestCoordinatorIsAMember(t *testing.T) {
 	self, member := transport.Address{Name: "a", Incarnation: 1}, transport.Address{Name: "b", Incarnation: 1}
 	before := transport.Address{Name: "b", Incarnation: 2}
@@ -28,6 +28,8 @@ func TestCoordinatorIsAMember(t *testing.T) {
 	require.True(t, m.follower.heeds(transport.Peer{Address: member}))
 	require.False(t, m.follower.heeds(transport.Peer{Address: before}))
 	require.False(t, m.follower.heeds(transport.Peer{Address: member, Client: true}))
+	view.ByAddress[1].Status = membership.Down
+	require.False(t, m.follower.heeds(transport.Peer{Address: member}), "a downed coordinator may go on after a pause")
 }
 
 // TestHomesAreAskedOfTheCoordinator: a process sends its questions to the member that it last heard
