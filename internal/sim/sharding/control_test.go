@@ -224,7 +224,6 @@ func (v *memberEnv) LeaseValid() bool                                           
 
 func (v *memberEnv) Fail(err error) { v.process.w.fail("%s: %v", v.process.name, err) }
 
-func (v *memberEnv) Unasked(bool) []string                             { return nil }
 func (v *memberEnv) RememberView(*membership.View)                     {}
 func (v *memberEnv) RenewLease(time.Time)                              {} // members.leased has it
 func (v *memberEnv) TakeLease(membership.LeaseRequest)                 {}
@@ -234,6 +233,14 @@ func (v *memberEnv) Up()                                               {}
 func (v *memberEnv) Leaving()                                          {}
 func (v *memberEnv) Left()                                             {} // members.ended ends the process
 func (v *memberEnv) Downed(string)                                     {}
+
+// Unasked returns the pool, whose instances are always active.
+func (v *memberEnv) Unasked(bool) []string {
+	if v.process.w.plan.pool == 0 {
+		return nil
+	}
+	return []string{poolName}
+}
 
 func (v *memberEnv) Log(l control.Level, text string, args ...any) { v.world.Log(l, text, args...) }
 
