@@ -90,7 +90,7 @@ func (m ownMethods[T, P]) encode(v *T) (data []byte, absent bool, err error) {
 		case z.empty:
 			return nil, true, nil
 		}
-		return nil, false, fmt.Errorf("the %s of this %T is empty, which decodes as the zero value", m.form, *v)
+		return nil, false, fmt.Errorf("the %s of this %T is empty, so it would arrive as the zero value", m.form, *v)
 	}
 	if z := m.zero(); !z.written || z.empty {
 		return nil, true, nil

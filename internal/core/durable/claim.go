@@ -228,8 +228,8 @@ func (c *claim) read(s *Shard, r Response) {
 	c.line.ask(&s.desk, Request{Op: OpGet, AtLeast: s.head.stored.Revision, IDs: ids})
 }
 
-// goneTries is how often in a row the log may lack what a claim needs before that counts as lost.
-// Before, the reason may be a lagging replica of the store.
+// goneTries is how many times in a row a part of the log must be missing before it counts as lost.
+// Until then, the store may have answered from a lagging replica.
 const goneTries = 5
 
 // retry claims again, because the log lacks a part that the claim needs. The parameter lacks describes

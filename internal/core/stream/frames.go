@@ -422,8 +422,8 @@ func (a *Account) Excess() (most Excess) {
 	return most
 }
 
-// Held returns the bytes and the bound of an account: the topmost account that is above its bound
-// among a and the accounts above a, or a itself if none is.
+// Held returns the bytes and the bound of the topmost account that exceeds its bound, among a and
+// those above it. If none does, they are a's own.
 func (a *Account) Held() (bytes, limit int64) {
 	for at := a; at != nil; at = at.up {
 		if held := at.held.Load(); at == a || held > at.limit {
