@@ -91,6 +91,7 @@ func TestRemindersSeedsThatFailed(t *testing.T) {
 		1514479: "a head needed commits that the log had lost, and the next home opened the shard without an entity",
 		22694:   "a page was made from a leaf while another leaf was lost, and lacked an entity that a checkpoint had saved meanwhile",
 		27555:   "the store lost the head of a checkpoint and the commits before it, but not the record, whose reminder no leaf had",
+		2005359: "the judge took an entity's lost end for kept, because the entity had never had a record",
 		27752:   "the clock of the store was set back, and retries waited for hours",
 	} {
 		if r := RunReminders(seed, nil); r.Err != nil {
