@@ -210,6 +210,17 @@ func (m *Machine) wantedAdmission() (w core.TableWrite, ok bool) {
 		return w, false
 	}
 	rank := slices.Index(m.askable(), m.Config.Self)
+	early := func() bool {
+		at := core.Later(a.list[0].first, m.adopted()).Add(time.Duration(rank) * fenceTurn)
+		if !m.Now.Before(at) {
+			return false
+		}
+		m.WakeAt(at)
+		return true
+	}
+	if rank >= 0 && early() { // looking through a long list at each step takes long
+		return w, false
+	}
 	a.list = slices.DeleteFunc(a.list, func(q *request) bool {
 		r := m.table.Row(q.node)
 		over := rank < 0 || r != nil && r.Status != gossip.Joining || m.Now.Sub(q.last) > askLife
@@ -218,11 +229,7 @@ func (m *Machine) wantedAdmission() (w core.TableWrite, ok bool) {
 		}
 		return over
 	})
-	if len(a.list) == 0 {
-		return w, false
-	}
-	if at := core.Later(a.list[0].first, m.adopted()).Add(time.Duration(rank) * fenceTurn); m.Now.Before(at) {
-		m.WakeAt(at)
+	if len(a.list) == 0 || early() {
 		return w, false
 	}
 	a.next = m.Now.Add(admitEvery)
