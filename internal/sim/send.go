@@ -49,6 +49,9 @@ func (w network) send(n *Node, e *membership.Envelope) {
 	if w.config.Recode {
 		msg = w.recode(msg)
 	}
+	if s, ok := msg.(message.Snapshot); ok && w.config.Unchecked && s.Base != 0 {
+		s.Table.ApplyAlike()
+	}
 	size := int32(0)
 	if w.config.Account {
 		size = w.sizes.of(n, e.Message)

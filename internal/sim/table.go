@@ -144,6 +144,9 @@ func (w tableStore) read() *rows.Table {
 	if w.config.TableGaps && len(w.olds) > 0 && w.random.IntN(4) == 0 {
 		return w.olds[w.random.IntN(len(w.olds))]
 	}
+	if w.config.Unchecked {
+		w.known = w.table
+	}
 	return w.table
 }
 

@@ -111,20 +111,29 @@ func (t *Table) With(version uint64, set []Row, deleted []transport.Address) *Ta
 type applied struct {
 	mu   sync.Mutex
 	made map[*Table]*Table
+	one  bool // see ApplyAlike
 }
+
+// ApplyAlike makes Apply return the same table for all tables to which change t is applied, with the
+// I-am-alives of the first. Large simulations share tables so.
+func (t *Table) ApplyAlike() { t.applied.one = true }
 
 // Apply returns the table after a change, whose version and rows are those of With.
 func (t *Table) Apply(change *Table, deleted []transport.Address) *Table {
 	a := &change.applied
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	next := a.made[t]
+	key := t
+	if a.one {
+		key = nil
+	}
+	next := a.made[key]
 	if next == nil {
 		if a.made == nil {
 			a.made = make(map[*Table]*Table, 1)
 		}
 		next = t.With(change.Version, change.Rows, deleted)
-		a.made[t] = next
+		a.made[key] = next
 	}
 	return next
 }
