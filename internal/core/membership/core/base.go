@@ -51,18 +51,19 @@ func (n *Base) emitMembers(old, next []gossip.MemberView, ended func(transport.A
 		return // no member has changed
 	}
 	var removed []gossip.MemberView
+	unknown := &gossip.MemberView{Reachable: true}
 	for i, j := 0, 0; i < len(old) || j < len(next); {
 		switch {
-		case i == len(old) || j < len(next) && next[j].Compare(old[i].Address) < 0:
-			n.emitMember(gossip.MemberView{Reachable: true}, next[j], next)
+		case i < len(old) && j < len(next) && old[i].Address == next[j].Address:
+			n.emitMember(&old[i], &next[j], next)
+			i++
 			j++
-		case j == len(next) || old[i].Compare(next[j].Address) < 0:
+		case i == len(old) || j < len(next) && next[j].Compare(old[i].Address) < 0:
+			n.emitMember(unknown, &next[j], next)
+			j++
+		default:
 			removed = append(removed, old[i])
 			i++
-		default:
-			n.emitMember(old[i], next[j], next)
-			i++
-			j++
 		}
 	}
 	for _, was := range removed {
@@ -82,14 +83,15 @@ func (n *Base) emitRemoved(was gossip.MemberView, ended gossip.Status) {
 	n.Emit(MemberRemoved{was.Member})
 }
 
-func (n *Base) emitMember(was, r gossip.MemberView, all []gossip.MemberView) {
-	if was.Status == gossip.NoStatus {
+func (n *Base) emitMember(was, r *gossip.MemberView, all []gossip.MemberView) {
+	status := was.Status
+	if status == gossip.NoStatus {
 		joined := r.Member
 		joined.Status, joined.UpNumber = gossip.Joining, 0
 		n.Emit(MemberJoined{joined})
-		was.Status = gossip.Joining
+		status = gossip.Joining
 	}
-	if was.Status != r.Status {
+	if status != r.Status {
 		switch r.Status {
 		case gossip.WeaklyUp:
 			n.Emit(MemberWeaklyUp{r.Member})
