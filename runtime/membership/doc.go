@@ -13,7 +13,7 @@
 //	                 any of them → down → removed
 //
 // Only the leader moves members along the upper line, and only when the view has converged: every
-// Up and Leaving member has seen it, and no member is unreachable that is not Down or Exiting. One
+// Up, Leaving and Exiting member has seen it, and no member is unreachable that is not Down. One
 // unreliable connection therefore stalls the leader and nothing else; [ConvergedChanged] and
 // View.Why report it.
 //

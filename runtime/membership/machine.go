@@ -70,7 +70,8 @@ func New(config core.Config) (*Machine, error) {
 	m.collectors = lease.Collectors{Node: n, Echo: &m.echo, Peers: &m.peers}
 	m.votes = lease.Votes{Node: n, Echo: &m.echo, Peers: &m.peers, Beats: &m.beats, Voters: &m.voters, Collectors: &m.collectors}
 	m.lease = lease.Lease{
-		Node: n, Echo: &m.echo, Peers: &m.peers, Beats: &m.beats, Voters: &m.voters, Collectors: &m.collectors, Votes: &m.votes,
+		Node: n, Echo: &m.echo, Presence: &m.presence, Peers: &m.peers, Beats: &m.beats, Voters: &m.voters,
+		Collectors: &m.collectors, Votes: &m.votes,
 		Until: time.Time{}.Add(1), // long past
 		Met:   make(map[transport.Address]time.Time),
 	}
@@ -136,7 +137,7 @@ func (m *Machine) View() *core.View { return m.node.Shown }
 // Lease returns the time until which turns may start here and answers may be sent. It is the
 // earlier of two times: SelfHeartbeatTimeout after the sending of the last echo that came back, and
 // QuorumTimeout after the last contact with a majority. The zero time means without end, because
-// there is no other member. For a node that is not a member, or was removed, it is a time in the
+// no other node has ever been Up in this cluster. For a node that is not a member, or was removed, it is a time in the
 // past.
 func (m *Machine) Lease() time.Time { return m.lease.Until }
 
@@ -382,8 +383,8 @@ func (m *Machine) State() *gossip.State {
 //     members are fenced.
 //  2. A member is in its own gossiped state, not Down, and has seen it.
 //  3. The view shows the gossiped state.
-//  4. A lease is without end if no other member is Up, except gone ones; any other lease ends
-//     within SelfHeartbeatTimeout.
+//  4. A lease is without end if no other node has ever been Up; any other lease ends within
+//     SelfHeartbeatTimeout.
 func (m *Machine) Check() error {
 	if m.node.Phase != core.Joined {
 		return nil
@@ -401,13 +402,8 @@ func (m *Machine) Check() error {
 	if m.lease.Until.After(m.node.Now.Add(m.node.Config.SelfHeartbeatTimeout)) {
 		return fmt.Errorf("invariant 4: the lease ends in %v, later than SelfHeartbeatTimeout %v", m.lease.Until.Sub(m.node.Now), m.node.Config.SelfHeartbeatTimeout)
 	}
-	if !m.lease.Until.IsZero() {
-		return nil
-	}
-	for _, r := range m.node.Gossip.Members {
-		if r.Address != m.node.Config.Self && r.Status == gossip.Up && m.node.EvidenceAgainst(r.Address) != gossip.EvidenceGone {
-			return fmt.Errorf("invariant 4: the lease has no end, but %v is Up", r.Address)
-		}
+	if n := m.node.Gossip.UpCounter; n > 1 && m.lease.Until.IsZero() {
+		return fmt.Errorf("invariant 4: the lease has no end, but %d nodes have been Up", n)
 	}
 	return nil
 }

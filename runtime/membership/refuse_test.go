@@ -140,3 +140,35 @@ func TestLeftWhileItStays(t *testing.T) {
 		}
 	}
 }
+
+// TestLeftWithoutKnowing: two of three members leave, and a partition keeps from them that they are
+// Exiting. They have a majority of the view that they know, so the third must not go on alone.
+func TestLeftWithoutKnowing(t *testing.T) {
+	w := newNetwork(t)
+	for i, name := range []string{"a", "b", "c"} {
+		n := w.add(name, "s1", core.Config{Cluster: "test", Self: addr(name, uint64(i+1))})
+		n.quiet = true
+		w.start(n)
+	}
+	a, b, c := w.nodes["a"], w.nodes["b"], w.nodes["c"]
+	if !w.run(3*time.Second, func() bool { return w.converged([]*simNode{a, b, c}) }) {
+		t.Fatal("the cluster did not form")
+	}
+	parted := false
+	w.lossy = func(from, to *simNode) bool {
+		r, ok := a.machine.node.Gossip.Member(b.config.Self)
+		parted = parted || !ok || r.Status == gossip.Exiting
+		return parted && (from == a || to == a)
+	}
+	for _, n := range []*simNode{b, c} {
+		w.step(n, core.Leave{})
+		w.step(n, core.ExitReady{})
+	}
+	w.run(time.Minute, nil) // each step checks that nobody runs turns whom another has fenced
+	if !parted {
+		t.Error("nobody became Exiting")
+	}
+	if tomb, ok := a.machine.node.Gossip.Tombstone(b.config.Self); ok {
+		t.Errorf("a removed b, which did not know that it was Exiting: %+v", tomb)
+	}
+}

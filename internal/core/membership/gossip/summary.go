@@ -24,9 +24,10 @@ type Summary struct {
 	Full          SeenSet // the Up and Leaving members
 	Fulls         int     // the number of Up and Leaving members
 	Joining       int     // the number of Joining and WeaklyUp members
-	// Must are the members that have to see the view for it to converge: the Up and Leaving ones.
-	// Before the first member is Up, the joining ones are included too. Otherwise two of them could
-	// each consider itself the leader and make all others Up.
+	// Must are the members that have to see the view for it to converge: the Up, Leaving and Exiting
+	// ones. A member removed before it knew that it was Exiting would still count its own vote, and
+	// could down the others. Before the first member is Up, the joining ones are included too.
+	// Otherwise two of them could each consider itself the leader and make all others Up.
 	Must             SeenSet
 	ByAddress, ByAge []MemberView // the lists of a view
 	// Digest and Changes are the fingerprint of the version and the sum of its counts.
@@ -53,10 +54,7 @@ func newSummary(g *State, rule Rule) *Summary {
 	if s.malformed != nil {
 		return s
 	}
-	s.Ring, s.Must = NewRing(g.Members), s.Full
-	if g.UpCounter == 0 {
-		s.Must = NewSeenSet(len(g.Members))
-	}
+	s.Ring, s.Must = NewRing(g.Members), NewSeenSet(len(g.Members))
 	list := s.Accusations(g)
 	s.Accused, s.Evidence = list.subjects(), list.Weigh(nil)
 	s.Quiet, s.Absent = quietTimes(g, EvidenceSilent), quietTimes(g, EvidenceCut)
@@ -64,7 +62,10 @@ func newSummary(g *State, rule Rule) *Summary {
 		switch r.Status {
 		case Up, Leaving:
 			s.Full.Add(i)
+			s.Must.Add(i)
 			s.Fulls++
+		case Exiting:
+			s.Must.Add(i)
 		case Joining, WeaklyUp:
 			s.Joining++
 			if g.UpCounter == 0 {
@@ -130,7 +131,7 @@ func (s *Summary) convergence(g *State) string {
 		if unseen >= 0 && unseen < i {
 			break
 		}
-		if m.Status != Down && m.Status != Exiting {
+		if m.Status != Down {
 			if observer := g.observer(m.Address); !observer.IsZero() {
 				return m.Name + " is " + s.Evidence[i].String() + " to " + observer.Name
 			}

@@ -22,6 +22,7 @@ func (l *Lease) RenewLease() {
 type Lease struct {
 	*core.Node
 	Echo       *detector.Echo
+	Presence   *detector.Presence
 	Peers      *detector.Peers
 	Beats      *detector.Heartbeats
 	Voters     *Voters
@@ -53,7 +54,7 @@ func (l *Lease) leaseNow() time.Time {
 	if alone && l.Self().UpNumber == 0 && len(l.Gossip.Members) > 1 {
 		return over // the others may be Up by now, and this node downed by them
 	}
-	if alone && l.enoughAlone() {
+	if alone && l.Gossip.UpCounter <= 1 && l.enoughAlone() {
 		l.Beats.AskAll, l.Votes.majority = false, l.Now
 		return time.Time{}
 	}
@@ -69,6 +70,9 @@ func (l *Lease) leaseNow() time.Time {
 	}
 	if l.Beats.AskAll && (!all || l.Votes.majority.Before(l.since)) {
 		return over
+	}
+	if l.Beats.AskAll && alone && l.Echo.Sent.Before(l.since.Add(l.Config.SelfHeartbeatTimeout)) {
+		return over // a former member that missed its removal may have judged this node, and answers Alive
 	}
 	if _, unheard := l.Unheard(); unheard {
 		return over
@@ -181,11 +185,11 @@ func (l *Lease) countVouched() (all bool) {
 	return all
 }
 
-// Doubt puts the lease in doubt, and sends heartbeats to all members at once. It may be called
-// again while the lease is in doubt.
+// Doubt puts the lease in doubt, and sends heartbeats to all members and Alive at once. It may be
+// called again while the lease is in doubt.
 func (l *Lease) Doubt() {
 	l.Beats.AskAll, l.since = true, l.Now
-	l.Echo.At, l.Beats.Stale = l.Now, true
+	l.Echo.At, l.Presence.At, l.Beats.Stale = l.Now, l.Now, true
 	for i := range l.Collectors.list {
 		l.Collectors.list[i].due = l.Now
 	}
