@@ -172,3 +172,40 @@ func TestLeftWithoutKnowing(t *testing.T) {
 		t.Errorf("a removed b, which did not know that it was Exiting: %+v", tomb)
 	}
 }
+
+// TestAloneAfterALapse: two members come back after the third has removed them, and down it while it
+// is cut off. When its messages arrive again, it runs no turns before it learns of this.
+func TestAloneAfterALapse(t *testing.T) {
+	w := newNetwork(t)
+	for i, name := range []string{"a", "b", "c"} {
+		n := w.add(name, "s1", core.Config{Cluster: "test", Self: addr(name, uint64(i+1))})
+		n.quiet = true
+		w.start(n)
+	}
+	a, b, c := w.nodes["a"], w.nodes["b"], w.nodes["c"]
+	if !w.run(3*time.Second, func() bool { return w.converged([]*simNode{a, b, c}) }) {
+		t.Fatal("the cluster did not form")
+	}
+	w.unsafe = true // a has fenced b and c, but when both come back, they are a majority of the view that they know
+	w.disconnect(b)
+	w.disconnect(c)
+	if !w.run(10*time.Second, func() bool { return w.converged([]*simNode{a}) }) {
+		t.Fatal("a does not go on alone")
+	}
+	a.deaf, a.mute = true, true
+	w.connect(b)
+	w.connect(c)
+	if !w.run(time.Minute, func() bool { return w.converged([]*simNode{b, c}) }) {
+		t.Fatal("b and c do not go on without a")
+	}
+	healed := w.now
+	w.watch = func(*simNode) {
+		if a.machine.Lease().After(w.now) {
+			t.Errorf("%v after its messages arrive again, a runs turns", w.now.Sub(healed))
+		}
+	}
+	a.deaf, a.mute = false, false
+	if !w.run(5*time.Second, func() bool { return a.machine.node.Phase == core.Ended }) {
+		t.Error("a has not learned that it was downed")
+	}
+}
