@@ -83,6 +83,8 @@ type State struct {
 	// configured. So members with the same configuration listen at this instance or nowhere. Alone
 	// is false if this is not known.
 	Alone bool
+	// Name identifies the server and its next instances, and no other server; empty if unknown.
+	Name string
 }
 
 // A Peer is the address of a process, and whether the process is a client. Senders need this,
@@ -191,6 +193,13 @@ type Expiring interface {
 	// Expiries returns the certificates and credentials of the present connection of Control that
 	// have an end. It may read files.
 	Expiries() []Expiry
+}
+
+// A Mover is a [Link] that can connect Control to another server.
+type Mover interface {
+	// Move ends the connection of Control and connects to another server of the broker, if one is
+	// known and can be reached, otherwise to the same one. It does not wait.
+	Move()
 }
 
 // Counts has the numbers of messages that a channel has dropped since it was opened, by reason.

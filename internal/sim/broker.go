@@ -49,7 +49,7 @@ func (w broker) dial(n *Node, s *Server) bool {
 	w.learn(n, s, true)
 	w.tellOthers(n)
 	w.trace.line(w.now, "%v connects to %s", n.Address, s.id)
-	n.step(w.World, membership.ConnState{Connected: true, Server: s.id, Alone: len(w.servers) == 1})
+	n.step(w.World, membership.ConnState{Connected: true, Server: s.id, Alone: len(w.servers) == 1, Name: s.name})
 	network(w).repeat(n)
 	return true
 }

@@ -221,6 +221,9 @@ func (n *Node) step(w *World, in membership.Input) {
 		leaseStore{w}.takeLease(n, *out.TakeLease)
 	}
 	tableStore{w}.carry(n, &out)
+	if out.Move {
+		w.After(0, func() { w.Move(n, w.servers[(n.server.index+1)%len(w.servers)]) })
+	}
 	checker{w}.check(n, &out)
 	if w.OnChange != nil && (out.Changed || len(out.Events) > 0) {
 		w.OnChange(n, out.Events)

@@ -126,6 +126,51 @@ func TestTableHalf(t *testing.T) {
 	}
 }
 
+// TestTableAllDie: all members are killed, and perhaps all servers restarted. New nodes, of the same
+// names or others, at the same servers or others, serve and have fenced the dead in a few seconds: each
+// proves deaths at its server, and then moves to the next.
+func TestTableAllDie(t *testing.T) {
+	for i := range 24 {
+		restarted, renamed, fewer, shift := i%2 == 1, i/2%2 == 1, i/4%2 == 1, i/8
+		w, dead := tableWorld(t, sim.Config{Servers: 3}, 3)
+		for _, n := range dead {
+			w.Kill(n)
+		}
+		for _, s := range w.Servers() {
+			if restarted {
+				w.StopServer(s)
+			}
+		}
+		w.Run(time.Second)
+		for _, s := range w.Servers() {
+			if restarted {
+				w.StartServer(s)
+			}
+		}
+		limit, name, names := 3*time.Second, "n%d", dead
+		if fewer { // two nodes at one server
+			limit, names = 10*time.Second, dead[:2]
+		}
+		if renamed {
+			name = "m%d"
+		}
+		for j := range names {
+			server := (j + shift) % 3
+			if fewer {
+				server = shift
+			}
+			n, err := w.Add(membership.Config{
+				Self: transport.Address{Name: fmt.Sprintf(name, j+1), Incarnation: uint64(200 + j)},
+				Seed: uint64(i*3 + j), Table: membership.Table{Enabled: true},
+			}, sim.Place{Server: server})
+			require.NoError(t, err)
+			w.Start(n)
+		}
+		took := until(t, w, time.Minute, func() bool { return len(serving(w)) == len(names) && fenced(w, dead...) })
+		require.Less(t, took, limit, "restarted %t, renamed %t, fewer %t, shift %d", restarted, renamed, fewer, shift)
+	}
+}
+
 // TestTableHost: a member whose host vanishes is declared dead after unanswered probes, and fenced
 // after a time.
 func TestTableHost(t *testing.T) {
@@ -213,5 +258,5 @@ func TestTableNamesServer(t *testing.T) {
 	w.CutTable(n[1], false)
 	w.Run(3 * time.Second)
 	require.Equal(t, []string{"n1", "n2", "n3", "n4"}, serving(w))
-	require.Equal(t, w.Servers()[0].ID(), w.Table().Row(n[1].Address).Server)
+	require.Equal(t, w.Servers()[0].Name(), w.Table().Row(n[1].Address).Server)
 }

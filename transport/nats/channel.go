@@ -61,6 +61,7 @@ type channel struct {
 	past     []*connection // ended connections, latest first
 	dropped  uint64        // messages dropped by past connections because the queue was full
 	known    []string      // servers that the cluster has announced
+	avoid    string        // the instance from which the next connection is to move away
 }
 
 // An interest is the variable part of a channel's subscriptions. It is kept over reconnects.
@@ -419,13 +420,32 @@ func (c *channel) connect(ctx context.Context, in interest) (*connection, error)
 	return s, nil
 }
 
+// dial connects to a server, and after move to another one than before, if it reaches one. Servers
+// may have several addresses, so only a connection shows which one it has reached.
 func (c *channel) dial(ctx context.Context) (*connection, error) {
+	c.mu.Lock()
+	avoid := c.avoid
+	c.avoid = ""
+	c.mu.Unlock()
+	servers := c.servers()
+	for range servers {
+		s, err := c.dialOf(ctx, servers, avoid != "")
+		if err != nil || s.server != avoid {
+			return s, err
+		}
+		s.end()
+		servers = append(servers[1:], servers[0])
+	}
+	return c.dialOf(ctx, servers, false)
+}
+
+func (c *channel) dialOf(ctx context.Context, servers []string, inOrder bool) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout+dialExtra)
 	defer cancel()
 	s := &connection{over: make(chan struct{})}
 	o := c.options
 	o.PingInterval = 0 // upkeep pings itself, and does not close a socket when an answer is missing
-	o.Servers = c.servers()
+	o.Servers, o.NoRandomize = slices.Clone(servers), o.NoRandomize || inOrder
 	closedCB := o.ClosedCB
 	o.ClosedCB = func(nc *nats.Conn) {
 		close(s.over)
@@ -454,10 +474,23 @@ func (c *channel) dial(ctx context.Context) (*connection, error) {
 	}
 	s.nc, s.wire = nc, d.wire()
 	s.server = nc.ConnectedServerId()
+	if cluster, name := nc.ConnectedClusterName(), nc.ConnectedServerName(); cluster != "" && name != "" {
+		s.name = cluster + "/" + name // in a cluster no two servers have the same name
+	}
 	// A server outside a cluster may still serve leaf nodes, which it does not announce. Members
 	// configured with one address cannot move to these.
 	s.alone = nc.ConnectedClusterName() == "" && len(c.options.Servers) == 1
 	return s, nil
+}
+
+// move ends the connection, and makes the next one be to another server.
+func (c *channel) move() {
+	if s := c.connection.Load(); s != nil {
+		c.mu.Lock()
+		c.avoid = s.server
+		c.mu.Unlock()
+		s.nc.Close()
+	}
 }
 
 // confirm awaits the server's confirmation. If it fails, the connection has ended.

@@ -26,6 +26,7 @@ type connection struct {
 	nc      *nats.Conn
 	wire    *wire
 	server  string // id of the server at the other end
+	name    string // of that server and its next instances; empty if unknown
 	alone   bool   // the server is in no cluster, and is the only configured one
 	replies *nats.Subscription
 	began   time.Time
@@ -44,7 +45,7 @@ type connection struct {
 }
 
 func (s *connection) state() transport.State {
-	return transport.State{Connected: true, Server: s.server, Alone: s.alone}
+	return transport.State{Connected: true, Server: s.server, Alone: s.alone, Name: s.name}
 }
 
 // forget drops an ending subscription, but keeps its count of dropped messages.

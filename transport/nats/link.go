@@ -107,6 +107,9 @@ func (l *link) Counts(ch transport.Channel) transport.Counts {
 // server, so the result may change.
 func (l *link) Confidential() error { return l.channels[0].connection.Load().confidential() }
 
+// Move ends the connection of Control, and connects to another server if it can.
+func (l *link) Move() { l.channels[0].move() }
+
 // Expiries reads the certificates and the JWT again, because files may have been renewed.
 func (l *link) Expiries() []transport.Expiry {
 	return expiries(&l.channels[0].options, l.channels[0].connection.Load().nc)

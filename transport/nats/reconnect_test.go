@@ -2,6 +2,7 @@ package natstransport_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -174,13 +175,43 @@ func TestDiscoveredServer(t *testing.T) {
 	}
 }
 
+// TestMove: a link goes to another server on demand, and names each as its instances are named.
+func TestMove(t *testing.T) {
+	one := startClustered(t, nil)
+	startClustered(t, one)
+	states := make(chan transport.State, 100)
+	o := optionsOf(nodeA)
+	o.OnState = func(ch transport.Channel, s transport.State) {
+		if ch == transport.Control {
+			states <- s
+		}
+	}
+	a := openWith(t, one.ClientURL(), o, natstransport.ConnectOptions(nats.DontRandomize()))
+	at := wantState(t, states, true)
+	for range 4 {
+		a.(transport.Mover).Move()
+		wantState(t, states, false)
+		next := wantState(t, states, true)
+		if next.Server == at.Server || next.Name == at.Name || !strings.HasPrefix(next.Name, "c/c-") {
+			t.Errorf("moved from %+v to %+v", at, next)
+		}
+		at = next
+	}
+	if err := a.Broadcast([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	wantMessage(t, a, transport.Control, transport.Broadcast, "x")
+}
+
 func startClustered(t *testing.T, peer *server.Server) *server.Server {
 	t.Helper()
 	o := &server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true,
 		Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: server.RANDOM_PORT},
 	}
+	o.ServerName = "c-first"
 	if peer != nil {
+		o.ServerName = "c-second"
 		o.Routes = server.RoutesFromStr("nats://" + peer.ClusterAddr().String())
 	}
 	s, err := server.NewServer(o)

@@ -156,6 +156,9 @@ func (s *members) step(in membership.Input) {
 		env.Founding(*out.Founding, func(a membership.FoundingAnswer) { s.step(a) })
 	}
 	s.askTable(&out)
+	if l, ok := env.Link().(transport.Mover); ok && out.Move {
+		l.Move()
+	}
 	if out.Changed || len(out.Events) > 0 {
 		env.Publish(s.machine.View(), out.Events)
 	}

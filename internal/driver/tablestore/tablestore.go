@@ -83,7 +83,7 @@ func (s *Store) take(got membertable.Snapshot) (*rows.Table, error) {
 			before, ok := s.known.Row(row.ID)
 			if old := s.made.Row(address(row.ID)); ok && old != nil && before.Version == row.Version {
 				kept := *old
-				kept.Alive = row.Alive
+				kept.Alive = alive(row)
 				table.Rows = append(table.Rows, kept)
 				continue
 			}
@@ -184,6 +184,15 @@ func encode(r *rows.Row) (membertable.Row, error) {
 	return row, err
 }
 
+// alive returns when a member last was alive for certain. Before its first I-am-alive that is when it
+// made its row.
+func alive(row membertable.Row) time.Time {
+	if row.Alive.Before(row.Started) {
+		return row.Started
+	}
+	return row.Alive
+}
+
 func decode(row membertable.Row) (rows.Row, error) {
 	var d description
 	if err := json.Unmarshal(row.Data, &d); err != nil {
@@ -194,7 +203,7 @@ func decode(row membertable.Row) (rows.Row, error) {
 			Address: address(row.ID), Status: d.Status, Roles: slices.Clone(row.Roles), UpNumber: d.UpNumber, ExitReady: d.ExitReady,
 			Forced: d.Forced, Judged: d.Judged, Fenced: d.Fenced, Quarantined: d.Quarantined, Meta: d.Meta,
 		},
-		Compat: d.Compat, Founder: d.Founder, Server: d.Server, Started: row.Started, Alive: row.Alive, Ended: d.Ended, Touched: d.Touched,
+		Compat: d.Compat, Founder: d.Founder, Server: d.Server, Started: row.Started, Alive: alive(row), Ended: d.Ended, Touched: d.Touched,
 	}
 	for _, s := range row.Suspicions {
 		r.Suspicions = append(r.Suspicions, rows.Suspicion{By: address(s.By), At: s.At})

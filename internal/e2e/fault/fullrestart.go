@@ -230,26 +230,73 @@ var durableRestart = Fault{
 	Hit: func(ctx context.Context, d *DurableRun) (Strike, error) {
 		all := slices.Clone(d.Nodes)
 		b := Strike{Victim: fmt.Sprintf("all %d nodes", len(all)), At: time.Now(), Nodes: all}
-		for _, n := range all {
-			if err := n.Signal(syscall.SIGKILL); err != nil {
-				return b, err
-			}
+		if err := killAll(all); err != nil {
+			return b, err
 		}
-		var started []*cluster.Node
-		for _, n := range all {
-			if err := n.Kill(); err != nil { // Kill waits for the node's end
-				return b, err
-			}
-			d.started++
-			again, err := d.Cluster.Launch(fmt.Sprint("n", d.started))
-			if err != nil {
-				return b, err
-			}
-			started = append(started, again)
-		}
-		d.Nodes = started
-		return b, nil
+		return b, d.replaceAll()
 	},
+}
+
+var power = Fault{
+	Name:     "power",
+	About:    "all nodes with durable entities and all three NATS servers are killed together, with SIGKILL; after 2s the servers and other nodes are started",
+	Subject:  OnDurable,
+	Nodes:    5,
+	Servers:  3,
+	Replicas: 3,
+	Times:    3,
+	Rate:     1000,
+	Length:   2 * time.Second,
+	// The streams elect leaders, which takes NATS 4 to 9 s.
+	Limits: Limits{Failed: 0, Lost: 0, Doubled: 0, Recovery: 20 * time.Second},
+	Hit: func(_ context.Context, d *DurableRun) (Strike, error) {
+		all, servers := slices.Clone(d.Nodes), d.Cluster.Servers()
+		b := Strike{
+			Victim: fmt.Sprintf("all %d nodes and %d servers", len(all), len(servers)), At: time.Now(), Length: d.Length, Nodes: all,
+			End: func(context.Context) error {
+				for _, s := range servers {
+					if err := s.Start(); err != nil {
+						return err
+					}
+				}
+				return d.replaceAll()
+			},
+		}
+		for _, s := range servers {
+			if err := s.Kill(); err != nil {
+				return b, err
+			}
+		}
+		return b, killAll(all)
+	},
+}
+
+// killAll kills nodes together, and waits for their ends.
+func killAll(nodes []*cluster.Node) error {
+	for _, n := range nodes {
+		if err := n.Signal(syscall.SIGKILL); err != nil {
+			return err
+		}
+	}
+	for _, n := range nodes {
+		if err := n.Kill(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replaceAll starts as many new nodes as there were.
+func (d *DurableRun) replaceAll() error {
+	for i := range d.Nodes {
+		d.started++
+		again, err := d.Cluster.Launch(fmt.Sprint("n", d.started))
+		if err != nil {
+			return err
+		}
+		d.Nodes[i] = again
+	}
+	return nil
 }
 
 // staying is the number of entities that the staying client calls, besides a singleton.

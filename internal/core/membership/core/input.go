@@ -63,6 +63,7 @@ type ConnState struct {
 	Connected bool   // whether the control connection stands
 	Server    string // the running instance; see above
 	Alone     bool   // whether the broker has only this server, so that no node can be at another
+	Name      string // of the server and its next instances, and no other server; empty if unknown
 }
 
 // Paused means that the driver's loop did not run for the time For, because the process

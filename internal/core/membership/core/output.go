@@ -59,6 +59,9 @@ type Output struct {
 	ReadTable  *TableRead
 	WriteTable *TableWrite
 	WriteAlive *TableAlive
+	// Move asks the driver to connect to another server of the broker, if there is one. Only with
+	// Config.Table.
+	Move bool
 	// Refused is the reason why the Receive of this step was refused, or NotRefused.
 	Refused Refusal
 	// WakeAt is when the next Step is due if no input comes before. It is zero before Start and

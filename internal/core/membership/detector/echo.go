@@ -38,7 +38,7 @@ func (e *Echo) ResetEcho() {
 
 // RunEcho sends an echo when it is due.
 func (e *Echo) RunEcho() {
-	if e.Phase != core.Joined || !e.Due(&e.At, e.Config.EchoInterval) || !e.Conn.Connected {
+	if e.Phase != core.Joined && !(e.Phase == core.Asking && e.Config.Table.Enabled) || !e.Due(&e.At, e.Config.EchoInterval) || !e.Conn.Connected {
 		return
 	}
 	e.seq++

@@ -79,7 +79,7 @@ func (s *Splits) splitDue() bool {
 	var now []transport.Address
 	for _, i := range s.Local().Unreachable {
 		r := s.Gossip.Members[i]
-		if _, ok := s.Unreachable.since[r.Address]; ok && r.Address != s.Config.Self && r.Status != gossip.Exiting {
+		if _, ok := s.Unreachable.since[r.Address]; ok && r.Address != s.Config.Self {
 			now = append(now, r.Address)
 		}
 	}

@@ -71,7 +71,7 @@ func (l *Lease) leaseNow() time.Time {
 	if l.Beats.AskAll && (!all || l.Votes.majority.Before(l.since)) {
 		return over
 	}
-	if l.Beats.AskAll && alone && l.Echo.Sent.Before(l.since.Add(l.Config.SelfHeartbeatTimeout)) {
+	if alone && l.Echo.Sent.Before(l.Echo.Muffled.Add(l.Config.SelfHeartbeatTimeout)) {
 		return over // a former member that missed its removal may have judged this node, and answers Alive
 	}
 	if _, unheard := l.Unheard(); unheard {

@@ -355,7 +355,13 @@ func (m *Machine) wanted() (core.TableWrite, bool) {
 		if w, ok := m.wantedAdmission(); ok {
 			return w, true
 		}
-		return m.wantedDeath()
+		if w, ok := m.wantedDeath(); ok {
+			return w, true
+		}
+		if m.unanswered() {
+			return m.wantedFence()
+		}
+		return core.TableWrite{}, false
 	case core.Joined:
 	default:
 		return core.TableWrite{}, false
@@ -366,8 +372,8 @@ func (m *Machine) wanted() (core.TableWrite, bool) {
 		return m.change(self, func(r *rows.Row) { r.Status, r.ExitReady, r.Ended = gossip.Removed, true, m.Now }), true
 	case m.leaving && self.Status == gossip.Up:
 		return m.change(self, func(r *rows.Row) { r.Status = gossip.Leaving }), true
-	case m.Conn.Connected && !m.Conn.Alone && self.Server != m.Conn.Server:
-		return m.change(self, func(r *rows.Row) { r.Server = m.Conn.Server }), true
+	case m.Conn.Connected && !m.Conn.Alone && self.Server != m.Conn.Name:
+		return m.change(self, func(r *rows.Row) { r.Server = m.Conn.Name }), true
 	}
 	if w, ok := m.wantedFence(); ok {
 		return w, true

@@ -62,7 +62,7 @@ func (m *Machine) runDeaths() {
 	guide := slices.Contains(m.guides(), m.Config.Self)
 	for _, r := range m.table.Summary().Down {
 		d := m.deaths[r.Address]
-		if d == nil || !guide && m.peer(r.Address).absent.IsZero() {
+		if d == nil || !guide && m.Phase == core.Joined && m.peer(r.Address).absent.IsZero() {
 			continue
 		}
 		interval := deathTouch
@@ -90,7 +90,7 @@ func (m *Machine) bounced(r *rows.Row) {
 // ownServer reports whether this node's broker knows for certain whether a member is connected: the
 // member is at the same server, or there is only one.
 func (m *Machine) ownServer(r *rows.Row) bool {
-	return m.Conn.Alone || r.Server != "" && r.Server == m.Conn.Server
+	return m.Conn.Alone || r.Server != "" && r.Server == m.Conn.Name
 }
 
 // wantedFence returns a write that fences a dead member whose lease has certainly ended.
@@ -128,7 +128,10 @@ const (
 // fencedAt returns when a dead member's lease has certainly ended, as far as this node can know:
 // see doc.go.
 func (m *Machine) fencedAt(r *rows.Row, d *death) time.Time {
-	at, c := m.fencedByTime(r, d), &m.Config
+	at, c := m.Now.Add(m.Config.Table.Outage), &m.Config
+	if m.Phase == core.Joined { // no dead member counts a joiner: see metSince
+		at = m.fencedByTime(r, d)
+	}
 	if !d.bounced.IsZero() {
 		at = core.Earlier(at, d.bounced.Add(c.SelfHeartbeatTimeout+c.SelfHeartbeatTimeout/clockSpread))
 	}

@@ -21,6 +21,7 @@ type joiner struct {
 	proofs  map[transport.Address]bool // active members that have answered, knowing the row
 	tries   map[transport.Address]int
 	again   time.Time // when probes are sent next
+	move    time.Time // when this node may connect to another server
 	why     string    // what this node waits for
 	// Before it makes the first row of a cluster, a node looks for members that agree by gossip.
 	hellos    uint32
@@ -43,6 +44,8 @@ const helloInterval = 100 * time.Millisecond
 const (
 	proveInterval = 200 * time.Millisecond
 	proveTries    = 5
+	// moveAfter is how long a joiner stays at a server to prove deaths there: see unanswered.
+	moveAfter = 2 * time.Second
 )
 
 func (j *joiner) proved(from transport.Address, version uint64) {
@@ -102,6 +105,29 @@ func (m *Machine) runJoining() {
 		}
 		return true
 	})
+	if m.unanswered() {
+		m.runDeaths()
+		m.moveOn()
+	}
+}
+
+// unanswered reports whether this joiner probes active members, and none answers, or there is none.
+// Perhaps all have died together, and each can be proven dead only at its own server: see fence.go. So
+// joiners then declare dead and fence the members of their servers, and each also goes to the servers
+// of the others.
+func (m *Machine) unanswered() bool {
+	return m.Phase == core.Asking && !slices.ContainsFunc(m.table.Summary().Ages, func(r *rows.Row) bool {
+		return m.joiner.proofs[r.Address] || m.joiner.tries[r.Address] <= proveTries && !m.gone(r)
+	})
+}
+
+// moveOn asks for a connection to another server, if deaths are left to prove, and none at this one.
+func (m *Machine) moveOn() {
+	s := m.table.Summary()
+	here := slices.ContainsFunc(s.Ages, m.ownServer) || slices.ContainsFunc(s.Down, m.ownServer)
+	if !here && len(s.Ages)+len(s.Down) > 0 && m.Conn.Connected && m.Due(&m.joiner.move, moveAfter) {
+		m.Out.Move = true
+	}
 }
 
 // ask begins to probe the active members, once this node has a row.
@@ -194,7 +220,7 @@ func (m *Machine) wantedRow() (core.TableWrite, bool) {
 	}
 	self := rows.Row{
 		Member: gossip.Member{Address: m.Config.Self, Status: gossip.Joining, Roles: m.Config.Roles, Meta: m.Config.Meta},
-		Compat: m.Config.Compat, Founder: m.Config.Self, Server: m.Conn.Server, Started: m.Now, Alive: m.Now,
+		Compat: m.Config.Compat, Founder: m.Config.Self, Server: m.Conn.Name, Started: m.Now, Alive: m.Now,
 	}
 	for i := range m.table.Rows {
 		r := &m.table.Rows[i]
@@ -257,8 +283,12 @@ func (m *Machine) wantedEntry() (core.TableWrite, bool) {
 			m.peer(r.Address).passed = true
 			continue // it does not answer, and has not for long: see the paper
 		}
-		j.why = fmt.Sprintf("%v does not answer, and every active member has to", r.Address)
+		j.why = fmt.Sprintf("%v does not answer, and every active member has to (if no member runs any more, delete the rows: shardctl store clear CLUSTER -table)", r.Address)
 		return core.TableWrite{}, false
+	}
+	if len(m.table.Summary().Down) > 0 && m.unanswered() && m.Now.Before(j.until.Add(-m.Config.JoinTimeout/2)) {
+		j.why = "the dead members are not fenced yet"
+		return core.TableWrite{}, false // once active, this node does not go to their servers
 	}
 	if !m.enough() {
 		j.why = "too few members have joined (Config.MinMembers)"
@@ -269,7 +299,7 @@ func (m *Machine) wantedEntry() (core.TableWrite, bool) {
 		return core.TableWrite{}, false
 	}
 	number := uint32(m.table.Version + 1)
-	return m.change(m.self(), func(r *rows.Row) { r.Status, r.UpNumber, r.Server = gossip.Up, number, m.Conn.Server }), true
+	return m.change(m.self(), func(r *rows.Row) { r.Status, r.UpNumber, r.Server = gossip.Up, number, m.Conn.Name }), true
 }
 
 // enough reports whether the configured number of members have joined, or whether any member was
@@ -293,16 +323,10 @@ func (m *Machine) enough() bool {
 }
 
 // mayReplace reports whether a joiner may declare a member dead by itself. The broker must say that
-// the member is gone. The member must be this node's former incarnation, or no active member may be
-// left to declare it dead.
+// the member is gone. The member must be this node's former incarnation, or no active member may
+// answer.
 func (m *Machine) mayReplace(r *rows.Row) bool {
-	if !m.gone(r) {
-		return false
-	}
-	if r.Name == m.Config.Self.Name {
-		return true
-	}
-	return !slices.ContainsFunc(m.table.Summary().Ages, func(o *rows.Row) bool { return !m.gone(o) })
+	return m.gone(r) && (r.Name == m.Config.Self.Name || m.unanswered())
 }
 
 // entered begins the membership of a node that has become active.

@@ -421,7 +421,7 @@ func (m *Machine) onRemoval(from transport.Address, msg message.Removal) {
 }
 
 func (m *Machine) onEcho(from transport.Address, msg message.Echo) {
-	if m.Phase != core.Joined || from != m.Config.Self || !m.echo.AwaitsEcho(msg.Seq) {
+	if m.Phase != core.Joined && m.Phase != core.Asking || from != m.Config.Self || !m.echo.AwaitsEcho(msg.Seq) {
 		return
 	}
 	if !m.echo.EchoAlive() {
@@ -434,6 +434,9 @@ func (m *Machine) onEcho(from transport.Address, msg message.Echo) {
 // silence, and doubts the lease, because the broker may have reported this node gone meanwhile.
 func (m *Machine) onConnState(in core.ConnState) {
 	fresh := in.Connected && (!m.Conn.Connected || m.Conn.Server != in.Server)
+	if in.Name == "" {
+		in.Name = in.Server
+	}
 	m.Conn, m.Mark = in, message.MarkOf(in.Server)
 	if !fresh {
 		return
@@ -454,6 +457,7 @@ func (m *Machine) onConnState(in core.ConnState) {
 		m.unmetTo = m.table.Version
 	}
 	m.stand.sent, m.probes.asked = nil, make(map[uint64]asked)
+	m.joiner.move = m.Now.Add(moveAfter)
 }
 
 // onLeave starts leaving. A node without a row leaves at once.
