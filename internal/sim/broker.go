@@ -24,9 +24,6 @@ func (s *Server) named() { s.id = fmt.Sprintf("%s/%d", s.name, s.instance) }
 
 func (s *Server) Name() string { return s.name }
 
-// ID returns the name of the running instance.
-func (s *Server) ID() string { return s.id }
-
 func (s *Server) Up() bool { return s.up }
 
 type way struct {
