@@ -24,6 +24,9 @@ func (s *Server) named() { s.id = fmt.Sprintf("%s/%d", s.name, s.instance) }
 
 func (s *Server) Name() string { return s.name }
 
+// Place returns how rows of a table name the running instance.
+func (s *Server) Place() string { return s.name + " " + s.id }
+
 func (s *Server) Up() bool { return s.up }
 
 type way struct {

@@ -3,11 +3,13 @@ package sim_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardgen/shardgen/internal/core/membership/rows"
 	"github.com/shardgen/shardgen/internal/sim"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
@@ -151,6 +153,9 @@ func TestTableAllDie(t *testing.T) {
 		if fewer { // two nodes at one server
 			limit, names = 10*time.Second, dead[:2]
 		}
+		if restarted { // members that live have ReturnGrace to come back
+			limit += 4 * time.Second
+		}
 		if renamed {
 			name = "m%d"
 		}
@@ -169,6 +174,41 @@ func TestTableAllDie(t *testing.T) {
 		took := until(t, w, time.Minute, func() bool { return len(serving(w)) == len(names) && fenced(w, dead...) })
 		require.Less(t, took, limit, "restarted %t, renamed %t, fewer %t, shift %d", restarted, renamed, fewer, shift)
 	}
+}
+
+// TestTableLastLeaves: the last member leaves before a dead one is fenced. A node that starts alone
+// later finds the death in the table, and proves it at the dead one's server.
+func TestTableLastLeaves(t *testing.T) {
+	w, n := tableWorld(t, sim.Config{Servers: 2}, 2)
+	w.Kill(n[0])
+	until(t, w, time.Minute, func() bool { return fenced(w, n[0]) })
+	w.Give(n[1], membership.Leave{})
+	w.Give(n[1], membership.ExitReady{})
+	until(t, w, time.Second, func() bool { return len(w.Running()) == 0 })
+	left := &rows.Table{Version: w.Table().Version + 1, Rows: slices.Clone(w.Table().Rows)}
+	left.Row(n[0].Address).Fenced = false
+	w.SetTable(left)
+	last, err := w.Add(membership.Config{
+		Self: transport.Address{Name: "n3", Incarnation: 200}, Seed: 3, Table: membership.Table{Enabled: true},
+	}, sim.Place{Server: 1})
+	require.NoError(t, err)
+	w.Start(last)
+	require.Less(t, until(t, w, time.Minute, func() bool { return len(serving(w)) == 1 && fenced(w, n[0]) }), 5*time.Second)
+}
+
+// TestTableServersRestart: all servers restart, and members come back over three seconds. Nobody is declared dead.
+func TestTableServersRestart(t *testing.T) {
+	w, n := tableWorld(t, sim.Config{Servers: 3, Redial: 6 * time.Second}, 9)
+	for _, s := range w.Servers() {
+		w.StopServer(s)
+	}
+	w.Run(time.Second)
+	for _, s := range w.Servers() {
+		w.StartServer(s)
+	}
+	until(t, w, time.Minute, func() bool { return len(serving(w)) == len(n) })
+	w.Run(10 * time.Second)
+	require.Len(t, w.Running(), len(n))
 }
 
 // TestTableHost: a member whose host vanishes is declared dead after unanswered probes, and fenced
@@ -258,5 +298,5 @@ func TestTableNamesServer(t *testing.T) {
 	w.CutTable(n[1], false)
 	w.Run(3 * time.Second)
 	require.Equal(t, []string{"n1", "n2", "n3", "n4"}, serving(w))
-	require.Equal(t, w.Servers()[0].Name(), w.Table().Row(n[1].Address).Server)
+	require.Equal(t, w.Servers()[0].Place(), w.Table().Row(n[1].Address).Server)
 }

@@ -61,7 +61,8 @@ type channel struct {
 	past     []*connection // ended connections, latest first
 	dropped  uint64        // messages dropped by past connections because the queue was full
 	known    []string      // servers that the cluster has announced
-	avoid    string        // the instance from which the next connection is to move away
+	moves    bool          // the next connection is to be to another server
+	left     []string      // the instances from which the connection has moved, the latest last
 }
 
 // An interest is the variable part of a channel's subscriptions. It is kept over reconnects.
@@ -420,21 +421,23 @@ func (c *channel) connect(ctx context.Context, in interest) (*connection, error)
 	return s, nil
 }
 
-// dial connects to a server, and after move to another one than before, if it reaches one. Servers
-// may have several addresses, so only a connection shows which one it has reached.
+// dial connects to a server. After move it goes to one where the connection was not yet since it began
+// to move, else to another one than the last. Servers may have several addresses, so only a connection
+// shows which one it has reached.
 func (c *channel) dial(ctx context.Context) (*connection, error) {
-	c.mu.Lock()
-	avoid := c.avoid
-	c.avoid = ""
-	c.mu.Unlock()
-	servers := c.servers()
-	for range servers {
-		s, err := c.dialOf(ctx, servers, avoid != "")
-		if err != nil || s.server != avoid {
-			return s, err
+	servers, left := c.servers(), c.takeMove()
+	if len(left) == 0 {
+		return c.dialOf(ctx, servers, false)
+	}
+	for _, avoid := range [][]string{left, left[len(left)-1:]} {
+		for range servers {
+			s, err := c.dialOf(ctx, servers, true)
+			if err != nil || !slices.Contains(avoid, s.server) {
+				return s, err
+			}
+			s.end()
+			servers = append(servers[1:], servers[0])
 		}
-		s.end()
-		servers = append(servers[1:], servers[0])
 	}
 	return c.dialOf(ctx, servers, false)
 }
@@ -474,8 +477,8 @@ func (c *channel) dialOf(ctx context.Context, servers []string, inOrder bool) (*
 	}
 	s.nc, s.wire = nc, d.wire()
 	s.server = nc.ConnectedServerId()
-	if cluster, name := nc.ConnectedClusterName(), nc.ConnectedServerName(); cluster != "" && name != "" {
-		s.name = cluster + "/" + name // in a cluster no two servers have the same name
+	if name := nc.ConnectedServerName(); nc.ConnectedClusterName() != "" && name != s.server {
+		s.name = name // in a cluster no two servers have the same name; by default it is the id
 	}
 	// A server outside a cluster may still serve leaf nodes, which it does not announce. Members
 	// configured with one address cannot move to these.
@@ -485,12 +488,27 @@ func (c *channel) dialOf(ctx context.Context, servers []string, inOrder bool) (*
 
 // move ends the connection, and makes the next one be to another server.
 func (c *channel) move() {
-	if s := c.connection.Load(); s != nil {
-		c.mu.Lock()
-		c.avoid = s.server
-		c.mu.Unlock()
-		s.nc.Close()
+	s := c.connection.Load()
+	if s == nil {
+		return
 	}
+	c.mu.Lock()
+	if slices.Contains(c.left, s.server) || len(c.left) == maxKnown { // it has been everywhere: another round
+		c.left = nil
+	}
+	c.moves, c.left = true, append(c.left, s.server)
+	c.mu.Unlock()
+	s.nc.Close()
+}
+
+// takeMove returns the servers from which the connection has moved, if it is to move now.
+func (c *channel) takeMove() (left []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.moves {
+		left, c.moves = slices.Clone(c.left), false
+	}
+	return left
 }
 
 // confirm awaits the server's confirmation. If it fails, the connection has ended.

@@ -2,7 +2,7 @@ package natstransport_test
 
 import (
 	"errors"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
@@ -149,8 +149,8 @@ func TestOtherServer(t *testing.T) {
 
 // A link that knows one server of a cluster learns the other servers from it.
 func TestDiscoveredServer(t *testing.T) {
-	one := startClustered(t, nil)
-	two := startClustered(t, one)
+	one := startClustered(t, nil, "one")
+	two := startClustered(t, one, "two")
 	a, states := openStates(t, one.ClientURL())
 	first := wantState(t, states, true).Server
 	// Frames to a node behind another server of the cluster.
@@ -175,10 +175,11 @@ func TestDiscoveredServer(t *testing.T) {
 	}
 }
 
-// TestMove: a link goes to another server on demand, and names each as its instances are named.
+// TestMove: a link goes to each other server in turn, and to one again after that.
 func TestMove(t *testing.T) {
-	one := startClustered(t, nil)
-	startClustered(t, one)
+	one := startClustered(t, nil, "one")
+	startClustered(t, one, "two")
+	startClustered(t, one, "three")
 	states := make(chan transport.State, 100)
 	o := optionsOf(nodeA)
 	o.OnState = func(ch transport.Channel, s transport.State) {
@@ -187,15 +188,20 @@ func TestMove(t *testing.T) {
 		}
 	}
 	a := openWith(t, one.ClientURL(), o, natstransport.ConnectOptions(nats.DontRandomize()))
-	at := wantState(t, states, true)
-	for range 4 {
+	at := []transport.State{wantState(t, states, true)}
+	for range 6 {
 		a.(transport.Mover).Move()
 		wantState(t, states, false)
 		next := wantState(t, states, true)
-		if next.Server == at.Server || next.Name == at.Name || !strings.HasPrefix(next.Name, "c/c-") {
-			t.Errorf("moved from %+v to %+v", at, next)
+		if last := at[len(at)-1]; next.Server == last.Server || next.Name == last.Name {
+			t.Errorf("moved from %+v to %+v", last, next)
 		}
-		at = next
+		at = append(at, next)
+	}
+	names := []string{at[0].Name, at[1].Name, at[2].Name}
+	slices.Sort(names)
+	if want := []string{"one", "three", "two"}; !slices.Equal(names, want) {
+		t.Errorf("first at %v, want %v", names, want)
 	}
 	if err := a.Broadcast([]byte("x")); err != nil {
 		t.Fatal(err)
@@ -203,15 +209,13 @@ func TestMove(t *testing.T) {
 	wantMessage(t, a, transport.Control, transport.Broadcast, "x")
 }
 
-func startClustered(t *testing.T, peer *server.Server) *server.Server {
+func startClustered(t *testing.T, peer *server.Server, name string) *server.Server {
 	t.Helper()
 	o := &server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true,
+		ServerName: name, Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true,
 		Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: server.RANDOM_PORT},
 	}
-	o.ServerName = "c-first"
 	if peer != nil {
-		o.ServerName = "c-second"
 		o.Routes = server.RoutesFromStr("nats://" + peer.ClusterAddr().String())
 	}
 	s, err := server.NewServer(o)

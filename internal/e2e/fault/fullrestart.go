@@ -247,8 +247,9 @@ var power = Fault{
 	Times:    3,
 	Rate:     1000,
 	Length:   2 * time.Second,
-	// The streams elect leaders, which takes NATS 4 to 9 s.
-	Limits: Limits{Failed: 0, Lost: 0, Doubled: 0, Recovery: 20 * time.Second},
+	// The streams elect leaders, which takes NATS 4 to 9 s. With a table the new nodes then wait for
+	// members that might only be slow to come back.
+	Limits: Limits{Failed: 0, Lost: 0, Doubled: 0, Recovery: 30 * time.Second},
 	Hit: func(_ context.Context, d *DurableRun) (Strike, error) {
 		all, servers := slices.Clone(d.Nodes), d.Cluster.Servers()
 		b := Strike{

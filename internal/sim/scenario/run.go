@@ -129,7 +129,7 @@ func (r *run) tabled() {
 	var list []rows.Row
 	for i := range r.options.Nodes {
 		n := r.add(i)
-		list = append(list, rows.Row{Member: membership.Member{Address: n.Address, Meta: n.Config.Meta}, Server: n.Server().Name()})
+		list = append(list, rows.Row{Member: membership.Member{Address: n.Address, Meta: n.Config.Meta}, Server: n.Server().Place()})
 	}
 	r.world.SetTable(rows.Preformed(list))
 	for _, n := range r.nodes {

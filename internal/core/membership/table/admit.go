@@ -128,7 +128,7 @@ func (m *Machine) asks() bool {
 	for _, g := range list {
 		m.Send(g, message.Join{
 			Target: message.TargetOf(g), Roles: m.Config.Roles, Meta: m.Config.Meta, Compat: m.Config.Compat,
-			Version: j.checked, Server: m.Conn.Name, Proved: m.Phase == core.Asking,
+			Version: j.checked, Server: m.place, Proved: m.Phase == core.Asking,
 		})
 	}
 	return true

@@ -372,8 +372,8 @@ func (m *Machine) wanted() (core.TableWrite, bool) {
 		return m.change(self, func(r *rows.Row) { r.Status, r.ExitReady, r.Ended = gossip.Removed, true, m.Now }), true
 	case m.leaving && self.Status == gossip.Up:
 		return m.change(self, func(r *rows.Row) { r.Status = gossip.Leaving }), true
-	case m.Conn.Connected && !m.Conn.Alone && self.Server != m.Conn.Name:
-		return m.change(self, func(r *rows.Row) { r.Server = m.Conn.Name }), true
+	case m.Conn.Connected && !m.Conn.Alone && self.Server != m.place:
+		return m.change(self, func(r *rows.Row) { r.Server = m.place }), true
 	}
 	if w, ok := m.wantedFence(); ok {
 		return w, true

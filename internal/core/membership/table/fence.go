@@ -2,6 +2,7 @@ package table
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/core/membership/core"
@@ -90,7 +91,13 @@ func (m *Machine) bounced(r *rows.Row) {
 // ownServer reports whether this node's broker knows for certain whether a member is connected: the
 // member is at the same server, or there is only one.
 func (m *Machine) ownServer(r *rows.Row) bool {
-	return m.Conn.Alone || r.Server != "" && r.Server == m.Conn.Name
+	return m.Conn.Alone || r.Server != "" && lasting(r.Server) == lasting(m.place)
+}
+
+// lasting returns what a server keeps when it restarts, of how a row names it.
+func lasting(place string) string {
+	name, _, _ := strings.Cut(place, " ")
+	return name
 }
 
 // wantedFence returns a write that fences a dead member whose lease has certainly ended.

@@ -117,7 +117,7 @@ func (m *Machine) runJoining() {
 // of the others.
 func (m *Machine) unanswered() bool {
 	return m.Phase == core.Asking && !slices.ContainsFunc(m.table.Summary().Ages, func(r *rows.Row) bool {
-		return m.joiner.proofs[r.Address] || m.joiner.tries[r.Address] <= proveTries && !m.gone(r)
+		return !m.gone(r) && (m.joiner.proofs[r.Address] || m.joiner.tries[r.Address] <= proveTries)
 	})
 }
 
@@ -138,6 +138,7 @@ func (m *Machine) ask() {
 	m.joiner.proofs, m.joiner.tries = make(map[transport.Address]bool), make(map[transport.Address]int)
 	m.joiner.founder = m.self().Founder
 	m.stand.aliveKnown(m.client.reached)
+	m.noteDeaths()
 }
 
 // greeted handles messages by which this node finds members that use gossip or another table. It
@@ -220,7 +221,7 @@ func (m *Machine) wantedRow() (core.TableWrite, bool) {
 	}
 	self := rows.Row{
 		Member: gossip.Member{Address: m.Config.Self, Status: gossip.Joining, Roles: m.Config.Roles, Meta: m.Config.Meta},
-		Compat: m.Config.Compat, Founder: m.Config.Self, Server: m.Conn.Name, Started: m.Now, Alive: m.Now,
+		Compat: m.Config.Compat, Founder: m.Config.Self, Server: m.place, Started: m.Now, Alive: m.Now,
 	}
 	for i := range m.table.Rows {
 		r := &m.table.Rows[i]
@@ -286,7 +287,7 @@ func (m *Machine) wantedEntry() (core.TableWrite, bool) {
 		j.why = fmt.Sprintf("%v does not answer, and every active member has to (if no member runs any more, delete the rows: shardctl store clear CLUSTER -table)", r.Address)
 		return core.TableWrite{}, false
 	}
-	if len(m.table.Summary().Down) > 0 && m.unanswered() && m.Now.Before(j.until.Add(-m.Config.JoinTimeout/2)) {
+	if len(m.table.Summary().Down) > 0 && m.unanswered() && m.Now.Before(j.until.Add(-m.Config.JoinTimeout/4)) {
 		j.why = "the dead members are not fenced yet"
 		return core.TableWrite{}, false // once active, this node does not go to their servers
 	}
@@ -299,7 +300,7 @@ func (m *Machine) wantedEntry() (core.TableWrite, bool) {
 		return core.TableWrite{}, false
 	}
 	number := uint32(m.table.Version + 1)
-	return m.change(m.self(), func(r *rows.Row) { r.Status, r.UpNumber, r.Server = gossip.Up, number, m.Conn.Name }), true
+	return m.change(m.self(), func(r *rows.Row) { r.Status, r.UpNumber, r.Server = gossip.Up, number, m.place }), true
 }
 
 // enough reports whether the configured number of members have joined, or whether any member was

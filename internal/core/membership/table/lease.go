@@ -57,7 +57,7 @@ func (m *Machine) leaseNow() time.Time {
 		return over
 	}
 	if l.doubt {
-		named := m.Conn.Alone || m.self().Server == m.Conn.Name
+		named := m.Conn.Alone || m.self().Server == m.place
 		if !named || !l.written.After(l.since) || !m.echo.Good {
 			return l.until
 		}

@@ -3,6 +3,7 @@ package table
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/core/membership/core"
@@ -30,6 +31,7 @@ type Machine struct {
 	health health
 	joiner joiner
 	admits admits
+	place  string // how rows name the server of this node's connection: its lasting name, if any, and its instance
 
 	seq       uint64    // of stands, probes and indirect probes
 	wake      time.Time // the WakeAt of the last step
@@ -70,8 +72,9 @@ type peer struct {
 	touch       time.Time // when it is touched next
 	absent      time.Time // since when the broker says that nobody listens; zero means it does not
 	absentLast  time.Time
-	absentAgain bool // it has said so twice
-	unbounced   int  // touches since it last said so
+	absentAgain bool      // it has said so twice
+	missing     time.Time // as absent, at one server or several in turn
+	unbounced   int       // touches since it last said so
 
 	probe probe
 }
@@ -168,7 +171,11 @@ func (m *Machine) paused(late time.Duration) {
 func (m *Machine) forgive() {
 	//arch:order-free each peer is treated alike
 	for _, p := range m.peers {
+		missing := p.missing
 		p.listens()
+		if m.Phase == core.Asking { // it counts from server to server: see gone
+			p.missing = missing
+		}
 		p.probe = probe{forced: p.probe.forced, quarantine: p.probe.quarantine} // those have other causes
 		p.silent = false
 	}
@@ -434,10 +441,8 @@ func (m *Machine) onEcho(from transport.Address, msg message.Echo) {
 // silence, and doubts the lease, because the broker may have reported this node gone meanwhile.
 func (m *Machine) onConnState(in core.ConnState) {
 	fresh := in.Connected && (!m.Conn.Connected || m.Conn.Server != in.Server)
-	if in.Name == "" {
-		in.Name = in.Server
-	}
 	m.Conn, m.Mark = in, message.MarkOf(in.Server)
+	m.place = strings.TrimLeft(in.Name+" "+in.Server, " ")
 	if !fresh {
 		return
 	}
@@ -458,6 +463,9 @@ func (m *Machine) onConnState(in core.ConnState) {
 	}
 	m.stand.sent, m.probes.asked = nil, make(map[uint64]asked)
 	m.joiner.move = m.Now.Add(moveAfter)
+	if m.Phase == core.Asking { // the old connection proved nothing of this one
+		m.joiner.proofs, m.joiner.tries = make(map[transport.Address]bool), make(map[transport.Address]int)
+	}
 }
 
 // onLeave starts leaving. A node without a row leaves at once.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/detector"
 	"github.com/shardgen/shardgen/internal/core/membership/gossip"
 	"github.com/shardgen/shardgen/internal/core/membership/message"
 	"github.com/shardgen/shardgen/internal/core/membership/rows"
@@ -283,7 +284,9 @@ const suspectReach = 8
 const absentTouches = 10
 
 // listens forgets that the broker said that nobody listens for the peer.
-func (p *peer) listens() { p.absent, p.absentLast, p.absentAgain = time.Time{}, time.Time{}, false }
+func (p *peer) listens() {
+	p.absent, p.absentLast, p.absentAgain, p.missing = time.Time{}, time.Time{}, false, time.Time{}
+}
 
 // runTouches sends touches to members; if a member is not connected, the broker answers that nobody
 // listens. It touches successors, and the next member at the same server, whose loss that server
@@ -350,6 +353,9 @@ func (m *Machine) onUnreachable(in core.Unreachable) {
 	if p.absent.IsZero() {
 		p.absent = m.Now
 	}
+	if p.missing.IsZero() {
+		p.missing = m.Now
+	}
 	p.absentLast, p.unbounced = m.Now, 0
 	m.note(in.Peer)
 	m.stale = true
@@ -369,8 +375,15 @@ func (m *Machine) leaveOut(p *peer) {
 }
 
 // gone reports whether the broker has reported for GoneAfter that nobody listens for a member. It
-// must be the member's server, or the only one.
-func (m *Machine) gone(r *rows.Row) bool { return m.ownServer(r) && m.absent(r, m.Config.GoneAfter) }
+// must be the member's server, or the only one. If that server has restarted since the member was
+// connected, the member has [detector.ReturnGrace] to come back.
+func (m *Machine) gone(r *rows.Row) bool {
+	if !m.ownServer(r) || !m.absent(r, m.Config.GoneAfter) {
+		return false
+	}
+	back := m.peers[r.Address].missing.Add(m.Config.GoneAfter + detector.ReturnGrace)
+	return m.Conn.Alone || r.Server == m.place || !m.Now.Before(back)
+}
 
 // absent reports whether this node's server has reported for the given time that nobody listens for
 // a member. If the member is at another server, the path between the servers may be at fault.
