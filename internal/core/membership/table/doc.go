@@ -53,7 +53,7 @@
 // sender may have declared dead; the others go on.
 //
 // After a connection was made again, a lease is prolonged only by a request to the table that began
-// later, of this node or of a guide, and only when the own row names the server of the
+// later, of this node or of a guide, and only when the own row names the broker instance of the
 // connection, unless there is one only. So a member whose connection breaks while the table is out
 // of reach stops until the table is back.
 //
@@ -72,9 +72,10 @@
 //     QuorumTimeout-SelfHeartbeatTimeout before it lost its connection, so its echoes have ended by
 //     then, and without them it does not fence.
 //  2. By the broker: SelfHeartbeatTimeout after it answered, to a message sent after K, that nobody
-//     listens for the dead member at the server that its row names, or at a later instance of it. Then the member had lost its
-//     connection after it died, or before and had not read the table since. Its lease ended with
-//     the last echo, and to go on it has to read the table, which has it dead.
+//     listens for the dead member at the server that its row names, or at a later instance of that
+//     server, which begins when the earlier one has ended. Then the member had lost its connection after it died, or before and had not read the
+//     table since. Its lease ended with the last echo, and to go on it has to read the table, which
+//     has it dead.
 //  3. By silence: see below.
 //
 // A member that the broker calls gone cannot stand, and should not stop the others while the table
