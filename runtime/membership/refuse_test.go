@@ -108,20 +108,28 @@ func TestLargeDescription(t *testing.T) {
 	}
 }
 
+// formed returns a cluster of nodes at one server.
+func formed(t *testing.T, names ...string) (w *network, nodes []*simNode) {
+	t.Helper()
+	w = newNetwork(t)
+	for i, name := range names {
+		n := w.add(name, "s1", core.Config{Cluster: "test", Self: addr(name, uint64(i+1))})
+		n.quiet = true
+		w.start(n)
+		nodes = append(nodes, n)
+	}
+	if !w.run(3*time.Second, func() bool { return w.converged(nodes) }) {
+		t.Fatal("the cluster did not form")
+	}
+	return w, nodes
+}
+
 // TestLeftWhileItStays: a node that did not leave and gets the message that it has left was
 // removed, so it ends like a downed one. A node that leaves ends in order.
 func TestLeftWhileItStays(t *testing.T) {
 	for _, leaves := range []bool{false, true} {
-		w := newNetwork(t)
-		for i, name := range []string{"a", "b"} {
-			n := w.add(name, "s1", core.Config{Cluster: "test", Self: addr(name, uint64(i+1))})
-			n.quiet = true
-			w.start(n)
-		}
-		a, b := w.nodes["a"], w.nodes["b"]
-		if !w.run(2*time.Second, func() bool { return w.converged([]*simNode{a, b}) }) {
-			t.Fatal("the cluster did not form")
-		}
+		w, nodes := formed(t, "a", "b")
+		a, b := nodes[0], nodes[1]
 		if leaves {
 			a.machine.Step(w.now, core.Leave{})
 		}
@@ -144,16 +152,8 @@ func TestLeftWhileItStays(t *testing.T) {
 // TestLeftWithoutKnowing: two of three members leave, and a partition keeps from them that they are
 // Exiting. They have a majority of the view that they know, so the third must not go on alone.
 func TestLeftWithoutKnowing(t *testing.T) {
-	w := newNetwork(t)
-	for i, name := range []string{"a", "b", "c"} {
-		n := w.add(name, "s1", core.Config{Cluster: "test", Self: addr(name, uint64(i+1))})
-		n.quiet = true
-		w.start(n)
-	}
-	a, b, c := w.nodes["a"], w.nodes["b"], w.nodes["c"]
-	if !w.run(3*time.Second, func() bool { return w.converged([]*simNode{a, b, c}) }) {
-		t.Fatal("the cluster did not form")
-	}
+	w, nodes := formed(t, "a", "b", "c")
+	a, b, c := nodes[0], nodes[1], nodes[2]
 	parted := false
 	w.lossy = func(from, to *simNode) bool {
 		r, ok := a.machine.node.Gossip.Member(b.config.Self)
@@ -176,16 +176,8 @@ func TestLeftWithoutKnowing(t *testing.T) {
 // TestAloneAfterALapse: two members come back after the third has removed them, and down it while it
 // is cut off. When its messages arrive again, it runs no turns before it learns of this.
 func TestAloneAfterALapse(t *testing.T) {
-	w := newNetwork(t)
-	for i, name := range []string{"a", "b", "c"} {
-		n := w.add(name, "s1", core.Config{Cluster: "test", Self: addr(name, uint64(i+1))})
-		n.quiet = true
-		w.start(n)
-	}
-	a, b, c := w.nodes["a"], w.nodes["b"], w.nodes["c"]
-	if !w.run(3*time.Second, func() bool { return w.converged([]*simNode{a, b, c}) }) {
-		t.Fatal("the cluster did not form")
-	}
+	w, nodes := formed(t, "a", "b", "c")
+	a, b, c := nodes[0], nodes[1], nodes[2]
 	w.unsafe = true // a has fenced b and c, but when both come back, they are a majority of the view that they know
 	w.disconnect(b)
 	w.disconnect(c)

@@ -73,9 +73,9 @@
 //     then, and without them it does not fence.
 //  2. By the broker: SelfHeartbeatTimeout after it answered, to a message sent after K, that nobody
 //     listens for the dead member at the server that its row names, or at a later instance of that
-//     server, which begins when the earlier one has ended. Then the member had lost its connection after it died, or before and had not read the
-//     table since. Its lease ended with the last echo, and to go on it has to read the table, which
-//     has it dead.
+//     server, which begins when the earlier one has ended. Then the member had lost its connection
+//     after it died, or before and had not read the table since. Its lease ended with the last echo,
+//     and to go on it has to read the table, which has it dead.
 //  3. By silence: see below.
 //
 // A member that the broker calls gone cannot stand, and should not stop the others while the table

@@ -111,10 +111,9 @@ func (m *Machine) runJoining() {
 	}
 }
 
-// unanswered reports whether this joiner probes active members, and none answers, or there is none.
-// Perhaps all have died together, and each can be proven dead only at its own server: see fence.go. So
-// joiners then declare dead and fence the members of their servers, and each also goes to the servers
-// of the others.
+// unanswered reports whether no active member answers this joiner. Perhaps all have died, and each can
+// be proven dead only at its own server. So joiners then declare dead and fence the members of their
+// servers, and go to the other servers in turn.
 func (m *Machine) unanswered() bool {
 	return m.Phase == core.Asking && !slices.ContainsFunc(m.table.Summary().Ages, func(r *rows.Row) bool {
 		return !m.gone(r) && (m.joiner.proofs[r.Address] || m.joiner.tries[r.Address] <= proveTries)
@@ -284,7 +283,7 @@ func (m *Machine) wantedEntry() (core.TableWrite, bool) {
 			m.peer(r.Address).passed = true
 			continue // it does not answer, and has not for long: see the paper
 		}
-		j.why = fmt.Sprintf("%v does not answer, and every active member has to (if no member runs any more, delete the rows: shardctl store clear CLUSTER -table)", r.Address)
+		j.why = fmt.Sprintf("%v does not answer, and every active member has to (if none runs any more, delete the table's rows, in JetStream by shardctl store clear CLUSTER -table)", r.Address)
 		return core.TableWrite{}, false
 	}
 	if len(m.table.Summary().Down) > 0 && m.unanswered() && m.Now.Before(j.until.Add(-m.Config.JoinTimeout/4)) {
