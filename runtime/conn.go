@@ -191,7 +191,7 @@ func (c *Conn) sayGoodbye(ctx context.Context) {
 	defer cancel()
 	said := make(chan struct{})
 	c.driver.Group.Go(func() {
-		node.Drain{Driver: c.driver}.Run(ctx)
+		node.Drain{Driver: c.driver}.Run(ctx, time.Time{}) // SettleTells has waited
 		c.loop.Post(func() {
 			c.control.Bye()
 			close(said)

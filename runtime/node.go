@@ -396,8 +396,7 @@ func (n *Node) drain(ctx context.Context) {
 	}
 	n.stopEntities(ctx, over)
 	n.memory.Flush(ctx)
-	node.Drain{Driver: n.driver}.SettleSessions(ctx, over)
-	node.Drain{Driver: n.driver}.Run(ctx)
+	node.Drain{Driver: n.driver}.Run(ctx, over)
 	n.driver.DropTells(time.Now()) // the node did not wait for their homes any longer
 }
 

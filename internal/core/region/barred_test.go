@@ -20,7 +20,7 @@ func TestNoEntityBacksOffWhileTheShardIsToMove(t *testing.T) {
 	if !s.MayBackOff() {
 		t.Error("an open shard does not let an entity back off")
 	}
-	s.CloseBarrier(node("s"), node("b"), placement.MakeEpoch(1, 1), 0, time.Unix(1000, 0))
+	s.CloseBarrier(node("s"), node("b"), placement.MakeEpoch(1, 1), false, 0, time.Unix(1000, 0))
 	s.BeginMove(node("c"), placement.MakeEpoch(1, 2))
 	if s.state != Open || s.pending == nil {
 		t.Fatalf("the shard is %v, and the move waits for the barrier: %v", s.state, s.pending != nil)
@@ -37,7 +37,7 @@ func TestBarrierIsClosedOnce(t *testing.T) {
 	at, epoch := time.Unix(1000, 0), placement.MakeEpoch(1, 2)
 	s.Place(node("a"), epoch, false, 0, at)
 	for range 2 {
-		s.CloseBarrier(node("s"), node("b"), epoch, 0, at)
+		s.CloseBarrier(node("s"), node("b"), epoch, false, 0, at)
 	}
 	if n := s.Barriers(); n != 1 {
 		t.Errorf("%d barriers are closed, want 1", n)
@@ -58,8 +58,8 @@ func TestOverdueBarriersAreThoseThatOpen(t *testing.T) {
 	at, epoch := time.Unix(1000, 0), placement.MakeEpoch(1, 2)
 	s.Place(node("a"), epoch, false, 0, at)
 	second := at.Add(time.Second)
-	s.CloseBarrier(node("s"), node("b"), epoch, 0, at)
-	s.CloseBarrier(node("u"), node("c"), epoch, 0, second)
+	s.CloseBarrier(node("s"), node("b"), epoch, false, 0, at)
+	s.CloseBarrier(node("u"), node("c"), epoch, false, 0, second)
 	first := Shut{node("s"), node("b"), epoch, 0}
 	other := Shut{node("u"), node("c"), epoch, 0}
 	for _, step := range []struct {

@@ -13,6 +13,11 @@ import (
 // pass the Flush on.
 const BarrierTimeout = 2 * time.Second
 
+// DepartedTimeout is BarrierTimeout for an old home that has departed, as the sender knows, but of
+// which this home knows nothing, because it started later. What the old home has sent before it
+// departed takes less time.
+const DepartedTimeout = 200 * time.Millisecond
+
 // Bounds for flushes that arrive before their barriers.
 const (
 	maxFlushed  = 1024
@@ -55,9 +60,10 @@ func (f Flush) key() flushKey { return flushKey{f.Sender.Address, f.Via.Address,
 // barrier holds a sender's direct calls until its older calls have arrived through the old home.
 type barrier struct {
 	flushKey
-	since time.Time
-	held  queue
-	after []Flush // flushes of a sender that has left this node, too; they follow the held calls
+	departed bool      // the sender knows that via has departed
+	over     time.Time // when it opens without the Flush
+	held     queue
+	after    []Flush // flushes of a sender that has left this node, too; they follow the held calls
 }
 
 // barriers has a shard's barriers, which are few and short-lived.
@@ -150,8 +156,9 @@ func (g *barriers) take(leaves func(Flush) bool) (out []Flush) {
 }
 
 // CloseBarrier holds a sender's direct calls until the sender's Flush comes through the old home,
-// via. If the Flush has come already, no call is held.
-func (s *Shard) CloseBarrier(sender, via transport.Address, epoch placement.Epoch, now uint32, at time.Time) Effects {
+// via. If the Flush has come already, no call is held. departed reports that via has departed, as
+// the sender knows: see DepartedTimeout.
+func (s *Shard) CloseBarrier(sender, via transport.Address, epoch placement.Epoch, departed bool, now uint32, at time.Time) Effects {
 	defer s.check()
 	if s.limits.Handoff.Unordered {
 		return Effects{}
@@ -161,7 +168,11 @@ func (s *Shard) CloseBarrier(sender, via transport.Address, epoch placement.Epoc
 		return s.GoDirect(sender, epoch, now)
 	}
 	if !slices.ContainsFunc(s.barriers.closed, func(t *barrier) bool { return t.flushKey == p }) {
-		s.barriers.closed = append(s.barriers.closed, &barrier{flushKey: p, since: at})
+		t := &barrier{flushKey: p, departed: departed, over: at.Add(BarrierTimeout)}
+		if departed {
+			t.over = at.Add(DepartedTimeout)
+		}
+		s.barriers.closed = append(s.barriers.closed, t)
 	}
 	s.rebar()
 	return Effects{}
@@ -242,14 +253,14 @@ func (s *Shard) takeAlong(f Flush) Effects {
 	return fx
 }
 
-// OpenBarriers opens the barriers of departed homes, and those closed for BarrierTimeout. After a
+// OpenBarriers opens the barriers of departed homes, and those whose timeout has passed. After a
 // timeout, later calls through that old home are refused, because they would be out of order. Call
-// Forget and Return before OpenBarriers.
+// Depart before OpenBarriers.
 func (s *Shard) OpenBarriers(gone func(transport.Address) bool, now uint32, at time.Time) Effects {
 	defer s.check()
 	var open []*barrier
 	s.barriers.closed = slices.DeleteFunc(s.barriers.closed, func(t *barrier) bool {
-		if at.Sub(t.since) < BarrierTimeout && !gone(t.via) {
+		if at.Before(t.over) && !gone(t.via) {
 			return false
 		}
 		open = append(open, t)
@@ -298,7 +309,7 @@ func (s *Shard) late(c *Call) bool {
 	}
 	way, went := s.departures.beyond(c.Epoch)
 	its, left := s.departures.beyond(direct)
-	if !left && direct < s.begins() {
+	if begins := s.begins(); direct < begins && (!left || its.epoch > begins) {
 		return false // it was direct under a tenure of which nothing is known any more
 	}
 	return went == left && way == its
@@ -347,10 +358,11 @@ func (s *Shard) Direct(on bool) {
 // OpenBarriers again.
 func (s *Shard) Barriers() int { return len(s.barriers.closed) }
 
-// Overdue returns the barriers that have been closed for BarrierTimeout.
+// Overdue returns the barriers that have been closed for BarrierTimeout. It leaves out those of old
+// homes that have departed.
 func (s *Shard) Overdue(at time.Time) (barriers []Shut) {
 	for _, t := range s.barriers.closed {
-		if at.Sub(t.since) >= BarrierTimeout {
+		if !t.departed && !at.Before(t.over) {
 			barriers = append(barriers, Shut{t.sender, t.via, t.epoch, t.held.len()})
 		}
 	}

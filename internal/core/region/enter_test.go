@@ -24,7 +24,7 @@ func opened(l Limits) (*Shard, *Entity) {
 // nothing behind.
 func TestEnter(t *testing.T) {
 	at := time.Unix(0, 0)
-	barrier := func(s *Shard) { s.CloseBarrier(node("a"), node("b"), 10, 0, at) }
+	barrier := func(s *Shard) { s.CloseBarrier(node("a"), node("b"), 10, false, 0, at) }
 	opens := func(s *Shard) { s.OpenBarriers(func(transport.Address) bool { return true }, 1, at) }
 	tests := []struct {
 		name string
@@ -46,7 +46,7 @@ func TestEnter(t *testing.T) {
 		{"a barrier has opened", func(s *Shard, _ *Entity) { barrier(s); opens(s) }, Entered},
 		{"one of two barriers has opened", func(s *Shard, _ *Entity) {
 			barrier(s)
-			s.CloseBarrier(node("c"), node("d"), 10, 0, at)
+			s.CloseBarrier(node("c"), node("d"), 10, false, 0, at)
 			s.OpenBarriers(func(a transport.Address) bool { return a == node("b") }, 1, at)
 		}, Refused},
 		{"barriers were given up", func(s *Shard, _ *Entity) { barrier(s); s.Dismiss() }, Entered},
@@ -92,7 +92,7 @@ func TestEnter(t *testing.T) {
 // beginning of its turn, the second look sees it, and the turn is taken back.
 func TestEnterLooksTwice(t *testing.T) {
 	at := time.Unix(0, 0)
-	barrier := func(s *Shard, _ *Entity) { s.CloseBarrier(node("a"), node("b"), 10, 0, at) }
+	barrier := func(s *Shard, _ *Entity) { s.CloseBarrier(node("a"), node("b"), 10, false, 0, at) }
 	tests := []struct {
 		name string
 		do   func(s *Shard, e *Entity)
@@ -147,7 +147,7 @@ func TestJoin(t *testing.T) {
 		{"one runs and two wait", join(3), 2, Full, 3},
 		{"two wait, and a barrier is closed", func(s *Shard, e *Entity) {
 			join(3)(s, e)
-			s.CloseBarrier(node("a"), node("b"), 10, 0, at)
+			s.CloseBarrier(node("a"), node("b"), 10, false, 0, at)
 		}, 2, Refused, 3},
 		{"a turn of a call", func(_ *Shard, e *Entity) { e.Enter(1, 0) }, 2, Refused, 0},
 		{"a turn under the lock", func(s *Shard, _ *Entity) { s.Begin("x", 1) }, 2, Refused, 0},
@@ -280,7 +280,7 @@ func TestLeave(t *testing.T) {
 		{"turns were counted", func(s *Shard, _ *Entity) { s.WatchRunning() }, false},
 		{"the shard drains", func(s *Shard, _ *Entity) { s.BeginMove(node("b"), 11) }, false},
 		{"the shard was lost", func(s *Shard, _ *Entity) { s.Place(node("b"), 11, false, 1, at) }, false},
-		{"a barrier is closed", func(s *Shard, _ *Entity) { s.CloseBarrier(node("a"), node("b"), 10, 0, at) }, true},
+		{"a barrier is closed", func(s *Shard, _ *Entity) { s.CloseBarrier(node("a"), node("b"), 10, false, 0, at) }, true},
 		{"it has no value any more", func(_ *Shard, e *Entity) { e.Value = nil }, false},
 	}
 	for _, tt := range tests {

@@ -227,7 +227,7 @@ func (g *rig) disturb(r *rand.Rand, lose bool) {
 		f := Flush{Sender: transport.Peer{Address: node("a")}, Via: transport.Peer{Address: node("b")}}
 		g.do(func() Effects {
 			f.Epoch, f.Hop = g.epoch, g.epoch
-			return g.s.CloseBarrier(f.Sender.Address, f.Via.Address, f.Epoch, 0, time.Unix(0, 0))
+			return g.s.CloseBarrier(f.Sender.Address, f.Via.Address, f.Epoch, false, 0, time.Unix(0, 0))
 		})
 		runtime.Gosched()
 		g.do(func() Effects { return g.s.Flushed(f, 2, time.Unix(0, 0)) })

@@ -2,6 +2,7 @@ package region
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -201,26 +202,64 @@ func (s *Shard) close() Effects {
 	return fx
 }
 
-// Forget stops forwarding to nodes that are gone. Late calls then go to the home that the table
-// names.
-func (s *Shard) Forget(gone func(transport.Address) bool, now uint32) (fx Effects) {
-	defer s.check()
-	maps.DeleteFunc(s.barriers.returned, func(a transport.Address, _ bool) bool { return gone(a) })
-	maps.DeleteFunc(s.owed, func(a transport.Address, _ time.Time) bool { return gone(a) })
-	if s.state != Forwarding || !gone(s.departures.last().to) {
-		s.departures.forget(gone)
-		return fx
+// forget drops the departures to nodes that are gone. If the shard is Forwarding to such a node, its
+// next home is unknown from now on.
+func (s *Shard) forget(gone func(transport.Address) bool) {
+	strays := s.state == Forwarding && gone(s.departures.last().to)
+	var epoch placement.Epoch
+	if strays {
+		epoch = s.departures.last().epoch
 	}
-	last := *s.departures.last()
 	s.departures.forget(gone)
-	s.departures.add(transport.Address{}, last.epoch)
-	if !gone(s.home) {
-		fx = s.findWay(now)
+	if strays {
+		s.departures.add(transport.Address{}, epoch)
 	}
+}
+
+// miss stops forwarding to node to, which has departed. departs reports that Depart will follow for
+// that node.
+func (s *Shard) miss(to transport.Address, departs bool, now uint32) Effects {
+	s.forget(func(a transport.Address) bool { return a == to })
+	if departs || s.home == to {
+		return Effects{}
+	}
+	return s.findWay(now)
+}
+
+// Unsent takes back a call that could not be forwarded, because node to has departed. departs reports
+// that Depart will follow for that node.
+func (s *Shard) Unsent(c *Call, to transport.Address, departs bool, now uint32) Effects {
+	defer s.check()
+	fx := s.miss(to, departs, now)
+	c.along = nil
+	var q queue
+	q.push(c)
+	fx.add(s.redeliver(&q, now))
+	return fx
+}
+
+// Unpassed is Unsent for a Flush that could not be passed on. If node to was its sender's new home, the
+// sender will flush again.
+func (s *Shard) Unpassed(f Flush, to transport.Address, departs bool, now uint32, at time.Time) Effects {
+	defer s.check()
+	if to == f.To {
+		f.Lost = true
+		s.repay(f, at)
+		return Effects{}
+	}
+	fx := s.miss(to, departs, now)
+	fx.add(s.Flushed(f, now, at))
+	fx.Flushed = slices.DeleteFunc(fx.Flushed, func(f Flush) bool {
+		next, _ := s.FlushTo(f)
+		return next == to // it is the home in the table
+	})
 	return fx
 }
 
 func (s *Shard) findWay(now uint32) Effects {
+	if s.state != Forwarding || !s.strays() {
+		return Effects{}
+	}
 	last := s.departures.last()
 	if s.home.IsZero() || s.epoch <= last.epoch {
 		return Effects{}

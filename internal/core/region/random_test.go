@@ -325,7 +325,7 @@ func (d *dice) barriers(n int) {
 	d.log = append(d.log, fmt.Sprintf("barriers %d %+v", n, f))
 	switch n {
 	case 30, 31:
-		d.effects(d.s.CloseBarrier(f.Sender.Address, f.Via.Address, f.Epoch, 0, d.now))
+		d.effects(d.s.CloseBarrier(f.Sender.Address, f.Via.Address, f.Epoch, false, 0, d.now))
 	case 32:
 		f.Via.Address, f.To = node("a"), d.node()
 		d.effects(d.s.Flush(f, 0, d.now))
@@ -340,7 +340,7 @@ func (d *dice) barriers(n int) {
 		d.settled = d.settled || d.s.Settled()
 		d.effects(d.s.OpenBarriers(func(transport.Address) bool { return false }, 0, d.now))
 	case 36:
-		d.effects(d.s.Forget(is, 0))
+		d.effects(d.s.Depart(is, false, nil, 0, d.now))
 		d.effects(d.s.OpenBarriers(is, 0, d.now))
 	case 37:
 		for _, c := range d.s.Expire(d.now.Add(-time.Second)) {

@@ -106,7 +106,7 @@ func TestRoomIsTakenAnew(t *testing.T) {
 	}
 	taken("when it has gone on", 0)
 	c.Epoch = placement.MakeEpoch(1, 3)
-	s.Return(c, false, 0, now)
+	s.Depart(func(transport.Address) bool { return false }, false, []Returned{{Call: c}}, 0, now)
 	taken("while it waits again", 10)
 	if !s.Cancel(c) {
 		t.Fatal("the call does not wait")

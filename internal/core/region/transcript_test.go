@@ -28,7 +28,7 @@ import (
 //	stopped EPOCH [active=ENTITY]         the entity is not encoded
 //	prepare NODE EPOCH ENTITY... [last] | open NODE EPOCH
 //	cancel EPOCH                          the move is off
-//	barrier SENDER VIA EPOCH | direct SENDER EPOCH
+//	barrier SENDER VIA EPOCH [departed] | direct SENDER EPOCH
 //	flush SENDER EPOCH HOP TO             from the sender itself
 //	flushed SENDER VIA EPOCH HOP [TO]
 //	ways                                  that barriers waited for in vain
@@ -38,6 +38,8 @@ import (
 //	return SENDER ENTITY EPOCH [straight] [died]
 //	                                      a call that came back; straight: its sender sent it
 //	                                      to a; died: the home that it comes from did
+//	unsent CALL NODE [departs]            it could not be forwarded to NODE
+//	unpassed SENDER VIA EPOCH HOP TO NODE a flush that could not be passed on to NODE
 //	dismiss                               the node ends
 //	settle                                end forwarding if nobody needs it
 //	tick DURATION                         time passes, barriers are looked at
@@ -233,7 +235,7 @@ func (s *script) gateCommand(command string, arg func(int) string, args []string
 	peer := func(i int) transport.Peer { return transport.Peer{Address: node(arg(i))} }
 	switch command {
 	case "barrier":
-		s.effects(s.s.CloseBarrier(node(arg(0)), node(arg(1)), s.epoch(arg(2)), 0, s.now), say)
+		s.effects(s.s.CloseBarrier(node(arg(0)), node(arg(1)), s.epoch(arg(2)), slices.Contains(args, "departed"), 0, s.now), say)
 		say("barriers closed: %d", s.s.Barriers())
 	case "direct":
 		s.effects(s.s.GoDirect(node(arg(0)), s.epoch(arg(1)), 0), say)
@@ -258,7 +260,7 @@ func (s *script) gateCommand(command string, arg func(int) string, args []string
 		s.effects(s.s.RefuseWaiting(node(arg(0)), s.epoch(arg(1)), []Detour{{node(arg(2)), node("a")}}), say)
 	case "gone":
 		is := func(a transport.Address) bool { return a == node(arg(0)) }
-		s.effects(s.s.Forget(is, 0), say)
+		s.effects(s.s.Depart(is, false, nil, 0, s.now), say)
 		s.effects(s.s.OpenBarriers(is, 0, s.now), say)
 	case "owes":
 		say("a flush is to come: %v", s.s.Owes(s.now))
@@ -270,7 +272,13 @@ func (s *script) gateCommand(command string, arg func(int) string, args []string
 	case "return":
 		c := s.newCall(arg(0), arg(1), arg(2))
 		c.Via, c.Straight = node("a"), slices.Contains(args, "straight")
-		s.effects(s.s.Return(c, slices.Contains(args, "died"), 0, s.now), say)
+		nobody := func(transport.Address) bool { return false }
+		s.effects(s.s.Depart(nobody, slices.Contains(args, "died"), []Returned{{Call: c}}, 0, s.now), say)
+	case "unsent":
+		s.effects(s.s.Unsent(s.calls[arg(0)], node(arg(1)), slices.Contains(args, "departs"), 0), say)
+	case "unpassed":
+		f := Flush{Sender: peer(0), Via: peer(1), Epoch: s.epoch(arg(2)), Hop: s.epoch(arg(3)), To: node(arg(4))}
+		s.effects(s.s.Unpassed(f, node(arg(5)), false, 0, s.now), say)
 	case "tick":
 		d, err := time.ParseDuration(arg(0))
 		if err != nil {

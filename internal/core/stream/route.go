@@ -82,9 +82,15 @@ type Step struct {
 	Epoch   placement.Epoch
 	Left    placement.Epoch
 	Go      bool
-	Via     []transport.Address
+	Via     []Via
 	Deliver []Outgoing
 	Ask     bool
+}
+
+// A Via is a former home through which older calls may come. Departed reports that it has departed.
+type Via struct {
+	transport.Address
+	Departed bool
 }
 
 // Hold keeps a call until the route is Known; it must not be called while the route is Known. It
@@ -148,9 +154,12 @@ func (r *Route) Drop(gone func(Outgoing) bool) (out []Outgoing) {
 	return out
 }
 
+// Departed is the acknowledgement of a home that has departed.
+const Departed = ^uint64(0)
+
 // Learn handles a newer placement, from the table or from a Moved answer. acked is the highest
-// sequence that the old home has acknowledged on the shard's lane. local means that the old home is
-// this process, whose own queue keeps the order.
+// sequence that the old home has acknowledged on the shard's lane, or Departed. local means that
+// the old home is this process, whose own queue keeps the order.
 func (r *Route) Learn(home transport.Address, epoch placement.Epoch, acked uint64, local bool) Step {
 	known := r.Epoch // in Unknown, its home refused, or has departed
 	if r.State == Stopped {
@@ -180,6 +189,9 @@ func (r *Route) Supersede(home transport.Address, epoch placement.Epoch, acked u
 		return r.resolve(s, r.via, r.left, r.lost)
 	case Known:
 		r.next, r.nextAt = home, epoch
+		if acked == Departed {
+			return r.leaveDeparted()
+		}
 		s := r.leave()
 		if !local && acked < r.LastSeq {
 			r.State, r.flushed = Stopped, s.Epoch
@@ -212,6 +224,9 @@ func (r *Route) Refused(from transport.Address, o Outgoing, home transport.Addre
 func (r *Route) Acked(from transport.Address, acked uint64) Step {
 	if r.State != Stopped || r.Home != from || acked < r.LastSeq {
 		return Step{}
+	}
+	if acked == Departed {
+		return r.leaveDeparted()
 	}
 	var s Step
 	if r.flushed != r.nextAt {
@@ -247,8 +262,12 @@ func (r *Route) HomeDeparted(departed transport.Address, unacknowledged []Outgoi
 	if r.State == Known {
 		r.next, r.nextAt = transport.Address{}, r.Epoch
 	}
-	var s Step
-	via, left, lost := r.before(departed)
+	return r.leaveDeparted()
+}
+
+// leaveDeparted leaves a home that has departed. The Flush goes to the home before it.
+func (r *Route) leaveDeparted() (s Step) {
+	via, left, lost := r.before(r.Home)
 	if left > 0 && !r.next.IsZero() {
 		s.FlushTo, s.Home, s.Epoch, s.Left = via, r.next, r.nextAt, left
 	}
@@ -291,9 +310,9 @@ func (r *Route) resolve(s Step, via transport.Address, left placement.Epoch, los
 		return s
 	}
 	s.Go = true
-	for _, a := range []transport.Address{via, lost} {
-		if !a.IsZero() {
-			s.Via = append(s.Via, a)
+	for _, v := range []Via{{via, left == 0}, {lost, true}} {
+		if !v.IsZero() {
+			s.Via = append(s.Via, v)
 		}
 	}
 	s.Deliver = append(r.refused, r.held...)

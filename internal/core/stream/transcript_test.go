@@ -54,6 +54,14 @@ func nameOf(a transport.Address) string {
 	return a.Name
 }
 
+// acknowledged reads the sequence number of acked=NUMBER; departed is that of a home that is gone.
+func (s *script) acknowledged(word string) uint64 {
+	if word == "departed" {
+		return Departed
+	}
+	return s.number(word)
+}
+
 func (s *script) number(word string) uint64 {
 	n, err := strconv.ParseUint(word, 10, 32)
 	if err != nil {
@@ -101,7 +109,7 @@ func (s *script) command(command string, args []string, say func(string, ...any)
 		acked := uint64(0)
 		for _, a := range args[2:] {
 			if n, ok := strings.CutPrefix(a, "acked="); ok {
-				acked = s.number(n)
+				acked = s.acknowledged(n)
 			}
 		}
 		s.step(s.r.Learn(address(args[0]), s.epoch(args[1]), acked, slices.Contains(args, "local")), say)
@@ -118,7 +126,7 @@ func (s *script) command(command string, args []string, say func(string, ...any)
 	case "refused":
 		s.r.Refused(address(args[1]), calls(args[:1])[0], address(args[2]), s.epoch(args[3]))
 	case "acked":
-		s.step(s.r.Acked(address(args[0]), s.number(args[1])), say)
+		s.step(s.r.Acked(address(args[0]), s.acknowledged(args[1])), say)
 	case "gone":
 		s.step(s.r.HomeDeparted(address(args[0]), calls(args[1:])), say)
 	case "absent":
@@ -148,7 +156,11 @@ func (s *script) step(step Step, say func(string, ...any)) {
 		for _, via := range step.Via {
 			s.seq++
 			s.r.LastSeq = s.seq
-			say("barrier at %s for what comes via %s: sequence %d", nameOf(s.r.Home), nameOf(via), s.seq)
+			departed := ""
+			if via.Departed {
+				departed = ", which has departed"
+			}
+			say("barrier at %s for what comes via %s%s: sequence %d", nameOf(s.r.Home), nameOf(via.Address), departed, s.seq)
 		}
 		say("go to %s at %d, deliver %v", nameOf(s.r.Home), s.r.Epoch.Counter(), names(step.Deliver))
 	}

@@ -37,19 +37,20 @@ type Session interface {
 // A Shard is a shard that the process hosts. shardhost.Shard documents the methods.
 type Shard interface {
 	Cancel(from transport.Address, entity string, id uint64) (waited bool)
+	Depart(departed func(transport.Address) bool, died bool, back []region.Returned)
 	Dismiss()
 	Flush(f region.Flush)
 	Flushed(f region.Flush)
-	Forget(departed func(transport.Address) bool)
 	Holds() bool
 	OpenBarriers(departed func(transport.Address) bool)
 	Place(home transport.Address, epoch placement.Epoch, term uint32)
-	Return(c *shardhost.Call, died bool)
 	// MoveStep handles an envelope of the protocol that moves shards. It reports false for any other
 	// envelope.
 	MoveStep(from shardhost.Session, e *wire.Envelope) bool
 	// Needed reports whether a leaving process waits for the shard.
 	Needed() bool
+	// Owes reports whether a sender whose calls the shard forwarded must still send a Flush.
+	Owes() bool
 }
 
 // Left is what a closed session leaves behind: its unacknowledged envelopes.
@@ -98,9 +99,16 @@ type Env interface {
 	// or was removed.
 	MarkLeft(a transport.Address)
 	Parted(a transport.Address) bool
+	// Unacknowledged returns a function that reports whether a peer that receives has yet to
+	// acknowledge an envelope appended before the call of Unacknowledged.
+	Unacknowledged() func() bool
+	// StopReceiving makes the process handle no more envelopes, except answers and refusals.
+	// Acknowledgements still count. It returns when the frames that arrived before are handled.
+	StopReceiving()
 	// Forgive lets this process have sessions with a removed process again.
 	Forgive(a transport.Address)
 
+	Now() time.Time
 	// After calls f once, after d, unless the process has ended by then.
 	After(d time.Duration, f func())
 

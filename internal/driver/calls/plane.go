@@ -2,6 +2,8 @@ package calls
 
 import (
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/core/region"
@@ -16,19 +18,49 @@ import (
 // that, envelopes that it has not acknowledged count as lost.
 const ByeGrace = 3 * time.Second
 
-// DismissAfter is how long a process that has left waits for a shard table with the next homes of
-// shards whose late calls it holds.
+// DismissAfter is how long a process that has left waits for the flushes of senders, and then for a
+// shard table with the next homes of shards whose late calls it holds.
 const DismissAfter = time.Second
 
-// dismissEvery is the interval at which a leaving process checks for late calls.
-const dismissEvery = 5 * time.Millisecond
+// leaveEvery is the interval at which Leave checks whether a step has ended.
+const leaveEvery = 2 * time.Millisecond
 
 // WhyDropped explains the unknown outcome of calls on a session that the peer has dropped.
 const WhyDropped = "dropped its state of this connection, which was away for too long"
 
 // A Plane handles envelopes from other processes, except calls and answers, and the calls that were
 // under way to departed processes.
-type Plane struct{ env Env }
+type Plane struct {
+	env       Env
+	gaveBack  atomic.Bool // calls have come back from a departed peer
+	departing departing
+}
+
+// departing has the processes whose departure PeerGone handles.
+type departing struct {
+	mu  sync.Mutex
+	all []transport.Address
+}
+
+func (d *departing) add(a transport.Address) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.all = append(d.all, a)
+}
+
+func (d *departing) remove(a transport.Address) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i := slices.Index(d.all, a)
+	d.all = slices.Delete(d.all, i, i+1)
+}
+
+// Departs reports whether PeerGone handles the departure of a process at the moment.
+func (p *Plane) Departs(a transport.Address) bool {
+	p.departing.mu.Lock()
+	defer p.departing.mu.Unlock()
+	return slices.Contains(p.departing.all, a)
+}
 
 // Init sets the process. It is called once, before any other method.
 func (p *Plane) Init(env Env) { p.env = env }
@@ -198,13 +230,19 @@ func (p *Plane) Follow(old, t *placement.Table, kind string) {
 // lane after the peer's goodbye. Calls that the process certainly did not run are sent to their
 // shards' next homes. Calls that may have run fail with the code Lost.
 func (p *Plane) PeerGone(a transport.Address, lane int, bye bool) {
+	p.departing.add(a)
+	defer p.departing.remove(a)
 	left, ok := p.env.Close(a, lane, bye)
 	if !ok {
 		return
 	}
 	is := func(o transport.Address) bool { return o == a }
 	// Calls that come back from the peer take another route, ahead of those held by barriers.
-	p.env.EachShard(lane, func(s Shard) { s.Forget(is) })
+	back := returned{}
+	for i := range left {
+		p.takeBack(&left[i], back)
+	}
+	p.env.EachShard(lane, func(s Shard) { back.depart(s, is) })
 	for i := range left {
 		p.giveBack(&left[i])
 	}
@@ -229,6 +267,11 @@ func (p *Plane) Replace(s Session) Session {
 	if left == nil {
 		return next
 	}
+	back := returned{}
+	p.takeBack(left, back)
+	for shard := range back { //arch:order-free shards are independent
+		back.depart(shard, func(transport.Address) bool { return false })
+	}
 	p.giveBack(left)
 	if s.Peer().Client {
 		return next
@@ -250,6 +293,51 @@ func (p *Plane) Replace(s Session) Session {
 		}
 	})
 	return next
+}
+
+// returned has what shards had sent on to a peer that has departed and certainly did not handle it.
+type returned map[Shard]*remainsOf
+
+type remainsOf struct {
+	died bool
+	back []region.Returned
+}
+
+func (r returned) depart(s Shard, departed func(transport.Address) bool) {
+	if b := r[s]; b != nil {
+		s.Depart(departed, b.died, b.back)
+		return
+	}
+	s.Depart(departed, false, nil)
+}
+
+// takeBack adds to back what shards had sent on by a closed session. The senders of calls that may have
+// run wait until their deadlines.
+func (p *Plane) takeBack(left *Left, back returned) {
+	p.gaveBack.Store(true)
+	for i := range left.Unacknowledged {
+		e, certain := &left.Unacknowledged[i].Envelope, left.Unacknowledged[i].NotExecuted
+		isCall := e.Type == wire.TypeCall || e.Type == wire.TypeTell
+		s, ok := p.env.Shard(e.Kind, e.Shard)
+		if !ok || e.Type != wire.TypeFlushed && !(isCall && e.Relayed()) {
+			continue
+		}
+		var r region.Returned
+		switch {
+		case !isCall:
+			r.Flush = shardhost.FlushOf(e)
+		case certain:
+			p.env.Count(Retried)
+			r.Call = &p.env.Returned(e, left.Lane).Call
+		default:
+			p.env.Lost(e, LostForwarded)
+			continue
+		}
+		if back[s] == nil {
+			back[s] = &remainsOf{died: !left.Session.SaidGoodbye()}
+		}
+		back[s].back = append(back[s].back, r)
+	}
 }
 
 func (p *Plane) giveBack(left *Left) {
@@ -312,27 +400,59 @@ func (p *Plane) PeerLeft(a transport.Address) {
 	p.env.After(ByeGrace, func() { p.PeerGone(a, AllLanes, false) })
 }
 
-// Depart is the last step of a process that has left and receives nothing more. When a shard table
-// names a newer home of a shard, Depart forwards the late calls that the process still holds for
-// it. After DismissAfter it refuses the calls that remain. Then it calls done. Only then may the
-// lanes close: to a peer, a closed lane means that every received call was answered or forwarded.
-func (p *Plane) Depart(done func()) { p.depart(0, done) }
-
-func (p *Plane) depart(waited time.Duration, done func()) {
-	if p.mustWait(waited) {
-		p.env.After(dismissEvery, func() { p.depart(waited+dismissEvery, done) })
-		return
-	}
-	p.Dismiss()
-	done()
+// Leave ends the data plane of a process that has left the cluster. Then it calls done. Only then may
+// the lanes close: to a peer, a closed lane means that every acknowledged call was answered, or
+// forwarded to a process that has it. The steps:
+//
+//  1. Wait until the peers have acknowledged what was sent, no sender owes a Flush, and no call waits
+//     for a home. Such calls may have come after Needs was asked. A home to which one was forwarded
+//     may hold it, and only the Flush makes the sender's next home wait for it.
+//  2. Handle no more envelopes, except answers and refusals. They return to their senders.
+//  3. Wait for acknowledgements, and for homes of the calls that came meanwhile, also back from peers
+//     that have left.
+//  4. Refuse the calls that still wait, and wait until the refusals are acknowledged.
+//
+// A step that misses only flushes or homes takes at most DismissAfter. All waiting takes at most
+// patience, of which DismissAfter is kept for step 3, but at most half.
+func (p *Plane) Leave(patience time.Duration, done func()) {
+	over := p.env.Now().Add(patience)
+	p.await(over.Add(-min(DismissAfter, patience/2)), func(s Shard) bool { return s.Holds() || s.Owes() }, func() {
+		p.env.StopReceiving()
+		p.await(over, Shard.Holds, func() {
+			p.Dismiss()
+			p.await(over, func(Shard) bool { return false }, func() {
+				p.Dismiss() // what came back meanwhile
+				done()
+			})
+		})
+	})
 }
 
-func (p *Plane) mustWait(waited time.Duration) (wait bool) {
-	if waited >= DismissAfter {
-		return false
+// await calls then when the peers have acknowledged what was sent until now, or has been sent since for
+// shards, and waits reports false for all shards.
+func (p *Plane) await(over time.Time, waits func(Shard) bool, then func()) {
+	unacknowledged, more := p.env.Unacknowledged(), true
+	homes := p.env.Now().Add(DismissAfter)
+	var check func()
+	check = func() {
+		now := p.env.Now()
+		more = more || p.gaveBack.Swap(false)
+		open := unacknowledged()
+		if !open && more {
+			unacknowledged, more = p.env.Unacknowledged(), false
+			open = unacknowledged()
+		}
+		if !open && now.Before(homes) {
+			p.env.EachShard(AllLanes, func(s Shard) { open = open || waits(s) })
+			more = open // when it waits no more, it may have been forwarded
+		}
+		if !open || !now.Before(over) {
+			then()
+			return
+		}
+		p.env.After(leaveEvery, check)
 	}
-	p.env.EachShard(AllLanes, func(s Shard) { wait = wait || s.Holds() })
-	return wait
+	check()
 }
 
 // Dismiss refuses the calls that shards still hold after the process has left.

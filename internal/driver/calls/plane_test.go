@@ -26,7 +26,12 @@ type stage struct {
 	did     []string
 	left    []stream.Unacknowledged
 	hosts   bool
+	owes    func() bool
+	holds   func() bool
+	unacked func() bool
+	now     func() time.Duration
 	peer    *session
+	shard   shard
 	closed  bool
 	flushes []region.Flush // the Flushes that shards got
 	after   func(time.Duration, func())
@@ -38,6 +43,7 @@ type stage struct {
 func newStage() *stage {
 	s := &stage{hosts: true}
 	s.peer = &session{stage: s}
+	s.shard.stage = s
 	s.Init(s)
 	s.calls.Init(func() Caller { return sleeper{} })
 	return s
@@ -50,11 +56,15 @@ func (s *stage) Calls() *Table                       { return &s.calls }
 func (s *stage) Refused(c wire.Code)                 { s.say("refused: %d", c) }
 func (s *stage) Count(e Counter)                     { s.say("count %d", e) }
 func (s *stage) Lost(_ *wire.Envelope, how Loss)     { s.say("lost: %v", how) }
-func (s *stage) EachShard(_ int, f func(Shard))      { f(&shard{stage: s}) }
-func (s *stage) Shard([]byte, uint32) (Shard, bool)  { return &shard{stage: s}, s.hosts }
+func (s *stage) EachShard(_ int, f func(Shard))      { f(&s.shard) }
+func (s *stage) Shard([]byte, uint32) (Shard, bool)  { return &s.shard, s.hosts }
 func (s *stage) Peers() []transport.Address          { return []transport.Address{address("b"), address("c")} }
 func (s *stage) Part(a transport.Address)            { s.say("part with %s", a.Name) }
 func (s *stage) Forgive(a transport.Address)         { s.say("forgive %s", a.Name) }
+func (s *stage) Now() time.Time                      { return time.Time{}.Add(s.now()) }
+func (s *stage) Unacknowledged() func() bool         { return s.unacked }
+func (s *stage) StopReceiving()                      { s.step("deaf") }
+func (s *stage) step(what string)                    { s.say("%v %s", s.now(), what) }
 func (s *stage) MarkLeft(a transport.Address)        { s.say("%s left", a.Name) }
 func (s *stage) Parted(a transport.Address) bool     { return s.parted[a] }
 func (s *stage) After(d time.Duration, f func())     { s.after(d, f) }
@@ -113,18 +123,20 @@ type shard struct {
 	stage *stage
 }
 
-func (s *shard) Forget(func(transport.Address) bool)       { s.stage.say("forget") }
 func (s *shard) OpenBarriers(func(transport.Address) bool) { s.stage.say("open barriers") }
-func (s *shard) Return(_ *shardhost.Call, died bool)       { s.stage.say("return, died: %v", died) }
+func (s *shard) Depart(_ func(transport.Address) bool, died bool, back []region.Returned) {
+	s.stage.say("depart, died: %v, %d return, departs: %v", died, len(back), s.stage.Departs(address("b")))
+}
 
 func (s *shard) Flush(f region.Flush) {
 	s.stage.say("flush of %s", f.Sender.Name)
 	s.stage.flushes = append(s.stage.flushes, f)
 }
 func (s *shard) MoveStep(shardhost.Session, *wire.Envelope) bool { return false }
-func (s *shard) Dismiss()                                        { s.stage.say("dismiss") }
+func (s *shard) Dismiss()                                        { s.stage.step("dismiss") }
+func (s *shard) Owes() bool                                      { return s.stage.owes() }
 func (s *shard) Needed() bool                                    { return s.stage.hosts }
-func (s *shard) Holds() bool                                     { return true }
+func (s *shard) Holds() bool                                     { return s.stage.holds() }
 
 func address(name string) transport.Address { return transport.Address{Name: name, Incarnation: 1} }
 
@@ -140,7 +152,7 @@ func TestLostProcess(t *testing.T) {
 	}
 	s.PeerGone(address("b"), 0, false)
 	require.Equal(t, []string{
-		"forget", fmt.Sprintf("count %d", Retried), "return, died: true", "lost: forwarded to a process that is gone",
+		fmt.Sprintf("count %d", Retried), "lost: forwarded to a process that is gone", "depart, died: true, 1 return, departs: true",
 		"lost: sent to a process that is gone", "open barriers",
 	}, s.did)
 	require.Equal(t, Result{Code: Lost, Lost: address("b")}, *c.Result())
@@ -287,21 +299,38 @@ func TestRefusedCall(t *testing.T) {
 	require.Equal(t, []string{"tell refused"}, s.did)
 }
 
-// TestDepartureWaitsForATable: a process that has left waits for homes of the calls that it holds,
-// but not longer than DismissAfter.
-func TestDepartureWaitsForATable(t *testing.T) {
-	s := newStage()
-	var waited time.Duration
-	s.after = func(d time.Duration, f func()) {
-		waited += d
-		require.LessOrEqual(t, waited, DismissAfter)
-		f()
+// TestLeave: a process that has left waits for flushes, for acknowledgements, and for homes of the
+// calls that it holds, but not longer than its patience, and in each step for flushes and homes not
+// longer than DismissAfter.
+func TestLeave(t *testing.T) {
+	const tenth = DismissAfter / 10
+	for name, c := range map[string]struct {
+		owes, acks, holds, patience time.Duration // when each ends after the leave begins
+		want                        []string
+	}{
+		"at once":  {0, 0, 0, time.Hour, []string{"0s deaf", "0s dismiss", "0s dismiss", "0s done"}},
+		"in order": {tenth, 2 * tenth, 3 * tenth, time.Hour, []string{"300ms deaf", "300ms dismiss", "300ms dismiss", "300ms done"}},
+		"never":    {time.Hour, time.Hour, time.Hour, 3 * DismissAfter, []string{"2s deaf", "3s dismiss", "3s dismiss", "3s done"}},
+		"no acks":  {tenth, time.Hour, tenth, 2 * DismissAfter, []string{"1s deaf", "2s dismiss", "2s dismiss", "2s done"}},
+		"no home":  {tenth, tenth, time.Hour, time.Hour, []string{"1s deaf", "2s dismiss", "2s dismiss", "2s done"}},
+		"no flush": {time.Hour, tenth, tenth, time.Hour, []string{"1s deaf", "1s dismiss", "1s dismiss", "1s done"}},
+		"no time":  {tenth, tenth, tenth, 0, []string{"0s deaf", "0s dismiss", "0s dismiss", "0s done"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage()
+			var waited time.Duration
+			s.after = func(d time.Duration, f func()) {
+				waited += d
+				f()
+			}
+			s.owes = func() bool { return waited < c.owes }
+			s.holds = func() bool { return waited < c.holds }
+			s.unacked = func() bool { return waited < c.acks }
+			s.now = func() time.Duration { return waited }
+			s.Leave(c.patience, func() { s.step("done") })
+			require.Equal(t, c.want, s.did)
+		})
 	}
-	done := false
-	s.Depart(func() { done = true })
-	require.True(t, done)
-	require.Equal(t, DismissAfter, waited)
-	require.Equal(t, []string{"dismiss"}, s.did)
 }
 
 // TestPeerLeft: a member that left gracefully may say goodbye until ByeGrace has passed.

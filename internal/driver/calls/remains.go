@@ -3,7 +3,6 @@ package calls
 import (
 	"github.com/shardgen/shardgen/internal/core/stream"
 	"github.com/shardgen/shardgen/internal/driver/routing"
-	"github.com/shardgen/shardgen/internal/driver/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
@@ -34,23 +33,6 @@ func (r remains) Lost(e *wire.Envelope) {
 func (r remains) Again(e *wire.Envelope) {
 	r.env.Calls().Sent(e.ID, nil, 0)
 	r.env.Count(Retried)
-}
-
-// Returned takes back an envelope that a shard here had forwarded to a peer, which has since
-// departed. certain says that the peer did not handle it; the call is then given to the shard
-// again. Otherwise the call may have run, and its sender waits until its deadline.
-func (r remains) Returned(e *wire.Envelope, certain bool) {
-	s, ok := r.env.Shard(e.Kind, e.Shard)
-	switch {
-	case !ok:
-	case e.Type == wire.TypeFlushed:
-		s.Flushed(shardhost.FlushOf(e))
-	case certain:
-		r.env.Count(Retried)
-		s.Return(r.env.Returned(e, r.left.Lane), !r.left.Session.SaidGoodbye())
-	default:
-		r.env.Lost(e, LostForwarded)
-	}
 }
 
 // Strand takes back the envelopes that a route holds for a shard that ends. Calls end with

@@ -74,6 +74,8 @@ func (v *dataEnv) MarkLeft(a transport.Address) { v.Sessions.MarkLeft(a) }
 // Parted reports whether a process has left or was removed.
 func (v *dataEnv) Parted(a transport.Address) bool { return (*Driver)(v).parted(a) }
 
+func (v *dataEnv) Now() time.Time { return time.Now() }
+
 func (v *dataEnv) After(d time.Duration, f func()) {
 	time.AfterFunc(d, func() {
 		if !(*Driver)(v).Closed() {
@@ -131,6 +133,25 @@ func (v *dataEnv) Part(a transport.Address) {
 		if p := v.Sessions.Known(a, lane); p != nil {
 			p.Part()
 		}
+	}
+}
+
+// Unacknowledged also waits for turns that end.
+func (v *dataEnv) Unacknowledged() func() bool {
+	var streams []*peers.Stream
+	for _, p := range v.Sessions.All() {
+		streams = append(streams, &p.Stream)
+	}
+	unacknowledged := peers.Unacknowledged(streams, time.Now)
+	return func() bool { return v.answering.Load() > 0 || unacknowledged() }
+}
+
+func (v *dataEnv) StopReceiving() {
+	v.deaf.Store(true)
+	for _, p := range v.Sessions.All() {
+		p.Receiving.Lock()
+		//lint:ignore SA2001 the frame under way has ended
+		p.Receiving.Unlock()
 	}
 }
 

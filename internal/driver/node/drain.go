@@ -12,53 +12,31 @@ import (
 // SettlePatience is how long a leaving node waits for running methods and for acknowledgements. It
 // is less than calls.ByeGrace, after which peers stop listening to this node, and more than
 // region.BarrierTimeout, after which barriers no longer hold late calls. The node stops waiting for
-// a peer if the broker has returned every frame to that peer for absentPatience.
-const (
-	SettlePatience = calls.ByeGrace - 500*time.Millisecond
-	absentPatience = time.Second
-)
+// a peer if the broker has returned every frame to that peer for peers.AbsentPatience.
+const SettlePatience = calls.ByeGrace - 500*time.Millisecond
 
 // Drain closes a process's sessions gracefully.
 type Drain struct{ *Driver }
 
-// SettleSessions waits until the peers have acknowledged all envelopes sent so far. It runs before
-// the link drains: afterwards no acknowledgement arrives, so envelopes held back by the window
-// could not be sent, and lost envelopes could not be sent again. It stops when ctx ends, or
-// SettlePatience after the earlier of now and since. It counts and logs the envelopes that are
-// still unacknowledged.
-func (drv Drain) SettleSessions(ctx context.Context, since time.Time) {
-	begin, sessions := time.Now(), drv.Sessions.All()
+// Run ends the data plane (see calls.Plane.Leave), and sends goodbyes to the peers. It waits until ctx
+// ends, or SettlePatience after the earlier of now and since. It counts and logs the envelopes that
+// are still unacknowledged.
+func (drv Drain) Run(ctx context.Context, since time.Time) {
+	begin := time.Now()
 	if begin.Before(since) {
 		since = begin
 	}
-	last := make([]uint64, len(sessions)) // the sequence number to wait for, by session
-	for i, p := range sessions {
-		last[i] = p.Last()
+	if !wait(ctx, func(done func()) { drv.Data.Leave(SettlePatience-begin.Sub(since), done) }) {
+		drv.Data.Dismiss()
 	}
-	open := func(now time.Time) bool {
-		for i, p := range sessions {
-			if p.Owed(last[i], now, absentPatience) > 0 {
-				return true
-			}
-		}
-		return false
-	}
-	now := begin
-	for ; now.Sub(since) < SettlePatience && ctx.Err() == nil && open(now); now = time.Now() {
-		time.Sleep(time.Millisecond) // meanwhile the lanes receive
-	}
-	for i, p := range sessions {
-		if n := p.Owed(last[i], now, absentPatience); n > 0 {
+	now := time.Now()
+	for _, p := range drv.Sessions.All() {
+		if n := p.Owed(now); n > 0 {
 			drv.Counts.addN(leftUnacked, n)
 			drv.Logger.Warn("leaving although a peer has not acknowledged everything that was sent to it; envelopes that do not arrive are lost",
 				"peer", p.Peer().Address.String(), "lane", p.Lane(), "messages", n, "after", now.Sub(begin).Round(time.Millisecond))
 		}
 	}
-}
-
-// Run drains the link: it handles and answers the received envelopes, then sends goodbyes to the
-// peers.
-func (drv Drain) Run(ctx context.Context) {
 	drv.closeDirect(ctx)
 	link := drv.Link()
 	if err := link.Drain(ctx); err != nil && !errors.Is(err, transport.ErrClosed) {
@@ -71,7 +49,10 @@ func (drv Drain) Run(ctx context.Context) {
 			return
 		}
 	}
-	drv.dismiss(ctx)
+	drv.sayGoodbye(ctx)
+}
+
+func (drv Drain) sayGoodbye(ctx context.Context) {
 	for drv.answering.Load() > 0 {
 		if ctx.Err() != nil {
 			return // a goodbye says that no call is left without an answer
@@ -81,6 +62,7 @@ func (drv Drain) Run(ctx context.Context) {
 	for _, p := range drv.Sessions.All() {
 		p.Goodbye()
 	}
+	link := drv.Link()
 	for i := range drv.lanes {
 		if err := link.Flush(ctx, transport.Channel(i)); err != nil && !errors.Is(err, transport.ErrDisconnected) {
 			drv.Logger.Warn("flush the goodbye", "lane", i, "err", err)
@@ -102,13 +84,15 @@ func (drv Drain) closeDirect(ctx context.Context) {
 	}
 }
 
-func (drv Drain) dismiss(ctx context.Context) {
-	dismissed := make(chan struct{})
-	drv.Data.Depart(func() { close(dismissed) })
+// wait reports whether step called its argument before ctx ended.
+func wait(ctx context.Context, step func(done func())) bool {
+	over := make(chan struct{})
+	go step(func() { close(over) }) // it may wait for a frame
 	select {
-	case <-dismissed:
+	case <-over:
+		return true
 	case <-ctx.Done():
-		drv.Data.Dismiss()
+		return false
 	}
 }
 

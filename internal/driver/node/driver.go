@@ -56,6 +56,7 @@ type Driver struct {
 	// answering is the number of turns that end on goroutines other than the lanes'. Each counts
 	// from before its end until its answer is in its session.
 	answering atomic.Int64
+	deaf      atomic.Bool // the node handles no more envelopes
 	watch     runner.Watchdog
 
 	looks   chan struct{} // has an element for each running look; at most maxLooks

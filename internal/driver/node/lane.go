@@ -40,6 +40,7 @@ type lane struct {
 	next   wire.Envelope     // the current envelope; reused
 	skip   uint32            // how many envelopes of the frame to skip, because they were handled before
 	open   bool              // a frame is being handled
+	deaf   bool              // the frame came after StopReceiving
 	// answered are calls of this process whose answers came in the current frame.
 	answered []*calls.Call
 	slow     runner.SlowTurnDetector
@@ -179,6 +180,7 @@ func (l *lane) message(m transport.Message) {
 	l.named = m.From
 	l.header, l.from, l.rest, l.seq, l.skip, l.open = h, p, rest, h.Seq, skip, true
 	l.size = len(m.Payload)
+	l.deaf = drv.deaf.Load()
 }
 
 func (l *lane) isFrom(named transport.Address, sender transport.Peer) bool {
@@ -204,7 +206,9 @@ func (l *lane) frame() bool {
 			if n, tell := l.driver.AddSeldomOf(FrameForeign, l.from.Peer().Name); tell {
 				l.driver.Logger.Warn("frame refused", "from", l.from.Peer().Address.String(), "err", bounded.Error(err), "count", n)
 			}
-			l.from.Handled.Store(l.header.Seq + uint64(l.header.Count) - 1)
+			if !l.deaf {
+				l.from.Handled.Store(l.header.Seq + uint64(l.header.Count) - 1)
+			}
 			break
 		}
 		seq := l.seq
@@ -213,7 +217,9 @@ func (l *lane) frame() bool {
 			l.skip--
 			continue
 		}
-		if !l.envelope(e, seq) {
+		if l.deaf {
+			l.overhear(e)
+		} else if !l.envelope(e, seq) {
 			return false
 		}
 	}
@@ -292,6 +298,19 @@ func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
 	}
 	from.Handled.Store(seq)
 	return true
+}
+
+// overhear handles an answer or a refusal of this process's own call. It ignores all other envelopes,
+// because the process has left.
+func (l *lane) overhear(e *wire.Envelope) {
+	switch e.Type {
+	case wire.TypeAnswer:
+		if c := l.takeAnswer(e); c != nil {
+			l.answered = append(l.answered, c)
+		}
+	case wire.TypeRefusal:
+		l.driver.Data.Receive(l.from, int(l.ch), e)
+	}
 }
 
 // takeAnswer takes the call that e answers out of the pending calls; nil if there is none. The lane

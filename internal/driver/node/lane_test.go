@@ -121,3 +121,21 @@ func TestLaneLeavesEndedSession(t *testing.T) {
 	require.NotSame(t, ended, l.from)
 	require.Same(t, drv.Sessions.Session(peer, 0), l.from)
 }
+
+// TestLeftProcessIsDeaf: after StopReceiving a process handles answers to its own calls, and nothing
+// else. It acknowledges nothing, so that the sender gets its envelopes back.
+func TestLeftProcessIsDeaf(t *testing.T) {
+	st := newStand(t)
+	peer := transport.Peer{Address: transport.Address{Name: "b", Incarnation: 2}}
+	c, id := st.driver.Pending.Open(0, 0)
+	frame := wire.AppendFrameHeader(nil, &wire.FrameHeader{Version: 1, From: peer, Seq: 1, Count: 2})
+	frame = wire.AppendEnvelope(frame, &wire.Envelope{Type: wire.TypeTell, Kind: []byte("Cart"), Entity: []byte("x"), Method: []byte("Add"), Epoch: 1})
+	frame = wire.AppendEnvelope(frame, &wire.Envelope{Type: wire.TypeAnswer, ID: id})
+	(*dataEnv)(st.driver).StopReceiving()
+	l := newLane(st.driver, 0, nil)
+	l.message(transport.Message{Payload: frame})
+	require.True(t, l.open && l.frame())
+	st.answered(c)
+	require.Zero(t, st.ran)
+	require.Zero(t, l.from.Handled.Load())
+}

@@ -267,11 +267,11 @@ func TestNoGoodbyeBeforeTheAnswers(t *testing.T) {
 	cancel()
 	st.driver.answering.Add(1)
 	for range 20 { // it may also end before it looks for answers
-		Drain{st.driver}.Run(over)
+		Drain{st.driver}.Run(over, time.Now())
 	}
 	require.Empty(t, st.sent.frames)
 	st.driver.answering.Add(-1)
-	Drain{st.driver}.Run(t.Context())
+	Drain{st.driver}.Run(t.Context(), time.Now())
 	require.NotEmpty(t, st.sent.frames)
 }
 

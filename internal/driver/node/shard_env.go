@@ -46,6 +46,9 @@ func (v *shardEnv) HasDeparted(a transport.Address) bool {
 	return v.Host.driver.Sessions.HasDeparted(a, v.lane)
 }
 
+// Departs reports whether the departure of a process is being handled.
+func (v *shardEnv) Departs(a transport.Address) bool { return v.Host.driver.Data.Departs(a) }
+
 // MaxPayload returns the broker's payload limit in bytes, at least minPayload.
 func (v *shardEnv) MaxPayload() int { return max(v.Host.driver.Link().MaxPayload(), minPayload) }
 

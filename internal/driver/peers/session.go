@@ -209,25 +209,6 @@ func (p *Session) inUse() bool {
 	return !p.DepartedLocked() && p.UsedLocked()
 }
 
-// Owed returns how many envelopes up to sequence number last the peer has not acknowledged. It
-// returns 0 if the broker has returned all frames for patience, because waiting for such a peer is
-// useless.
-func (p *Session) Owed(last uint64, now time.Time, patience time.Duration) int {
-	p.Lock()
-	defer p.Unlock()
-	if absent := p.AbsentLocked(); p.DepartedLocked() || !absent.IsZero() && now.Sub(absent) >= patience {
-		return 0
-	}
-	return p.UnackedLocked(last)
-}
-
-// Last returns the sequence number of the last appended envelope.
-func (p *Session) Last() uint64 {
-	p.Lock()
-	defer p.Unlock()
-	return p.Core.Next() - 1
-}
-
 // Unsettled reports whether the peer has not acknowledged all envelopes.
 func (p *Session) Unsettled() bool {
 	p.Lock()

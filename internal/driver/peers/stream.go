@@ -2,6 +2,7 @@ package peers
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -96,12 +97,43 @@ func (s *Stream) UnackedLocked(last uint64) int {
 	return 0
 }
 
+// AbsentPatience is how long a leaving process waits for acknowledgements of a peer to which the broker
+// returns every frame.
+const AbsentPatience = time.Second
+
+// Unacknowledged returns a function that reports whether a peer has yet to acknowledge an envelope
+// appended before the call of Unacknowledged.
+func Unacknowledged(streams []*Stream, now func() time.Time) func() bool {
+	last := make([]uint64, len(streams))
+	for i, s := range streams {
+		s.mu.Lock()
+		last[i] = s.Core.Next() - 1
+		s.mu.Unlock()
+	}
+	return func() bool {
+		for i, s := range streams {
+			if s.owed(last[i], now()) > 0 {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// Owed returns how many envelopes the peer has not acknowledged.
+func (s *Stream) Owed(now time.Time) int { return s.owed(math.MaxUint64, now) }
+
+func (s *Stream) owed(last uint64, now time.Time) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.departed || !s.absent.IsZero() && now.Sub(s.absent) >= AbsentPatience {
+		return 0
+	}
+	return s.UnackedLocked(min(last, s.Core.Next()-1))
+}
+
 // UsedLocked reports whether any envelope was sent or received.
 func (s *Stream) UsedLocked() bool { return s.Core.Next() > 1 || s.Core.Received() > 0 }
-
-// AbsentLocked returns since when the broker has returned every frame because nobody listens; zero
-// means that it does not.
-func (s *Stream) AbsentLocked() time.Time { return s.absent }
 
 // HeardLocked returns when the peer last sent anything; zero means never.
 func (s *Stream) HeardLocked() time.Time { return s.heard }

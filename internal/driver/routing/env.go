@@ -34,7 +34,7 @@ type Session interface {
 
 // A Local is a shard that this process hosts.
 type Local interface {
-	CloseBarrier(sender, via transport.Address, epoch placement.Epoch)
+	CloseBarrier(sender, via transport.Address, epoch placement.Epoch, departed bool)
 	Flush(region.Flush)
 	// Enqueue takes a call that has waited in the route, under the epoch in the envelope. It answers
 	// the call if the call cannot run.

@@ -266,7 +266,7 @@ func (r *Route) Change(f func(acked uint64) stream.Step) {
 	if leads {
 		was.Lock()
 		if acked = was.AckedLocked(); was.DepartedLocked() {
-			acked = ^uint64(0) // envelopes that the peer never handled were taken back when it left
+			acked = stream.Departed // envelopes that the peer never handled were taken back when it left
 		}
 	}
 	step := f(acked)
@@ -368,7 +368,8 @@ func (r *Route) goTo(step stream.Step) {
 	}
 	for _, via := range step.Via {
 		seq, err := p.AppendLocked(&wire.Envelope{
-			Type: wire.TypeBarrier, Kind: r.kind, Shard: r.shard, Epoch: uint64(epoch), Via: transport.Peer{Address: via},
+			Type: wire.TypeBarrier, Kind: r.kind, Shard: r.shard, Epoch: uint64(epoch),
+			Via: transport.Peer{Address: via.Address}, Last: via.Departed,
 		})
 		if err == nil { // a later Flush must be sent after this barrier, even if no call is sent
 			r.Core.LastSeq = seq
@@ -405,7 +406,7 @@ func (r *Route) goLocal(step stream.Step) {
 		return
 	}
 	for _, via := range step.Via {
-		s.CloseBarrier(r.env.Self().Address, via, r.Core.Epoch)
+		s.CloseBarrier(r.env.Self().Address, via.Address, r.Core.Epoch, via.Departed)
 	}
 	for i := range step.Deliver {
 		e := step.Deliver[i].Envelope

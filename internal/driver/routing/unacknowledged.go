@@ -6,16 +6,13 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Sender is the process whose peer has left envelopes unacknowledged. GiveBack passes each of
-// these envelopes to one of its methods.
+// A Sender is the process whose peer has left envelopes unacknowledged. GiveBack passes each of its
+// own calls to one of its methods.
 type Sender interface {
 	// RouteOf returns the route of an envelope's shard; nil if this process knows no such shard.
 	RouteOf(e *wire.Envelope) *Route
 	// Waits reports whether a caller still waits for the answer to the call with that number.
 	Waits(id uint64) bool
-	// Returned takes back a call that this process had forwarded for another process. certain means
-	// that the peer did not handle the call.
-	Returned(e *wire.Envelope, certain bool)
 	// Lost handles an ask or a tell of this process that the peer may have run.
 	Lost(e *wire.Envelope)
 	// Again handles an ask or a tell of this process that certainly did not run. It waits for the
@@ -33,10 +30,7 @@ func GiveBack(s Sender, peer transport.Address, left []stream.Unacknowledged, st
 		e, certain := &left[i].Envelope, left[i].NotExecuted
 		isCall := e.Type == wire.TypeCall || e.Type == wire.TypeTell
 		switch {
-		case e.Type == wire.TypeFlushed || isCall && e.Relayed():
-			s.Returned(e, certain)
-			continue
-		case !isCall:
+		case !isCall || e.Relayed():
 			continue // an answer or a step of a move
 		case e.Type == wire.TypeCall && !s.Waits(e.ID):
 			continue

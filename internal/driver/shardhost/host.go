@@ -49,6 +49,8 @@ type Sessions interface {
 	Departed() []transport.Address
 	// HasDeparted reports whether that process has departed.
 	HasDeparted(transport.Address) bool
+	// Departs reports whether Depart will be called for that process, which has departed.
+	Departs(transport.Address) bool
 	// MaxPayload returns the size of the largest message that the broker takes, in bytes.
 	MaxPayload() int
 	// Learn updates this process's route to the shard: its home and epoch.

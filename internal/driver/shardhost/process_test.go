@@ -115,6 +115,7 @@ func (s *script) Session(to transport.Peer) (Session, bool) {
 }
 func (s *script) Departed() []transport.Address        { return s.departed }
 func (s *script) HasDeparted(a transport.Address) bool { return slices.Contains(s.departed, a) }
+func (s *script) Departs(transport.Address) bool       { return false }
 func (s *script) MaxPayload() int                      { return 1 << 10 }
 func (s *script) Learn(a transport.Address, e placement.Epoch) {
 	s.say("learn %s at %s", name(a), counter(e))

@@ -347,7 +347,7 @@ func (s *Shard) Step(from Session, e *wire.Envelope, opens func(from transport.A
 	case wire.TypeReject:
 		s.host.MoveAborted(epoch, "the new home refused: "+string(e.Text))
 	case wire.TypeBarrier:
-		s.CloseBarrier(a, e.Via.Address, epoch)
+		s.CloseBarrier(a, e.Via.Address, epoch, e.Last)
 	case wire.TypeFlushed:
 		s.Flushed(FlushOf(e))
 	default:
@@ -401,6 +401,13 @@ func (s *Shard) Needed() bool {
 	}
 	o, ok := standing(s.Core)
 	return ok && (o.State != coordinator.Forwarding || s.holdsLocked() || s.Core.Owes(s.host.Now()))
+}
+
+// Owes reports whether a sender must still send a Flush: see region.Shard.Owes.
+func (s *Shard) Owes() bool {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	return s.Core.Owes(s.host.Now())
 }
 
 // Held returns this process's registration of the shard for the coordinator. It reports false if

@@ -260,7 +260,7 @@ func (s *script) processCommand(command string, args []string) {
 		})
 	case "removed":
 		departed := func(a transport.Address) bool { return a == node(args[0]) }
-		s.shard.Forget(departed)
+		s.shard.Depart(departed, false, nil)
 		s.shard.OpenBarriers(departed)
 	case "departed":
 		s.departed = append(s.departed, node(args[0]))
@@ -273,7 +273,8 @@ func (s *script) processCommand(command string, args []string) {
 	case "return":
 		c := s.newCall(args)
 		c.Via = node("a")
-		s.shard.Return(&c.Call, slices.Contains(args, "died"))
+		nobody := func(transport.Address) bool { return false }
+		s.shard.Depart(nobody, slices.Contains(args, "died"), []region.Returned{{Call: &c.Call.Call}})
 	case "needed":
 		s.say("needed: %v", s.shard.Needed())
 	case "dismiss":
@@ -450,7 +451,7 @@ func TestChangesAreNoted(t *testing.T) {
 	if placed == 0 {
 		t.Fatal("a shard that opens is not noted")
 	}
-	s.run([]string{"removed"})
+	s.run([]string{"removed", "b"})
 	if s.changed == placed {
 		t.Error("opened barriers are not noted")
 	}

@@ -178,11 +178,18 @@ func (s *Shard) applyLocked(fx region.Effects) (after later) {
 	for _, st := range fx.Start {
 		after.add(func() { s.start(st) })
 	}
+	var departed transport.Address
 	for _, c := range fx.Forward {
-		s.forwardLocked(of(c), &after)
+		if to := s.forwardLocked(of(c), &after); !to.IsZero() {
+			departed = to
+		}
 	}
 	for _, f := range fx.Flushed {
-		s.passLocked(f, &after)
+		if departed.IsZero() {
+			s.passLocked(f, &after)
+		} else { // calls that the Flush follows may have come back
+			s.unpassedLocked(f, departed, &after)
+		}
 	}
 	if fx.Open {
 		s.openNextLocked(&after)
@@ -211,11 +218,12 @@ func (s *Shard) applyLocked(fx region.Effects) (after later) {
 	return after
 }
 
-// forwardLocked forwards a call to the next home. A local caller looks up the home itself.
-func (s *Shard) forwardLocked(c *Call, after *later) {
+// forwardLocked forwards a call to the next home. A local caller looks up the home itself. If the
+// home has departed, forwardLocked gives the call back to Core, and returns the home.
+func (s *Shard) forwardLocked(c *Call, after *later) (departed transport.Address) {
 	if c.Local {
 		s.host.Grant(c, nil)
-		return
+		return departed
 	}
 	to, epoch := s.Core.Successor(&c.Call)
 	e := c.envelope(s.cfg.Kind, s.ID.Shard, s.host.Elapsed())
@@ -223,23 +231,40 @@ func (s *Shard) forwardLocked(c *Call, after *later) {
 	if c.SentTo(s.cfg.Self) {
 		e.Hop = uint64(max(c.Epoch, 1))
 	}
-	p, ok := s.host.Session(transport.Peer{Address: to})
-	if !ok {
-		after.add(func() { s.drop(c) })
-		return
-	}
-	seq, err := p.Append(e)
+	p, seq, err := s.appendTo(to, e)
 	switch {
+	case errors.Is(err, errDeparted):
+		c.Detach()
+		after.add(s.applyLocked(s.Core.Unsent(&c.Call, to, s.host.Departs(to), s.cfg.Clock.Load())).run)
+		return to
 	case errors.Is(err, stream.ErrTooLarge):
 		after.add(func() { s.answer(c, wire.CodeUnsendable, err.Error()) })
-		return
 	case err != nil:
 		after.add(func() { s.drop(c) })
-		return
+	default:
+		s.host.Count(CallForwarded)
+		s.host.Forwarded(c, p, seq)
+		after.add(p.Flush)
 	}
-	s.host.Count(CallForwarded)
-	s.host.Forwarded(c, p, seq)
-	after.add(p.Flush)
+	return departed
+}
+
+// errDeparted reports that an envelope was not sent, because its receiver has departed.
+var errDeparted = errors.New("the process has departed")
+
+func (s *Shard) appendTo(to transport.Address, e *wire.Envelope) (Session, uint64, error) {
+	if to.IsZero() {
+		return nil, 0, errDeparted
+	}
+	p, ok := s.host.Session(transport.Peer{Address: to})
+	if !ok {
+		return nil, 0, errDeparted
+	}
+	seq, err := p.Append(e)
+	if err != nil && s.host.HasDeparted(to) {
+		err = errDeparted
+	}
+	return p, seq, err
 }
 
 // passLocked passes a Flush to the next home, after all calls forwarded before it.
@@ -253,9 +278,18 @@ func (s *Shard) passLocked(f region.Flush, after *later) {
 	if hop != f.Epoch && !f.To.IsZero() {
 		e.Payload = wire.AppendPeer(nil, transport.Peer{Address: f.To})
 	}
-	if p, ok := s.post(transport.Peer{Address: to}, e); ok {
+	switch p, _, err := s.appendTo(to, e); {
+	case errors.Is(err, errDeparted):
+		s.unpassedLocked(f, to, after)
+	case err != nil:
+		s.host.Count(NoPeer)
+	default:
 		after.add(p.Flush)
 	}
+}
+
+func (s *Shard) unpassedLocked(f region.Flush, departed transport.Address, after *later) {
+	after.add(s.applyLocked(s.Core.Unpassed(f, departed, s.host.Departs(departed), s.cfg.Clock.Load(), s.host.Now())).run)
 }
 
 func (s *Shard) openNextLocked(after *later) {
@@ -338,12 +372,12 @@ func (s *Shard) OpenBarriers(departed func(transport.Address) bool) {
 
 // CloseBarrier makes a sender's calls wait until the sender's Flush has come through the former
 // home via. If via has departed, nothing can come through it, so the calls do not wait.
-func (s *Shard) CloseBarrier(sender, via transport.Address, epoch placement.Epoch) {
+func (s *Shard) CloseBarrier(sender, via transport.Address, epoch placement.Epoch, departed bool) {
 	s.Do(func(now uint32, at time.Time) region.Effects {
 		if s.host.HasDeparted(via) || slices.Contains(s.departed, via) {
 			return s.Core.GoDirect(sender, epoch, now)
 		}
-		return s.Core.CloseBarrier(sender, via, epoch, now, at)
+		return s.Core.CloseBarrier(sender, via, epoch, departed, now, at)
 	})
 }
 
@@ -357,15 +391,10 @@ func (s *Shard) Flushed(f region.Flush) {
 	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.Flushed(f, now, at) })
 }
 
-// Forget stops forwarding calls to processes that have departed.
-func (s *Shard) Forget(departed func(transport.Address) bool) {
-	s.Do(func(now uint32, _ time.Time) region.Effects { return s.Core.Forget(departed, now) })
-}
-
-// Return takes back a call forwarded to a departed process, which certainly did not run it. died is
-// false if the process left gracefully. Forget must be called first.
-func (s *Shard) Return(c *Call, died bool) {
-	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.Return(&c.Call, died, now, at) })
+// Depart takes back what this process had sent on to departed processes, and stops forwarding to them:
+// see region.Shard.Depart.
+func (s *Shard) Depart(departed func(transport.Address) bool, died bool, back []region.Returned) {
+	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.Depart(departed, died, back, now, at) })
 }
 
 // Dismiss forwards or refuses all waiting calls, because the process ends. It answers calls of

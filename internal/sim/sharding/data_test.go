@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/driver/calls"
+	"github.com/shardgen/shardgen/internal/driver/peers"
 	"github.com/shardgen/shardgen/internal/driver/routing"
 	"github.com/shardgen/shardgen/internal/driver/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -120,6 +121,18 @@ func (p *process) partIfStranger(a transport.Address) {
 func (v *dataEnv) Parted(a transport.Address) bool { return v.left[a] || v.gone[a] }
 
 func (v *dataEnv) After(d time.Duration, f func()) { (*process)(v).after(d, f) }
+
+func (v *dataEnv) Unacknowledged() func() bool {
+	var streams []*peers.Stream
+	for _, l := range v.links {
+		streams = append(streams, &l.Stream)
+	}
+	return peers.Unacknowledged(streams, v.Now)
+}
+
+func (v *dataEnv) StopReceiving() { v.deaf = true }
+
+func (v *dataEnv) Now() time.Time { return v.w.now }
 
 // Forgive allows links to a process again that was removed.
 func (v *dataEnv) Forgive(a transport.Address) { delete(v.gone, a) }

@@ -142,6 +142,8 @@ func (s *hosted) Departed() []transport.Address { return s.process.silent }
 // HasDeparted reports whether no more messages come from a process.
 func (s *hosted) HasDeparted(a transport.Address) bool { return s.process.silenced(a) }
 
+func (s *hosted) Departs(a transport.Address) bool { return s.process.data.Departs(a) }
+
 // MaxPayload is so small that the state of a shard takes several messages. At some processes the
 // state of one entity takes several.
 func (s *hosted) MaxPayload() int {
@@ -298,7 +300,7 @@ func (s *hosted) MoveDone(e placement.Epoch) {
 
 // MoveAborted makes the control plane give the move up.
 func (s *hosted) MoveAborted(e placement.Epoch, reason string) {
-	s.aborted = e
+	s.aborted = max(s.aborted, e) // an old move may be refused late
 	s.process.onLoop(func(c *member) { c.MoveAborted(s.ID, e, reason) })
 }
 

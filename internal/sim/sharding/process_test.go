@@ -35,6 +35,7 @@ type process struct {
 	connected bool
 	node      *sim.Node // of a host: its node in the membership
 	ending    bool      // it has left in order: no more turns begin, but answers may leave
+	deaf      bool      // it handles no more envelopes
 	control   *member   // of a host
 	client    *client   // of a process that is no host
 	life      int       // the number of its connection
@@ -239,6 +240,9 @@ func (p *process) arrive(payload []byte) {
 			skip--
 			continue
 		}
+		if p.deaf && e.Type != wire.TypeAnswer && e.Type != wire.TypeRefusal {
+			continue
+		}
 		if l.Peer().Client && !e.MayComeFrom(identity.Of(l.Peer().Incarnation), (*dataEnv)(p)) {
 			p.forbid(l, &e)
 			l.Handled.Store(seq)
@@ -252,7 +256,9 @@ func (p *process) arrive(payload []byte) {
 		default:
 			p.data.Receive(l, theLane, &k)
 		}
-		l.Handled.Store(seq)
+		if !p.deaf {
+			l.Handled.Store(seq)
+		}
 	}
 	p.received(l, &h, len(payload))
 }
@@ -275,11 +281,10 @@ func (p *process) received(l *link, h *wire.FrameHeader, size int) {
 	}
 }
 
-// depart ends a process in order. It begins no more turns, forwards or refuses waiting calls, and
-// sends goodbyes.
+// depart ends a process in order. It begins no more turns, ends its data plane, and sends goodbyes.
 func (p *process) depart() {
 	p.ending = true
-	p.data.Depart(func() {
+	p.data.Leave(calls.ByeGrace-500*time.Millisecond, func() {
 		p.publish()
 		p.w.log("%s says goodbye", p.name)
 		for _, l := range p.sortedLinks() {

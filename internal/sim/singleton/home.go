@@ -184,6 +184,7 @@ func (h *home) Session(to transport.Peer) (shardhost.Session, bool) {
 
 func (h *home) Departed() []transport.Address            { return nil }
 func (h *home) HasDeparted(a transport.Address) bool     { return h.gone[a] }
+func (h *home) Departs(transport.Address) bool           { return false }
 func (h *home) MaxPayload() int                          { return 1 << 20 }
 func (h *home) Learn(transport.Address, placement.Epoch) {}
 func (h *home) Progress()                                { h.actor().onLoop(func() { h.control.Progress(h.shard.ID) }) }
