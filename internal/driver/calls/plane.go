@@ -247,10 +247,10 @@ func (p *Plane) PeerGone(a transport.Address, lane int, bye bool) {
 		p.giveBack(&left[i])
 	}
 	p.env.EachShard(lane, func(s Shard) { s.OpenBarriers(is) })
+	p.env.EachRoute(lane, func(r *routing.Route) { r.HomeDeparted(a, nil) })
 	if lane != AllLanes {
 		return
 	}
-	p.env.EachRoute(AllLanes, func(r *routing.Route) { r.HomeDeparted(a, nil) })
 	// A peer closes a lane only after answering or forwarding all its calls: those without an
 	// answer run elsewhere.
 	p.env.Calls().CompleteSent(func(s Carrier) bool {

@@ -153,7 +153,7 @@ func TestLostProcess(t *testing.T) {
 	s.PeerGone(address("b"), 0, false)
 	require.Equal(t, []string{
 		fmt.Sprintf("count %d", Retried), "lost: forwarded to a process that is gone", "depart, died: true, 1 return, departs: true",
-		"lost: sent to a process that is gone", "open barriers",
+		"lost: sent to a process that is gone", "open barriers", "home gone",
 	}, s.did)
 	require.Equal(t, Result{Code: Lost, Lost: address("b")}, *c.Result())
 	s.did = nil
