@@ -44,7 +44,7 @@ type Table struct {
 	// Default 500ms; it must be at most a tenth of QuorumTimeout.
 	StandInterval time.Duration
 	// TouchInterval is the time between two messages to a watched member that only the broker
-	// answers, if nobody listens; above SmallCluster members it is twice as long. Default 500ms.
+	// answers, if nobody listens; above SmallCluster members it is four times as long. Default 250ms.
 	TouchInterval time.Duration
 	// Within bounds the driver's attempt of one request to the table. Default 5s.
 	Within time.Duration
@@ -62,7 +62,7 @@ func (t Table) withDefaults() Table {
 		{&t.CleanAfter, 7 * 24 * time.Hour},
 		{&t.Outage, time.Hour},
 		{&t.StandInterval, 500 * time.Millisecond},
-		{&t.TouchInterval, 500 * time.Millisecond},
+		{&t.TouchInterval, 250 * time.Millisecond},
 		{&t.Within, 5 * time.Second},
 	} {
 		if *d.value == 0 {
