@@ -103,3 +103,15 @@ func TestTableSeeds(t *testing.T) {
 		seeds.Want(t, all, "Ups", "Downs", "Removals", "Leaves", "SelfDowned", "JoinFailed", "Unreachable")
 	}
 }
+
+// TestTableFoundSeeds is TestTableSeeds for seeds that found faults.
+func TestTableFoundSeeds(t *testing.T) {
+	for seed, fault := range map[uint64]string{
+		3301534: "after the death of all members, a cluster with several servers never came back",
+		7000358: "a member was fenced that had got a proof by another connection after the broker had missed it",
+	} {
+		if err := Run(Options{Seed: seed, Table: true}).Err; err != nil {
+			t.Errorf("seed %d (%s): %v", seed, fault, err)
+		}
+	}
+}

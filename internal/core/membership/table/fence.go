@@ -139,8 +139,14 @@ func (m *Machine) fencedAt(r *rows.Row, d *death) time.Time {
 	if m.Phase == core.Joined { // no dead member counts a joiner: see metSince
 		at = m.fencedByTime(r, d)
 	}
+	lapse := c.SelfHeartbeatTimeout + c.SelfHeartbeatTimeout/clockSpread
 	if !d.bounced.IsZero() {
-		at = core.Earlier(at, d.bounced.Add(c.SelfHeartbeatTimeout+c.SelfHeartbeatTimeout/clockSpread))
+		at = core.Earlier(at, d.bounced.Add(lapse))
+	}
+	if p := m.peers[r.Address]; m.Phase == core.Joined && p != nil && !p.absent.IsZero() && m.ownServer(r) {
+		if proven, ok := m.provenAt(); ok && proven.Before(p.absent) {
+			at = core.Earlier(at, p.absent.Add(lapse))
+		}
 	}
 	return at
 }
