@@ -183,7 +183,9 @@ func testHandoff(t *testing.T, k earKind, mode shard.HandoffMode, words []string
 		require.Len(t, slices.Compact(slices.Sorted(slices.Values(heard))), len(heard), "some ran twice")
 		told := slices.DeleteFunc(slices.Clone(heard), func(n int) bool { return n < 1000 })
 		require.Equal(t, all-tells, len(heard)-len(told), "calls are lost")
-		require.Equal(t, says("lossy"), len(heard) < all, "%d of %d are heard", len(heard), all)
+		if !says("lossy") { // otherwise tells may be lost, but need not
+			require.Len(t, heard, all)
+		}
 		if says("ordered") {
 			require.IsIncreasing(t, told)
 		}
