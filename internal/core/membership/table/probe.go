@@ -294,7 +294,10 @@ func (p *peer) listens() {
 func (m *Machine) runTouches() {
 	touch := func(r *rows.Row) {
 		p := m.peer(r.Address)
-		interval := m.larger(m.larger(m.Config.Table.TouchInterval))
+		interval := m.Config.Table.TouchInterval
+		if m.large() {
+			interval *= 4
+		}
 		if !p.absent.IsZero() {
 			interval = min(interval, m.Config.ProbeInterval)
 			if limit := m.Now.Add(interval); p.touch.After(limit) {
