@@ -1,10 +1,7 @@
 package region
 
 import (
-	"maps"
 	"time"
-
-	"github.com/shardgen/shardgen/transport"
 )
 
 // A Start is a turn that has begun for a call that waited.
@@ -217,57 +214,6 @@ func (s *Shard) redeliver(q *queue, now uint32) (fx Effects) {
 		case Overloaded, Circular, Shed:
 			fx.Drop = append(fx.Drop, c)
 		}
-	}
-	return fx
-}
-
-// Returned is a call, or if Call is nil a Flush, that this node sent on to a home that then departed
-// and certainly did not handle it. A call has its epoch from before it was forwarded.
-type Returned struct {
-	Call  *Call
-	Flush Flush
-}
-
-// Depart stops forwarding to nodes that are gone, and takes back what these nodes did not handle, in
-// the order in which it was sent. Calls that came meanwhile follow. Then late calls go to the home
-// that the table names. died is false if the home left in order.
-func (s *Shard) Depart(gone func(transport.Address) bool, died bool, back []Returned, now uint32, at time.Time) (fx Effects) {
-	defer s.check()
-	var younger queue
-	younger.take(&s.waiting)
-	maps.DeleteFunc(s.barriers.returned, func(a transport.Address, _ bool) bool { return gone(a) })
-	maps.DeleteFunc(s.owed, func(a transport.Address, _ time.Time) bool { return gone(a) })
-	s.forget(gone)
-	for _, r := range back {
-		if r.Call == nil {
-			fx.add(s.Flushed(r.Flush, now, at))
-		} else {
-			fx.add(s.giveBack(r.Call, died, now, at))
-		}
-	}
-	s.waiting.take(&younger)
-	if !gone(s.home) {
-		fx.add(s.findWay(now))
-	}
-	return fx
-}
-
-// giveBack takes back a call. If its home died, a call that its sender sent to another home than this
-// node is refused: that home may be gone too, and then younger calls of the sender may have come
-// directly.
-func (s *Shard) giveBack(c *Call, died bool, now uint32, at time.Time) Effects {
-	c.at = at
-	if died && !c.SentTo(s.self) && !s.limits.Handoff.Unordered {
-		return Effects{Refuse: []*Call{c}}
-	}
-	var q queue
-	q.push(c)
-	fx := s.redeliver(&q, now)
-	if c.SentTo(s.self) && len(fx.Forward)+len(fx.Refuse)+len(fx.Drop) == 0 { // it waits or runs here
-		if s.barriers.returned == nil {
-			s.barriers.returned = map[transport.Address]bool{}
-		}
-		s.barriers.returned[c.Sender.Address] = true
 	}
 	return fx
 }

@@ -171,3 +171,126 @@ func (s *Shard) Settle(at time.Time) {
 		s.barriers.returned = nil
 	}
 }
+
+// Returned is a call, or if Call is nil a Flush, that this node sent on to a home that then departed
+// and certainly did not handle it. A call has its epoch from before it was forwarded.
+type Returned struct {
+	Call  *Call
+	Flush Flush
+}
+
+// Depart stops forwarding to nodes that are gone, and takes back what these nodes did not handle, in
+// the order in which it was sent. Calls that came meanwhile follow. Then late calls go to the home
+// that the table names. died is false if the home left in order.
+func (s *Shard) Depart(gone func(transport.Address) bool, died bool, back []Returned, now uint32, at time.Time) (fx Effects) {
+	defer s.check()
+	var younger queue
+	younger.take(&s.waiting)
+	maps.DeleteFunc(s.barriers.returned, func(a transport.Address, _ bool) bool { return gone(a) })
+	maps.DeleteFunc(s.owed, func(a transport.Address, _ time.Time) bool { return gone(a) })
+	s.forget(gone)
+	for _, r := range back {
+		if r.Call == nil {
+			fx.add(s.Flushed(r.Flush, now, at))
+		} else {
+			fx.add(s.giveBack(r.Call, died, now, at))
+		}
+	}
+	s.waiting.take(&younger)
+	if !gone(s.home) {
+		fx.add(s.findWay(now))
+	}
+	return fx
+}
+
+// giveBack takes back a call. If its home died, a call that its sender sent to another home than this
+// node is refused: that home may be gone too, and then younger calls of the sender may have come
+// directly.
+func (s *Shard) giveBack(c *Call, died bool, now uint32, at time.Time) Effects {
+	c.at = at
+	if died && !c.SentTo(s.self) && !s.limits.Handoff.Unordered {
+		return Effects{Refuse: []*Call{c}}
+	}
+	var q queue
+	q.push(c)
+	fx := s.redeliver(&q, now)
+	if c.SentTo(s.self) && len(fx.Forward)+len(fx.Refuse)+len(fx.Drop) == 0 { // it waits or runs here
+		if s.barriers.returned == nil {
+			s.barriers.returned = map[transport.Address]bool{}
+		}
+		s.barriers.returned[c.Sender.Address] = true
+	}
+	return fx
+}
+
+// forget drops the departures to nodes that are gone. If the shard is Forwarding to such a node, its
+// next home is unknown from now on.
+func (s *Shard) forget(gone func(transport.Address) bool) {
+	strays := s.state == Forwarding && gone(s.departures.last().to)
+	var epoch placement.Epoch
+	if strays {
+		epoch = s.departures.last().epoch
+	}
+	s.departures.forget(gone)
+	if strays {
+		s.departures.add(transport.Address{}, epoch)
+	}
+}
+
+// miss stops forwarding to node to, which has departed. departs reports that Depart will follow for
+// that node.
+func (s *Shard) miss(to transport.Address, departs bool, now uint32) Effects {
+	s.forget(func(a transport.Address) bool { return a == to })
+	if departs || s.home == to {
+		return Effects{}
+	}
+	return s.findWay(now)
+}
+
+// Unsent takes back a call that could not be forwarded, because node to has departed. departs reports
+// that Depart will follow for that node.
+func (s *Shard) Unsent(c *Call, to transport.Address, departs bool, now uint32) Effects {
+	defer s.check()
+	fx := s.miss(to, departs, now)
+	c.along = nil
+	var q queue
+	q.push(c)
+	fx.add(s.redeliver(&q, now))
+	return fx
+}
+
+// Unpassed is Unsent for a Flush that could not be passed on. If node to was its sender's new home, the
+// sender will flush again.
+func (s *Shard) Unpassed(f Flush, to transport.Address, departs bool, now uint32, at time.Time) Effects {
+	defer s.check()
+	if to == f.To {
+		f.Lost = true
+		s.repay(f, at)
+		return Effects{}
+	}
+	fx := s.miss(to, departs, now)
+	fx.add(s.Flushed(f, now, at))
+	fx.Flushed = slices.DeleteFunc(fx.Flushed, func(f Flush) bool {
+		next, _ := s.FlushTo(f)
+		return next == to // it is the home in the table
+	})
+	return fx
+}
+
+func (s *Shard) findWay(now uint32) Effects {
+	if s.state != Forwarding || !s.strays() {
+		return Effects{}
+	}
+	last := s.departures.last()
+	if s.home.IsZero() || s.epoch <= last.epoch {
+		return Effects{}
+	}
+	*last = departure{s.home, s.epoch}
+	s.barriers.returned = nil // those calls go there
+	fx := s.redeliverAll(now)
+	fx.Flushed = s.barriers.take(func(f Flush) bool {
+		d, went := s.departures.beyond(f.Hop)
+		return went && f.follows(d, s.self)
+	})
+	return fx
+}

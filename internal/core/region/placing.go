@@ -2,7 +2,6 @@ package region
 
 import (
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -199,77 +198,5 @@ func (s *Shard) close() Effects {
 	s.barriers = barriers{flushed: s.barriers.flushed, direct: s.barriers.direct}
 	s.rebar()
 	fx.add(s.refuseOld())
-	return fx
-}
-
-// forget drops the departures to nodes that are gone. If the shard is Forwarding to such a node, its
-// next home is unknown from now on.
-func (s *Shard) forget(gone func(transport.Address) bool) {
-	strays := s.state == Forwarding && gone(s.departures.last().to)
-	var epoch placement.Epoch
-	if strays {
-		epoch = s.departures.last().epoch
-	}
-	s.departures.forget(gone)
-	if strays {
-		s.departures.add(transport.Address{}, epoch)
-	}
-}
-
-// miss stops forwarding to node to, which has departed. departs reports that Depart will follow for
-// that node.
-func (s *Shard) miss(to transport.Address, departs bool, now uint32) Effects {
-	s.forget(func(a transport.Address) bool { return a == to })
-	if departs || s.home == to {
-		return Effects{}
-	}
-	return s.findWay(now)
-}
-
-// Unsent takes back a call that could not be forwarded, because node to has departed. departs reports
-// that Depart will follow for that node.
-func (s *Shard) Unsent(c *Call, to transport.Address, departs bool, now uint32) Effects {
-	defer s.check()
-	fx := s.miss(to, departs, now)
-	c.along = nil
-	var q queue
-	q.push(c)
-	fx.add(s.redeliver(&q, now))
-	return fx
-}
-
-// Unpassed is Unsent for a Flush that could not be passed on. If node to was its sender's new home, the
-// sender will flush again.
-func (s *Shard) Unpassed(f Flush, to transport.Address, departs bool, now uint32, at time.Time) Effects {
-	defer s.check()
-	if to == f.To {
-		f.Lost = true
-		s.repay(f, at)
-		return Effects{}
-	}
-	fx := s.miss(to, departs, now)
-	fx.add(s.Flushed(f, now, at))
-	fx.Flushed = slices.DeleteFunc(fx.Flushed, func(f Flush) bool {
-		next, _ := s.FlushTo(f)
-		return next == to // it is the home in the table
-	})
-	return fx
-}
-
-func (s *Shard) findWay(now uint32) Effects {
-	if s.state != Forwarding || !s.strays() {
-		return Effects{}
-	}
-	last := s.departures.last()
-	if s.home.IsZero() || s.epoch <= last.epoch {
-		return Effects{}
-	}
-	*last = departure{s.home, s.epoch}
-	s.barriers.returned = nil // those calls go there
-	fx := s.redeliverAll(now)
-	fx.Flushed = s.barriers.take(func(f Flush) bool {
-		d, went := s.departures.beyond(f.Hop)
-		return went && f.follows(d, s.self)
-	})
 	return fx
 }
