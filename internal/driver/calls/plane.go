@@ -295,51 +295,6 @@ func (p *Plane) Replace(s Session) Session {
 	return next
 }
 
-// returned has what shards had sent on to a peer that has departed and certainly did not handle it.
-type returned map[Shard]*remainsOf
-
-type remainsOf struct {
-	died bool
-	back []region.Returned
-}
-
-func (r returned) depart(s Shard, departed func(transport.Address) bool) {
-	if b := r[s]; b != nil {
-		s.Depart(departed, b.died, b.back)
-		return
-	}
-	s.Depart(departed, false, nil)
-}
-
-// takeBack adds to back what shards had sent on by a closed session. The senders of calls that may have
-// run wait until their deadlines.
-func (p *Plane) takeBack(left *Left, back returned) {
-	p.gaveBack.Store(true)
-	for i := range left.Unacknowledged {
-		e, certain := &left.Unacknowledged[i].Envelope, left.Unacknowledged[i].NotExecuted
-		isCall := e.Type == wire.TypeCall || e.Type == wire.TypeTell
-		s, ok := p.env.Shard(e.Kind, e.Shard)
-		if !ok || e.Type != wire.TypeFlushed && !(isCall && e.Relayed()) {
-			continue
-		}
-		var r region.Returned
-		switch {
-		case !isCall:
-			r.Flush = shardhost.FlushOf(e)
-		case certain:
-			p.env.Count(Retried)
-			r.Call = &p.env.Returned(e, left.Lane).Call
-		default:
-			p.env.Lost(e, LostForwarded)
-			continue
-		}
-		if back[s] == nil {
-			back[s] = &remainsOf{died: !left.Session.SaidGoodbye()}
-		}
-		back[s].back = append(back[s].back, r)
-	}
-}
-
 func (p *Plane) giveBack(left *Left) {
 	routing.GiveBack(remains{p.env, left}, left.Session.Peer().Address, left.Unacknowledged, left.Stopped)
 }
@@ -407,7 +362,7 @@ func (p *Plane) PeerLeft(a transport.Address) {
 //  1. Wait until the peers have acknowledged what was sent, no sender owes a Flush, and no call waits
 //     for a home. Such calls may have come after Needs was asked. A home to which one was forwarded
 //     may hold it, and only the Flush makes the sender's next home wait for it.
-//  2. Handle no more envelopes, except answers and refusals. They return to their senders.
+//  2. Handle only answers and refusals. All other envelopes return to their senders.
 //  3. Wait for acknowledgements, and for homes of the calls that came meanwhile, also back from peers
 //     that have left.
 //  4. Refuse the calls that still wait, and wait until the refusals are acknowledged.
@@ -428,8 +383,9 @@ func (p *Plane) Leave(patience time.Duration, done func()) {
 	})
 }
 
-// await calls then when the peers have acknowledged what was sent until now, or has been sent since for
-// shards, and waits reports false for all shards.
+// await calls then when waits reports false for all shards and the peers have acknowledged what was sent,
+// at the latest at over. Of what is sent meanwhile, only what shards had held or got back counts, so
+// that tells of other goroutines do not prolong the wait.
 func (p *Plane) await(over time.Time, waits func(Shard) bool, then func()) {
 	unacknowledged, more := p.env.Unacknowledged(), true
 	homes := p.env.Now().Add(DismissAfter)

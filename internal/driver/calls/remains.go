@@ -1,9 +1,12 @@
 package calls
 
 import (
+	"github.com/shardgen/shardgen/internal/core/region"
 	"github.com/shardgen/shardgen/internal/core/stream"
 	"github.com/shardgen/shardgen/internal/driver/routing"
+	"github.com/shardgen/shardgen/internal/driver/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/transport"
 )
 
 type remains struct {
@@ -33,6 +36,51 @@ func (r remains) Lost(e *wire.Envelope) {
 func (r remains) Again(e *wire.Envelope) {
 	r.env.Calls().Sent(e.ID, nil, 0)
 	r.env.Count(Retried)
+}
+
+// returned has what shards had sent on to a peer that has departed and certainly did not handle it.
+type returned map[Shard]*remainsOf
+
+type remainsOf struct {
+	died bool
+	back []region.Returned
+}
+
+func (r returned) depart(s Shard, departed func(transport.Address) bool) {
+	if b := r[s]; b != nil {
+		s.Depart(departed, b.died, b.back)
+		return
+	}
+	s.Depart(departed, false, nil)
+}
+
+// takeBack adds to back what shards had sent on by a closed session. The senders of calls that may have
+// run wait until their deadlines.
+func (p *Plane) takeBack(left *Left, back returned) {
+	p.gaveBack.Store(true)
+	for i := range left.Unacknowledged {
+		e, certain := &left.Unacknowledged[i].Envelope, left.Unacknowledged[i].NotExecuted
+		isCall := e.Type == wire.TypeCall || e.Type == wire.TypeTell
+		s, ok := p.env.Shard(e.Kind, e.Shard)
+		if !ok || e.Type != wire.TypeFlushed && !(isCall && e.Relayed()) {
+			continue
+		}
+		var r region.Returned
+		switch {
+		case !isCall:
+			r.Flush = shardhost.FlushOf(e)
+		case certain:
+			p.env.Count(Retried)
+			r.Call = &p.env.Returned(e, left.Lane).Call
+		default:
+			p.env.Lost(e, LostForwarded)
+			continue
+		}
+		if back[s] == nil {
+			back[s] = &remainsOf{died: !left.Session.SaidGoodbye()}
+		}
+		back[s].back = append(back[s].back, r)
+	}
 }
 
 // Strand takes back the envelopes that a route holds for a shard that ends. Calls end with

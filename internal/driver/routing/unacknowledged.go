@@ -31,7 +31,7 @@ func GiveBack(s Sender, peer transport.Address, left []stream.Unacknowledged, st
 		isCall := e.Type == wire.TypeCall || e.Type == wire.TypeTell
 		switch {
 		case !isCall || e.Relayed():
-			continue // an answer or a step of a move
+			continue // of a move, or of another process's call
 		case e.Type == wire.TypeCall && !s.Waits(e.ID):
 			continue
 		case !certain:
