@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strconv"
+	"sync"
 )
 
 // StartChild starts cmd at a place; nil is this process's network. On Linux the kernel kills the
@@ -38,26 +39,45 @@ func StartChild(cmd *exec.Cmd, place Place) (release func(), err error) {
 	return func() { close(released) }, <-started
 }
 
-// FreeAddress chooses ports below the range of outgoing connections, from 32768 on Linux and 49152
-// elsewhere, which other programs' connections may take.
+// Ports are below the range of outgoing connections, from 32768 on Linux and 49152 elsewhere, which
+// other programs' connections may take.
 const (
 	firstPort = 10000
-	endPort   = 30000
-
-	portAttempts = 100
+	blocks    = 200
+	blockSize = 100
 )
 
+// ports are the ports that this process gives out: those of a block. The process listens at the
+// block's first port for as long as it lives, so that no other process has the block.
+var ports struct {
+	sync.Mutex
+	held  net.Listener
+	first int
+	given int // how many were tried
+}
+
 // FreeAddress returns an address of a local host, such as "127.0.0.1:12345", at which nobody
-// listens now. Two calls return the same address with a probability of 1 in 20,000.
+// listens now. Neither another process nor one of this process's next 98 calls gets its port.
 func FreeAddress(host string) (string, error) {
+	ports.Lock()
+	defer ports.Unlock()
 	var taken error
-	for range portAttempts {
-		address := net.JoinHostPort(host, strconv.Itoa(firstPort+rand.IntN(endPort-firstPort)))
+	for try := 0; ports.held == nil && try < blocks; try++ {
+		ports.first = firstPort + rand.IntN(blocks)*blockSize
+		ports.held, taken = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(ports.first)))
+	}
+	if ports.held == nil {
+		return "", fmt.Errorf("find a free port: no block of %d ports from %d on is free: %w", blockSize, firstPort, taken)
+	}
+	for range blockSize - 1 {
+		ports.given++
+		port := ports.first + 1 + ports.given%(blockSize-1)
+		address := net.JoinHostPort(host, strconv.Itoa(port))
 		l, err := net.Listen("tcp", address)
 		if err == nil {
 			return address, l.Close()
 		}
 		taken = err
 	}
-	return "", fmt.Errorf("find a free port: %d of %d to %d tried: %w", portAttempts, firstPort, endPort-1, taken)
+	return "", fmt.Errorf("find a free port: %d tried: %w", blockSize-1, taken)
 }
