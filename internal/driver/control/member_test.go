@@ -39,6 +39,7 @@ type fakeEnv struct {
 	logged  []string // levels and texts of log lines
 	lines   []string // log lines at Info and above: texts with all attributes
 	left    []transport.Address
+	gone    []transport.Address
 	probes  int
 	shard   Shard
 	ordered int                 // how often an operator ordered the process to leave
@@ -95,8 +96,10 @@ func (v *fakeEnv) Now() time.Time                  { return v.now }
 func (v *fakeEnv) Link() Link                      { return fakeLink{env: v} }
 func (v *fakeEnv) Shard(placement.ShardID) Shard   { return v.shard }
 func (v *fakeEnv) PeerLeft(a transport.Address)    { v.left = append(v.left, a) }
-func (v *fakeEnv) PeerGone(transport.Address)      {}
+func (v *fakeEnv) PeerGone(a transport.Address)    { v.gone = append(v.gone, a) }
 func (v *fakeEnv) LeaveByOrder()                   { v.ordered++ }
+func (v *fakeEnv) Up()                             {}
+func (v *fakeEnv) Serve(bool, func())              {}
 func (v *fakeEnv) SetExiting(on bool)              { v.exiting = on }
 func (v *fakeEnv) HoldsShards() bool               { return v.holds }
 func (v *fakeEnv) Homes() []transport.Address      { return nil }

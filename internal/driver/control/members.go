@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/core/membership/message"
+	"github.com/shardgen/shardgen/internal/core/membership/rows"
 	"github.com/shardgen/shardgen/internal/util/bounded"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -191,6 +192,7 @@ func (s *members) event(e membership.Event) {
 	case membership.MemberUp:
 		env.Log(Info, "member up", "member", e.Member.Address.String(), "age", e.Member.UpNumber)
 		if e.Member.Address == self {
+			s.lostBefore()
 			env.Up()
 			env.Serve(true, nil)
 			s.m.reports.askForHomes()
@@ -251,6 +253,20 @@ func (s *members) foundedElsewhere(e membership.FoundedElsewhere) {
 	}
 	s.m.env.Log(level, text, "cluster", s.m.cfg.Cluster, "founder", e.Other.Founder.String(), "member", e.Other.Node.String(),
 		"through", e.Other.Server, "this node's broker", e.Server)
+}
+
+// lostBefore handles the deaths that were over before this process was a member, as the membership
+// table has them: no event reports them, and clients may wait for these members' goodbyes.
+func (s *members) lostBefore() {
+	t := s.m.View().Table
+	if t == nil {
+		return
+	}
+	dead := slices.DeleteFunc(slices.Clone(t.Summary().Ended), func(r *rows.Row) bool { return r.Status != membership.Down })
+	slices.SortFunc(dead, func(a, b *rows.Row) int { return a.Ended.Compare(b.Ended) })
+	for _, r := range dead[max(0, len(dead)-maxLost):] {
+		s.m.lost(r.Address)
+	}
 }
 
 // removed handles the removal of a member. It logs only at Debug if that member and this one both

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/core/membership/message"
+	"github.com/shardgen/shardgen/internal/core/membership/rows"
 	"github.com/shardgen/shardgen/internal/driver/singlehost"
 	"github.com/shardgen/shardgen/internal/wire/hostmeta"
 	"github.com/shardgen/shardgen/runtime/coordinator"
@@ -269,4 +270,23 @@ func TestMisspeltSeedIsLoggedOnce(t *testing.T) {
 	s.begin([]string{"a"}, "a", time.Second, begin)
 	s.tick(begin.Add(time.Hour), log)
 	require.Empty(t, logged, "of a process that joins through itself")
+}
+
+// TestEarlierDeathsAreKnown: a new member parts with the members that died before, as the membership
+// table has them, and names them to clients. It does not part with members that left in order.
+func TestEarlierDeathsAreKnown(t *testing.T) {
+	m, env, machine := newTestMember(t)
+	node := func(name string, status membership.Status) membership.Member {
+		return membership.Member{Address: transport.Address{Name: name, Incarnation: 1}, Status: status}
+	}
+	dead := node("b", membership.Down)
+	dead.Fenced = true
+	machine.view.Table = &rows.Table{Rows: []rows.Row{{Member: node("a", membership.Removed)}, {Member: dead}, {Member: node(self.Name, membership.Up)}}}
+	m.members.event(membership.MemberUp{Member: membership.Member{Address: self, Status: membership.Up}})
+	require.Equal(t, []transport.Address{dead.Address}, env.gone)
+	require.NoError(t, m.gateway.message(client(0), hello(t)))
+	got := env.answers(t)
+	require.Len(t, got, 1)
+	require.Len(t, got[0].GetWelcome().GetLost(), 1)
+	require.Equal(t, dead.Address, AddressOf(got[0].GetWelcome().GetLost()[0]))
 }
