@@ -202,6 +202,14 @@ type Mover interface {
 	Move()
 }
 
+// A Scout is a [Link] that can ask other servers of the broker than that of Control.
+type Scout interface {
+	// Ask sends payload to a member's Control through a connection of its own to a server. at
+	// chooses the running instance of the server. listens is false if that instance knew no
+	// listener. Ask fails if no such instance can be reached, or ctx ends.
+	Ask(ctx context.Context, at func(server string) bool, to Address, payload []byte) (listens bool, err error)
+}
+
 // Counts has the numbers of messages that a channel has dropped since it was opened, by reason.
 type Counts struct {
 	// Dropped counts messages that arrived when the queue before Receive was full. After a broken

@@ -427,11 +427,11 @@ func (c *channel) connect(ctx context.Context, in interest) (*connection, error)
 func (c *channel) dial(ctx context.Context) (*connection, error) {
 	servers, left := c.servers(), c.takeMove()
 	if len(left) == 0 {
-		return c.dialOf(ctx, servers, false)
+		return c.dialOf(ctx, servers, false, false)
 	}
 	for _, avoid := range [][]string{left, left[len(left)-1:]} {
 		for range servers {
-			s, err := c.dialOf(ctx, servers, true)
+			s, err := c.dialOf(ctx, servers, true, false)
 			if err != nil || !slices.Contains(avoid, s.server) {
 				return s, err
 			}
@@ -439,16 +439,20 @@ func (c *channel) dial(ctx context.Context) (*connection, error) {
 			servers = append(servers[1:], servers[0])
 		}
 	}
-	return c.dialOf(ctx, servers, false)
+	return c.dialOf(ctx, servers, false, false)
 }
 
-func (c *channel) dialOf(ctx context.Context, servers []string, inOrder bool) (*connection, error) {
+// dialOf connects to one of the servers, with quiet without handlers of events.
+func (c *channel) dialOf(ctx context.Context, servers []string, inOrder, quiet bool) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout+dialExtra)
 	defer cancel()
 	s := &connection{over: make(chan struct{})}
 	o := c.options
 	o.PingInterval = 0 // upkeep pings itself, and does not close a socket when an answer is missing
 	o.Servers, o.NoRandomize = slices.Clone(servers), o.NoRandomize || inOrder
+	if quiet {
+		o.ConnectedCB, o.ClosedCB, o.DisconnectedErrCB, o.DiscoveredServersCB, o.LameDuckModeHandler = nil, nil, nil, nil, nil
+	}
 	closedCB := o.ClosedCB
 	o.ClosedCB = func(nc *nats.Conn) {
 		close(s.over)
@@ -458,6 +462,9 @@ func (c *channel) dialOf(ctx context.Context, servers []string, inOrder bool) (*
 	}
 	errorCB := o.AsyncErrorCB
 	o.AsyncErrorCB = func(nc *nats.Conn, sub *nats.Subscription, err error) {
+		if quiet {
+			return
+		}
 		c.asyncError(s, sub, err)
 		if errorCB != nil {
 			errorCB(nc, sub, err)

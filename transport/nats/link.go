@@ -13,6 +13,7 @@ import (
 type link struct {
 	channels     []*channel
 	outage       *outage
+	scout        scout
 	closeTimeout time.Duration
 	ctx          context.Context // of the channels' goroutines, from Open to Close
 	cancel       context.CancelFunc
@@ -25,6 +26,7 @@ var (
 	_ transport.Counter      = (*link)(nil)
 	_ transport.Confidential = (*link)(nil)
 	_ transport.Expiring     = (*link)(nil)
+	_ transport.Scout        = (*link)(nil)
 )
 
 func (l *link) channel(ch transport.Channel) (*channel, error) {
@@ -156,6 +158,7 @@ func (l *link) Close() error {
 		for _, c := range l.channels {
 			wg.Go(func() { c.close(l.closeTimeout) })
 		}
+		wg.Go(l.scout.close)
 		wg.Wait()
 	})
 	l.wg.Wait()

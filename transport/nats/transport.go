@@ -120,6 +120,7 @@ func newLink(o transport.Options, no nats.Options) *link {
 		c.options.Name = name + " " + channelWord(id)
 		l.channels = append(l.channels, c)
 	}
+	l.scout.control, l.scout.outposts = l.channels[0], make(map[string]*outpost)
 	return l
 }
 
