@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/core/membership/message"
 	"github.com/shardgen/shardgen/internal/driver/calls"
 	"github.com/shardgen/shardgen/internal/driver/control"
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
@@ -203,6 +204,40 @@ func (v *controlEnv) Founding(r membership.FoundingRequest, answer func(membersh
 		defer cancel()
 		a := durablehost.Founding(ctx, v.node.cfg.Store, v.node.cfg.Cluster, r)
 		v.loop.Post(func() { answer(a) })
+	})
+}
+
+// maxAsking bounds the questions to one server at a time.
+const maxAsking = 8
+
+// serverPatience bounds the wait for another server's answer.
+const serverPatience = 2 * time.Second
+
+// AskServer asks another server of the broker about a member, one question about each at a time. It
+// calls answer only if that server answers.
+func (v *controlEnv) AskServer(q membership.Question, payload []byte, answer func(membership.Asked)) {
+	scout, ok := v.link.(transport.Scout)
+	under := 0
+	for _, server := range v.asking { //arch:order-free they are counted
+		if server == q.Server {
+			under++
+		}
+	}
+	if _, asking := v.asking[q.Peer]; !ok || asking || under == maxAsking {
+		return
+	}
+	v.asking[q.Peer] = q.Server
+	v.driver.Group.Go(func() {
+		ctx, cancel := context.WithTimeout(v.driver.Context, serverPatience)
+		defer cancel()
+		at := func(server string) bool { return message.MarkOf(server) == q.Server }
+		listens, err := scout.Ask(ctx, at, q.Peer, payload)
+		v.loop.Post(func() {
+			delete(v.asking, q.Peer)
+			if err == nil {
+				answer(membership.Asked{Question: q, Listens: listens})
+			}
+		})
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/core/membership/message"
 	"github.com/shardgen/shardgen/internal/driver/control"
 	"github.com/shardgen/shardgen/internal/driver/node"
 	"github.com/shardgen/shardgen/internal/driver/tablestore"
@@ -26,6 +27,7 @@ type controlLoop struct {
 	member *control.Member   // used on the loop, except for methods that are safe for concurrent use
 	table  *tablestore.Store // nil unless the members agree by a table
 	serves serving
+	asking map[transport.Address]message.ServerMark // the servers being asked, by the member in question; used on the loop
 	pulse  node.Pulse
 
 	outside   node.Outsiders
@@ -34,7 +36,7 @@ type controlLoop struct {
 }
 
 func newControlLoop(n *Node) *controlLoop {
-	c := &controlLoop{node: n, driver: n.driver, loop: tasks.NewLoop(), suspects: map[transport.Address]time.Time{}}
+	c := &controlLoop{node: n, driver: n.driver, loop: tasks.NewLoop(), suspects: map[transport.Address]time.Time{}, asking: map[transport.Address]message.ServerMark{}}
 	if t := n.cfg.Membership.Table.Store; t != nil {
 		c.table = tablestore.New(t.Members(n.cfg.Cluster))
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/core/membership/message"
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
@@ -181,6 +182,24 @@ func (w broker) probe(n *Node) {
 			w.input(n, w.now+w.config.Latency, membership.Vacant{})
 		}
 	})
+}
+
+// ask makes the node connect to the server of a question. Nobody answers for a server that is not
+// running, or that messages to or from the node do not reach.
+func (w broker) ask(n *Node, q membership.Question) {
+	for _, s := range w.servers {
+		if message.MarkOf(s.id) != q.Server || !s.up || w.now < s.still || n.lossIn >= 1 || n.lossOut >= 1 {
+			continue
+		}
+		id, peer := s.id, w.byName[q.Peer]
+		w.After(4*w.config.Latency, func() {
+			if s.id != id || !s.up || w.now < s.still || peer == nil {
+				return
+			}
+			in := membership.Asked{Question: q, Listens: peer.known[s.index]}
+			w.After(w.config.Latency, func() { n.step(w.World, in) })
+		})
+	}
 }
 
 // input gives the node the input in at the given time, unless its present connection has ended by

@@ -220,6 +220,9 @@ func (n *Node) step(w *World, in membership.Input) {
 	if out.TakeLease != nil {
 		leaseStore{w}.takeLease(n, *out.TakeLease)
 	}
+	for _, q := range out.Ask {
+		broker{w}.ask(n, q)
+	}
 	tableStore{w}.carry(n, &out)
 	if out.Move {
 		w.After(0, func() { w.Move(n, w.servers[(n.server.index+1)%len(w.servers)]) })

@@ -311,3 +311,52 @@ func TestOldestComesBackAlone(t *testing.T) {
 		})
 	}
 }
+
+// TestMovesBehindAPartition: a member moves to another server within GoneAfter, and its former server
+// cannot reach that one. The others find it gone, and it runs no turns from then on, however many
+// they are and whether it is the oldest.
+func TestMovesBehindAPartition(t *testing.T) {
+	for _, n := range []int{2, 3, 5} {
+		for mover := range 2 {
+			w, nodes := cluster(t, Config{Servers: 2}, n)
+			s := w.Servers()
+			for _, n := range nodes {
+				if n.server != s[0] {
+					w.Move(n, s[0])
+				}
+			}
+			w.Run(20 * time.Second)
+			w.Part(s[0], s[1])
+			w.Move(nodes[mover], s[1])
+			w.Run(time.Minute)
+			if w.Err() != nil {
+				t.Fatalf("%v of %d moves: %v", nodes[mover].Address, n, w.Err())
+			}
+			for i, o := range nodes {
+				if o.Ended() != (i == mover) {
+					t.Errorf("%v of %d moves, and %v has ended: %v (%v)", nodes[mover].Address, n, o.Address, o.Ended(), o.Last())
+				}
+			}
+		}
+	}
+}
+
+// TestMoveKeepsLease: when a server stops, its members move to others, and no lease runs out, even if
+// a member stands still for a while.
+func TestMoveKeepsLease(t *testing.T) {
+	for _, n := range []int{3, 20, 60} {
+		w, nodes := cluster(t, Config{Servers: 3, Failover: true}, n)
+		w.Run(10 * time.Second)
+		w.StopServer(w.Servers()[0])
+		w.Freeze(nodes[1])
+		w.After(2500*time.Millisecond, func() { w.Thaw(nodes[1]) })
+		for range 1000 {
+			w.Run(5 * time.Millisecond)
+			for _, o := range nodes {
+				if o != nodes[1] && !w.Lease(o) {
+					t.Fatalf("of %d, %v has no lease: %v", n, o.Address, w.Err())
+				}
+			}
+		}
+	}
+}

@@ -108,6 +108,9 @@ func (t *trace) step(now time.Duration, n *Node, in membership.Input) {
 		return
 	case membership.Unreachable:
 		t.mix(3 ^ in.Peer.Incarnation)
+	case membership.Asked:
+		t.mix(5 ^ in.Peer.Incarnation)
+		t.text(fmt.Sprint(in.Listens))
 	case membership.ConnState:
 		t.mix(4)
 		t.text(in.Server)

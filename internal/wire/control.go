@@ -9,7 +9,7 @@ import (
 )
 
 // ControlFormat is the version of the form of messages on the control channel.
-const ControlFormat = 2
+const ControlFormat = 3
 
 // SealControl encodes a message on the control channel: body, with its topic, its sender and the
 // sender's cluster.

@@ -134,7 +134,8 @@ const (
 	MembershipRecord_UNSPECIFIED MembershipRecord_Evidence = 0
 	MembershipRecord_SILENT      MembershipRecord_Evidence = 1
 	MembershipRecord_CUT         MembershipRecord_Evidence = 2
-	MembershipRecord_GONE        MembershipRecord_Evidence = 3
+	MembershipRecord_LOST        MembershipRecord_Evidence = 3
+	MembershipRecord_GONE        MembershipRecord_Evidence = 4
 )
 
 // Enum value maps for MembershipRecord_Evidence.
@@ -143,13 +144,15 @@ var (
 		0: "UNSPECIFIED",
 		1: "SILENT",
 		2: "CUT",
-		3: "GONE",
+		3: "LOST",
+		4: "GONE",
 	}
 	MembershipRecord_Evidence_value = map[string]int32{
 		"UNSPECIFIED": 0,
 		"SILENT":      1,
 		"CUT":         2,
-		"GONE":        3,
+		"LOST":        3,
+		"GONE":        4,
 	}
 )
 
@@ -2752,18 +2755,19 @@ const file_shardgen_wire_membership_proto_rawDesc = "" +
 	"\rMembershipRow\x12\x1a\n" +
 	"\bobserver\x18\x01 \x01(\rR\bobserver\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x129\n" +
-	"\arecords\x18\x03 \x03(\v2\x1f.shardgen.wire.MembershipRecordR\arecords\"\x8a\x02\n" +
+	"\arecords\x18\x03 \x03(\v2\x1f.shardgen.wire.MembershipRecordR\arecords\"\x94\x02\n" +
 	"\x10MembershipRecord\x12\x18\n" +
 	"\asubject\x18\x01 \x01(\rR\asubject\x12D\n" +
 	"\bevidence\x18\x02 \x01(\x0e2(.shardgen.wire.MembershipRecord.EvidenceR\bevidence\x12-\n" +
 	"\x12quiet_milliseconds\x18\x03 \x01(\x04R\x11quietMilliseconds\x12+\n" +
-	"\x11word_milliseconds\x18\x04 \x01(\x04R\x10wordMilliseconds\":\n" +
+	"\x11word_milliseconds\x18\x04 \x01(\x04R\x10wordMilliseconds\"D\n" +
 	"\bEvidence\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
 	"\x06SILENT\x10\x01\x12\a\n" +
 	"\x03CUT\x10\x02\x12\b\n" +
-	"\x04GONE\x10\x03\"[\n" +
+	"\x04LOST\x10\x03\x12\b\n" +
+	"\x04GONE\x10\x04\"[\n" +
 	"\x13MembershipTombstone\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\rR\aaddress\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x12\n" +

@@ -76,7 +76,7 @@ func New(config core.Config) (*Machine, error) {
 		Met:   make(map[transport.Address]time.Time),
 	}
 	m.execution = downing.Execution{Node: n}
-	m.indirect = downing.Indirect{Node: n, Peers: &m.peers}
+	m.indirect = downing.Indirect{Node: n, Peers: &m.peers, Voters: &m.voters}
 	m.exposure = downing.Exposure{Node: n, Echo: &m.echo, Peers: &m.peers, Voters: &m.voters}
 	m.agreement = downing.Agreement{Node: n, Voters: &m.voters}
 	m.unreachable = downing.Unreachables{Node: n, Agreement: &m.agreement}
@@ -159,6 +159,8 @@ func (m *Machine) take(in core.Input) {
 		m.onReceive(in)
 	case core.Unreachable:
 		m.onUnreachable(in)
+	case core.Asked:
+		m.peers.Asked(in)
 	case core.ConnState:
 		m.onConnState(in)
 	case core.MessageLimit:
@@ -320,11 +322,14 @@ func (m *Machine) onConnState(in core.ConnState) {
 	if !fresh {
 		return
 	}
-	m.exposure.NoteExposed(in.Server)
+	moved := m.exposure.NoteExposed(in.Server)
 	m.echo.ResetEcho()
 	m.presence.At = m.node.Now
 	m.joiner.HelloAgain()
 	m.clearEvidence(true)
+	if moved {
+		m.lease.Moved()
+	}
 }
 
 func (m *Machine) onEcho(from transport.Address, msg message.Echo) {

@@ -87,11 +87,12 @@ type Options struct {
 	// QuorumTimeout is how long turns may still start at a node that does not hear
 	// a majority of the members. Default 5s.
 	QuorumTimeout time.Duration
-	// GoneAfter is how long the broker must report no subscriber for a member, through the server
-	// shared by observer and member, before the member is downed. Default 1s, at least SelfHeartbeatTimeout.
+	// GoneAfter is how long the member's own server must report no subscriber for a member before
+	// the member is downed. Observers at other servers ask it in clusters of at most MonitoredBy+1
+	// members. Default 1s, at least SelfHeartbeatTimeout.
 	GoneAfter time.Duration
 	// CutAfter is how long the broker must report that nobody listens for a member, through another
-	// server, before the majority downs it. Default 6s, at least QuorumTimeout. A node that did not
+	// server, before the majority downs it, if the member's own server cannot be asked. Default 6s, at least QuorumTimeout. A node that did not
 	// hear itself through the broker for more than SelfHeartbeatTimeout uses SilentAfter instead,
 	// until it has heard itself for SilentAfter.
 	CutAfter time.Duration

@@ -58,6 +58,7 @@ const (
 	NoEvidence     = gossip.NoEvidence     // the member is reachable
 	EvidenceSilent = gossip.EvidenceSilent // it does not answer, and the broker does not report why
 	EvidenceCut    = gossip.EvidenceCut    // the member was at another server, and the broker knows no subscription of it
+	EvidenceLost   = gossip.EvidenceLost   // the member's own server has lost its connection, as it told the observer
 	EvidenceGone   = gossip.EvidenceGone   // the server of both has lost its connection
 )
 
@@ -129,6 +130,9 @@ type Founding = core.Founding
 // [FoundingAnswer].
 type FoundingRequest = core.FoundingRequest
 
+// A Question asks another server of the broker whether anybody listens for a member there.
+type Question = core.Question
+
 // A Table has the settings of membership by a table.
 type Table = core.Table
 
@@ -162,6 +166,7 @@ type (
 	Tick           = core.Tick           // time has passed
 	Receive        = core.Receive        // a message arrived
 	Unreachable    = core.Unreachable    // the broker knows no subscription of a node
+	Asked          = core.Asked          // the answer to a Question
 	Vacant         = core.Vacant         // no member of a formed cluster listens
 	Claimed        = core.Claimed        // the broker directs probes here
 	FoundingAnswer = core.FoundingAnswer // the answer to a FoundingRequest

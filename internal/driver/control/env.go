@@ -144,6 +144,9 @@ type Process interface {
 	// Founding reads or writes the store's record of who founded the cluster. It calls answer on the
 	// control loop.
 	Founding(r membership.FoundingRequest, answer func(membership.FoundingAnswer))
+	// AskServer asks another server of the broker, and sends it payload for the member. It calls
+	// answer on the control loop if that server answers.
+	AskServer(q membership.Question, payload []byte, answer func(membership.Asked))
 	// ReadTable, WriteTable and WriteAlive send a request of the membership to the membership
 	// table. They call answer on the control loop, even if the table does not answer in time.
 	ReadTable(r membership.TableRead, answer func(membership.TableRows))

@@ -57,6 +57,7 @@ type fakeEnv struct {
 	published int // number of changes published to the user
 }
 
+func (v *fakeEnv) AskServer(membership.Question, []byte, func(membership.Asked)) {}
 func (v *fakeEnv) ReadTable(r membership.TableRead, answer func(membership.TableRows)) {
 	v.table = append(v.table, func() { answer(membership.TableRows{Number: r.Number}) })
 }

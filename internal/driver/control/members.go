@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/shardgen/shardgen/internal/core/membership/message"
 	"github.com/shardgen/shardgen/internal/core/membership/rows"
 	"github.com/shardgen/shardgen/internal/util/bounded"
@@ -155,6 +157,11 @@ func (s *members) step(in membership.Input) {
 	}
 	if out.Founding != nil {
 		env.Founding(*out.Founding, func(a membership.FoundingAnswer) { s.step(a) })
+	}
+	for _, q := range out.Ask {
+		if body, err := proto.Marshal(&wire.Gateway{Probe: &wire.GatewayProbe{}}); err == nil { // a probe needs no answer
+			env.AskServer(q, s.m.seal(wire.ControlTopic_CONTROL_TOPIC_GATEWAY, body), func(a membership.Asked) { s.step(a) })
+		}
 	}
 	s.askTable(&out)
 	if l, ok := env.Link().(transport.Mover); ok && out.Move {

@@ -217,6 +217,7 @@ func (v *memberEnv) Serve(on bool, then func()) {
 }
 
 func (v *memberEnv) Founding(membership.FoundingRequest, func(membership.FoundingAnswer)) {}
+func (v *memberEnv) AskServer(membership.Question, []byte, func(membership.Asked))        {}
 func (v *memberEnv) ReadTable(membership.TableRead, func(membership.TableRows))           {}
 func (v *memberEnv) WriteTable(membership.TableWrite, func(membership.TableWritten))      {}
 func (v *memberEnv) WriteAlive(membership.TableAlive, func(membership.TableWritten))      {}

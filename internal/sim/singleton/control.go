@@ -96,6 +96,7 @@ func (v *controlEnv) TakeTerm(atLeast uint32, take func(uint32, uint32))        
 func (v *controlEnv) LastTerm(func(uint32))                                                {}
 func (v *controlEnv) Serve(on bool, _ func())                                              { v.serves = on }
 func (v *controlEnv) Founding(membership.FoundingRequest, func(membership.FoundingAnswer)) {}
+func (v *controlEnv) AskServer(membership.Question, []byte, func(membership.Asked))        {}
 func (v *controlEnv) ReadTable(membership.TableRead, func(membership.TableRows))           {}
 func (v *controlEnv) WriteTable(membership.TableWrite, func(membership.TableWritten))      {}
 func (v *controlEnv) WriteAlive(membership.TableAlive, func(membership.TableWritten))      {}

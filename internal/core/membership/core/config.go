@@ -143,9 +143,8 @@ type Config struct {
 	// MinorityDelay is how long the smaller side of a split waits before it tries to take the lease
 	// of DowningLeaseMajority. Default 2s.
 	MinorityDelay time.Duration
-	// GoneAfter is how long the broker must report no subscriber for a member before the member
-	// counts as gone. The report must come from the server to which both the member and its
-	// observer are connected. Default 1s.
+	// GoneAfter is how long the member's own server must report no subscriber for a member before
+	// the member counts as gone or lost. Default 1s.
 	GoneAfter time.Duration
 	// CutAfter is how long the broker must report no subscriber for a member at another server
 	// before the member is downed by majority. Default 6s. A node whose own echoes stayed away for

@@ -34,6 +34,12 @@ type Unreachable struct {
 	Server string            // the broker instance that answered; an answer of any but the present one is ignored
 }
 
+// Asked answers a [Question].
+type Asked struct {
+	Question
+	Listens bool // somebody listens for the member
+}
+
 // Vacant is the broker's answer to an [Output.Probe]: no Up member of a cluster has subscribed.
 type Vacant struct{}
 
@@ -110,6 +116,7 @@ func (Start) input()          {}
 func (Tick) input()           {}
 func (Receive) input()        {}
 func (Unreachable) input()    {}
+func (Asked) input()          {}
 func (ConnState) input()      {}
 func (Vacant) input()         {}
 func (Claimed) input()        {}

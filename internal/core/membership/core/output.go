@@ -30,6 +30,15 @@ type FoundingRequest struct {
 	Within   time.Duration // bounds the driver's attempt
 }
 
+// A Question asks the driver to find, through a connection to another server of the broker, whether
+// anybody listens for a member there, and to answer with [Asked]. If it cannot, the driver does not
+// answer.
+type Question struct {
+	Peer   transport.Address
+	Server message.ServerMark // the running instance to ask, and no other
+	At     time.Time          // of the question
+}
+
 // Output is the driver's work after a step. The driver does it in the order of the fields.
 type Output struct {
 	Send   []Envelope // messages, in this order
@@ -59,6 +68,8 @@ type Output struct {
 	ReadTable  *TableRead
 	WriteTable *TableWrite
 	WriteAlive *TableAlive
+	// Ask has questions to other servers about members that this node's server does not know.
+	Ask []Question
 	// Move asks the driver to connect to another server of the broker, if there is one. Only with
 	// Config.Table.
 	Move bool

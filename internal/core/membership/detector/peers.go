@@ -53,7 +53,7 @@ func (ps *Peers) Peer(node transport.Address) *Peer {
 func (ps *Peers) Heard(node transport.Address) {
 	if p := ps.Known[node]; p != nil {
 		p.heard = ps.Now
-		p.Absent, p.absentLast, p.absentCount = time.Time{}, time.Time{}, 0
+		p.listens()
 	}
 }
 
@@ -76,6 +76,18 @@ func (ps *Peers) NamedServer(from transport.Address, via string, server message.
 // the two must not find each other gone.
 func (ps *Peers) SameServer(p *Peer) bool {
 	return p.server != 0 && p.server == ps.Mark && p.via == ps.Mark && (p.carried.IsZero() || ps.vouchedSince(p.carried))
+}
+
+// WasMate reports whether the peer was at the server of this node's last connection.
+func (ps *Peers) WasMate(p *Peer) bool {
+	return p.server != 0 && p.server == ps.mark && p.via == ps.mark
+}
+
+// Asked handles the answer of a peer's own server.
+func (ps *Peers) Asked(in core.Asked) {
+	if p := ps.Known[in.Peer]; p != nil {
+		p.elsewhere.Answered(in, ps.Now)
+	}
 }
 
 func (ps *Peers) vouchedSince(then time.Time) bool {
@@ -162,7 +174,7 @@ func (ps *Peers) DropEvidence(opened bool) {
 	stay = stay && ps.alone
 	//arch:order-free each peer is treated alike
 	for _, p := range ps.Known {
-		p.Absent, p.absentLast, p.absentCount = time.Time{}, time.Time{}, 0
+		p.listens()
 		p.phi.last = ps.Now
 		if !stay || p.server != was || p.via != was {
 			p.server, p.via = 0, 0
@@ -198,7 +210,13 @@ type Peer struct {
 	// last did, and absentCount the number of such reports. A sign of life resets them.
 	Absent, absentLast time.Time
 	absentCount        int
+	elsewhere          Elsewhere
 	marked             time.Time // when this node last made a record against it
+}
+
+// listens forgets that the broker knew no subscription of the peer.
+func (p *Peer) listens() {
+	p.Absent, p.absentLast, p.absentCount, p.elsewhere = time.Time{}, time.Time{}, 0, Elsewhere{}
 }
 
 func (p *Peer) ask(seq uint64, now time.Time) {

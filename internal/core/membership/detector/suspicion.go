@@ -37,9 +37,10 @@ func (s *Suspicion) RunDetection() {
 			s.MarkAs(p.node, gossip.NoEvidence, 0)
 			held = gossip.Record{}
 		}
+		s.askServer(p)
 		e, quiet := s.weigh(p, most)
-		if s.Gossip.Members[p.place].Status == gossip.Down && e != gossip.EvidenceGone {
-			continue // it is judged already; only EvidenceGone adds something
+		if s.Gossip.Members[p.place].Status == gossip.Down && e < gossip.EvidenceLost {
+			continue // it is judged already; only proofs that it has lost its connection add something
 		}
 		if e > held.Evidence {
 			p.marked = s.Now
@@ -64,6 +65,19 @@ func (s *Suspicion) MarkAs(node transport.Address, e gossip.Evidence, quiet time
 	})
 }
 
+// askServer asks the server of a member that this node's server does not know. It asks only where
+// EvidenceLost counts: see [core.Node.Bound].
+func (s *Suspicion) askServer(p subject) {
+	if p.Absent.IsZero() || !s.Bound() || p.server == 0 || p.server == s.Mark {
+		return
+	}
+	interval := s.Config.ProbeInterval
+	if s.Now.Sub(p.Absent) >= probeLong*s.Config.GoneAfter {
+		interval = s.HeartbeatInterval()
+	}
+	p.elsewhere.Ask(&s.Base, p.node, p.server, interval)
+}
+
 // probeFirst is how long a silent member of a large cluster is probed before a record is made. It
 // is short compared with SilentAfter.
 const probeFirst = 2 * time.Second
@@ -77,10 +91,13 @@ func (s *Suspicion) weigh(p subject, most bool) (e gossip.Evidence, quiet time.D
 		at := core.Later(p.Absent, p.returns).Add(s.Config.GoneAfter)
 		fresh := s.Now.Sub(p.absentLast) <= absentProbes*s.Config.ProbeInterval
 		if !s.Now.Before(at) && p.absentCount >= absentProbes && fresh {
+			e := gossip.EvidenceCut
 			if s.Peers.SameServer(p.Peer) {
-				return gossip.EvidenceGone, s.Now.Sub(p.Absent)
+				e = gossip.EvidenceGone
+			} else if p.elsewhere.Lost(p.server, s.Config.GoneAfter, s.Config.ProbeInterval, s.Now) {
+				e = gossip.EvidenceLost
 			}
-			return gossip.EvidenceCut, s.Now.Sub(p.Absent)
+			return e, s.Now.Sub(p.Absent)
 		}
 	}
 	if !p.beaten {

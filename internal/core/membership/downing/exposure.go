@@ -5,10 +5,8 @@ import (
 
 	"github.com/shardgen/shardgen/internal/core/membership/core"
 	"github.com/shardgen/shardgen/internal/core/membership/detector"
-	"github.com/shardgen/shardgen/internal/core/membership/gossip"
 	"github.com/shardgen/shardgen/internal/core/membership/lease"
 	"github.com/shardgen/shardgen/internal/core/membership/splitbrain"
-	"github.com/shardgen/shardgen/transport"
 )
 
 // Any member that has found another gone downs it, even from the smaller half of the cluster. If
@@ -20,53 +18,44 @@ import (
 // older because it wins a tie. So a node that may have been found gone wins no tie until another
 // voter counts on it again.
 
-type exposure struct {
-	server string    // the server to which this node was connected last
-	since  time.Time // when it came back to a server that may have lost it
-	// to holds the voters that were connected to server.
-	to []transport.Address
-}
-
-// An Exposure records which members may have found this node gone.
+// An Exposure records whether members may have found this node gone.
 type Exposure struct {
 	*core.Node
-	Echo   *detector.Echo
-	Peers  *detector.Peers
-	Voters *lease.Voters
-	known  exposure
+	Echo    *detector.Echo
+	Peers   *detector.Peers
+	Voters  *lease.Voters
+	server  string    // to which this node was connected last
+	since   time.Time // when it connected anew, and members may have found it gone before
+	exposed bool
 }
 
-// NoteExposed records which voters may have found this node gone. It is called when a connection to
-// a server has opened, before the evidence from the former connection is dropped. Only members at
-// the server that lost this node's connection can have found it gone, and only after GoneAfter
-// since its last echo.
-func (e *Exposure) NoteExposed(server string) {
-	x := &e.known
-	same, last := server == x.server, e.Echo.Sent
-	x.server = server
-	if e.Config.Downing != splitbrain.DowningBroker || !same || last.IsZero() || e.Now.Sub(last) <= e.Config.GoneAfter {
-		return
+// NoteExposed records whether voters may have found this node gone. It is called when a connection
+// to a server has opened, before the evidence from the former connection is dropped. Only members at
+// the server that lost this node's connection can have found it gone: after GoneAfter since its last
+// echo, or later if it has moved to a server that theirs does not reach. moved reports whether this
+// node is at another server than before.
+func (e *Exposure) NoteExposed(server string) (moved bool) {
+	same, last := server == e.server, e.Echo.Sent
+	moved = e.server != "" && !same && !e.Conn.Alone
+	e.server = server
+	if e.Config.Downing != splitbrain.DowningBroker || last.IsZero() || !moved && !(same && e.Now.Sub(last) > e.Config.GoneAfter) {
+		return moved
 	}
-	x.since = e.Now
 	for _, node := range e.Voters.Voters() {
-		if p := e.Peers.Known[node]; p != nil && e.Peers.SameServer(p) && !gossip.HasAddress(x.to, node) {
-			x.to = append(x.to, node)
+		if p := e.Peers.Known[node]; p != nil && e.Peers.WasMate(p) {
+			e.since, e.exposed = e.Now, true
 		}
 	}
+	return moved
 }
 
 // mayBeDowned reports whether a member may have found this node gone, and no voter has vouched
 // for it since.
 func (e *Exposure) mayBeDowned() bool {
-	x := &e.known
-	if len(x.to) == 0 {
-		return false
-	}
 	for _, node := range e.Voters.Voters() {
-		if p := e.Peers.Known[node]; p != nil && !p.Vouched.Before(x.since) {
-			x.to = nil
-			return false
+		if p := e.Peers.Known[node]; p != nil && !p.Vouched.Before(e.since) {
+			e.exposed = false
 		}
 	}
-	return true
+	return e.exposed
 }

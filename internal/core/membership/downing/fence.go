@@ -34,8 +34,10 @@ type Fence struct {
 // a Down member has ended for good at the earliest of these times:
 //
 //   - QuorumTimeout after enough members know of the decision: the others, together with the Down
-//     member, are neither a quorum nor the winning side of a split. If an observer that knows of
-//     the decision holds the evidence Gone, the lease has ended already: see surelyGone.
+//     member, are neither a quorum nor the winning side of a split. The lease has ended already if
+//     all voters hold the evidence Lost or Gone. With one server, or in clusters whose members do
+//     not all watch each other, one observer that knows of the decision and holds Gone suffices: see
+//     [lease.Voters.LostToAll] and surelyGone.
 //   - QuorumTimeout after any other member last vouched for the Down member, if all of them have
 //     reported that time: see vouchesOver.
 //   - LeaseHold and SelfHeartbeatTimeout after the judgement, if a side with the lease that decides
@@ -93,7 +95,11 @@ const fenceInterval = 100 * time.Millisecond
 func (f *Fence) fencedAt(r gossip.Member) (at time.Time, known bool) {
 	if f.foundOut(f.known, r.Address, func() bool { return f.broken(r) }) {
 		known = true
-		if !f.surelyGone(r.Address) {
+		over := f.Voters.LostToAll(r.Address)
+		if !f.Bound() || f.Conn.Alone {
+			over = f.surelyGone(r.Address)
+		}
+		if !over {
 			at = f.known[r.Address].Add(f.Config.QuorumTimeout + f.Config.QuorumTimeout/clockSpread)
 		}
 	}

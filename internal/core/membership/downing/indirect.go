@@ -16,8 +16,9 @@ import (
 // downs none. Majority also resets the fields since and picks.
 type Indirect struct {
 	*core.Node
-	Peers *detector.Peers
-	since time.Time // since when this node is not on the picked side. See pickWait.
+	Peers  *detector.Peers
+	Voters *lease.Voters
+	since  time.Time // since when this node is not on the picked side. See pickWait.
 	// side is this node's side in the view noted, changed is since when the side has been the same,
 	// and picks since when sides have been picked. See unsettled.
 	side           []transport.Address
@@ -133,7 +134,7 @@ func (i *Indirect) indirectlyConnected(list *gossip.Accusations, out []bool) boo
 		}
 	}
 	for _, u := range f.Unreachable {
-		if !out[u] || g.Members[u].Status == gossip.Down {
+		if !out[u] || g.Members[u].Status == gossip.Down || i.Voters.LostToAll(g.Members[u].Address) {
 			continue
 		}
 		if p := i.Peers.Known[g.Members[u].Address]; p != nil && i.Now.Sub(p.Company) <= i.Config.QuorumTimeout {

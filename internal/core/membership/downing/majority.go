@@ -60,7 +60,7 @@ func (d *Majority) downAt(place int) time.Time {
 	switch f.Evidence[place] {
 	case gossip.EvidenceGone:
 		at = core.Earlier(at, absent)
-	case gossip.EvidenceCut:
+	case gossip.EvidenceCut, gossip.EvidenceLost:
 		at = core.Earlier(at, core.Later(absent, clean))
 	}
 	if since, ok := d.Agreement.agreedSince(place); ok {
@@ -69,9 +69,10 @@ func (d *Majority) downAt(place int) time.Time {
 	return at
 }
 
-// downByMajority judges the members that have been unreachable for long enough. This side stops
-// only if it would lose even together with the unreachable members that are not due yet: when
-// connections have just opened, accusations of the other side are visible here for a moment.
+// downByMajority judges the members that have been unreachable for long enough, or that all voters
+// hold for lost. This side stops only if it would lose even together with those that have not been
+// unreachable for long enough: they may come back, and when connections have just opened,
+// accusations of the other side are visible here for a moment.
 func (d *Majority) downByMajority() {
 	var due []gossip.Member
 	var pending []transport.Address
@@ -80,11 +81,13 @@ func (d *Majority) downByMajority() {
 		if _, ok := d.Unreachable.since[r.Address]; !ok {
 			continue
 		}
-		switch at := d.downAt(i); {
-		case d.Now.Before(at):
+		at := d.downAt(i)
+		early := d.Now.Before(at)
+		if early {
 			d.WakeAt(at)
 			pending = append(pending, r.Address)
-		case r.Address != d.Config.Self:
+		}
+		if r.Address != d.Config.Self && (!early || d.Voters.LostToAll(r.Address)) {
 			due = append(due, r)
 		}
 	}

@@ -15,6 +15,10 @@ const (
 	// was not the member's last server. The route between the two servers may be broken, and the
 	// member alive.
 	EvidenceCut
+	// EvidenceLost means that the member's last server, another one than the observer's, has told
+	// the observer that it has lost the member's connection. Unlike after EvidenceGone, the member
+	// may have been in touch meanwhile with members that the observer cannot reach.
+	EvidenceLost
 	// EvidenceGone means that the broker server of both the member and the observer has lost the
 	// member's connection.
 	EvidenceGone
@@ -29,6 +33,8 @@ func (e Evidence) String() string {
 		return "silent"
 	case EvidenceCut:
 		return "cut"
+	case EvidenceLost:
+		return "lost"
 	case EvidenceGone:
 		return "gone"
 	}

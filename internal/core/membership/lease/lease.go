@@ -35,6 +35,7 @@ type Lease struct {
 	// all have stood still. All reachable members must have vouched since then. A majority must
 	// have done so too, because just after a reconnection perhaps no member is reachable.
 	since time.Time
+	moved bool       // it is in doubt only since Moved, and has not run out
 	kept  leaseBench // for small clusters
 	// Met is when this node first counted another's vote. See Unheard.
 	Met map[transport.Address]time.Time
@@ -44,7 +45,8 @@ type Lease struct {
 // vouched for this node, and from the sending time of the last returned echo.
 func (l *Lease) leaseNow() time.Time {
 	over := l.Until
-	if over.IsZero() || over.After(l.Now) {
+	l.moved = l.moved && over.After(l.Now)
+	if over.IsZero() || over.After(l.Now) && !l.moved {
 		over = l.Now.Add(-1)
 	}
 	if l.Phase != core.Joined {
@@ -68,7 +70,7 @@ func (l *Lease) leaseNow() time.Time {
 		l.Doubt()
 		return over
 	}
-	if l.Beats.AskAll && (!all || l.Votes.majority.Before(l.since)) {
+	if l.Beats.AskAll && (!all && !l.moved || l.Votes.majority.Before(l.since)) {
 		return over
 	}
 	if alone && l.Echo.Sent.Before(l.Echo.Muffled.Add(l.Config.SelfHeartbeatTimeout)) {
@@ -85,7 +87,7 @@ func (l *Lease) leaseNow() time.Time {
 		return over
 	}
 	if l.Beats.AskAll {
-		l.Beats.AskAll, l.Beats.Stale = false, true
+		l.Beats.AskAll, l.Beats.Stale, l.moved = false, true, false
 	}
 	return lease
 }
@@ -183,6 +185,16 @@ func (l *Lease) countVouched() (all bool) {
 		}
 	}
 	return all
+}
+
+// Moved lets the lease run out unless a majority vouches for this node from now on, because it has
+// connected to another server: members at the former server may find it gone. In a large cluster
+// that would take longer than the lease lasts, so there it has no effect (ADR 0009).
+func (l *Lease) Moved() {
+	if l.Phase == core.Joined && l.Small() && !l.Beats.AskAll {
+		l.Doubt()
+		l.moved = true
+	}
 }
 
 // Doubt puts the lease in doubt, and sends heartbeats to all members and Alive at once. It may be

@@ -116,6 +116,26 @@ func (v *Voters) Electorate(voters []transport.Address) splitbrain.Electorate {
 	return e
 }
 
+// LostToAll reports whether all voters that can be reached hold EvidenceLost, or more, against a
+// member, and all vouching is bound (see package detector). Then none of them has vouched for it
+// since its server lost it. If they are a majority, its lease has ended, because at another server
+// it needs a majority that vouches for it there.
+func (v *Voters) LostToAll(node transport.Address) (lost bool) {
+	if !v.Bound() {
+		return false
+	}
+	for _, voter := range v.Voters() {
+		if voter == node || v.EvidenceAgainst(voter) != gossip.NoEvidence {
+			continue
+		}
+		if held, _ := v.Gossip.Record(voter, node); held.Evidence < gossip.EvidenceLost {
+			return false
+		}
+		lost = true
+	}
+	return lost
+}
+
 func (v *Voters) counted(r gossip.Member) bool {
 	if r.Address == v.Config.Self || v.Config.Downing.DiscountsGone() && v.EvidenceAgainst(r.Address) == gossip.EvidenceGone {
 		return false

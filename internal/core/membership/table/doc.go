@@ -76,8 +76,9 @@
 //     server, which begins when the earlier one has ended. Then the member had lost its connection
 //     after it died, or before and had not read the table since. Its lease ended with the last echo,
 //     and to go on it has to read the table, which has it dead. If the broker has said so before K,
-//     and provenAt is earlier, the time runs from that answer: since then the member has got no
-//     proof, which it needs for each connection.
+//     in answer to a message sent after provenAt, the time runs from that answer: since then the
+//     member has got no proof, which it needs for each connection. A node at another server asks
+//     the member's server through a connection of its own.
 //  3. By silence: see below.
 //
 // A member that the broker calls gone cannot stand, and should not stop the others while the table

@@ -74,6 +74,7 @@ func (m *Machine) runDeaths() {
 			continue
 		}
 		m.Send(r.Address, message.Removal{Target: message.TargetOf(r.Address)})
+		m.askServer(r, interval)
 	}
 }
 
@@ -143,9 +144,13 @@ func (m *Machine) fencedAt(r *rows.Row, d *death) time.Time {
 	if !d.bounced.IsZero() {
 		at = core.Earlier(at, d.bounced.Add(lapse))
 	}
-	if p := m.peers[r.Address]; m.Phase == core.Joined && p != nil && !p.absent.IsZero() && m.ownServer(r) {
-		if proven, ok := m.provenAt(); ok && proven.Before(p.absent) {
-			at = core.Earlier(at, p.absent.Add(lapse))
+	if p := m.peers[r.Address]; m.Phase == core.Joined && p != nil {
+		absent, lost := p.elsewhere.Lately(markOf(r))
+		if m.ownServer(r) {
+			absent, lost = p.absent, p.lost
+		}
+		if proven, ok := m.provenAt(); ok && proven.Before(absent) && !lost.IsZero() {
+			at = core.Earlier(at, lost.Add(lapse))
 		}
 	}
 	return at

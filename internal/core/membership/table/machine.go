@@ -72,9 +72,11 @@ type peer struct {
 	touch       time.Time // when it is touched next
 	absent      time.Time // since when the broker says that nobody listens; zero means it does not
 	absentLast  time.Time
+	lost        time.Time // when it first said so after an echo sent since then; see fencedAt
 	absentAgain bool      // it has said so twice
 	missing     time.Time // as absent, at one server or several in turn
 	unbounced   int       // touches since it last said so
+	elsewhere   detector.Elsewhere
 
 	probe probe
 }
@@ -190,6 +192,8 @@ func (m *Machine) take(in core.Input) {
 		m.onReceive(in)
 	case core.Unreachable:
 		m.onUnreachable(in)
+	case core.Asked:
+		m.onAsked(in)
 	case core.ConnState:
 		m.onConnState(in)
 	case core.TableRows:

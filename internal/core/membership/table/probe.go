@@ -2,6 +2,7 @@ package table
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/core/membership/core"
@@ -286,6 +287,7 @@ const absentTouches = 10
 // listens forgets that the broker said that nobody listens for the peer.
 func (p *peer) listens() {
 	p.absent, p.absentLast, p.absentAgain, p.missing = time.Time{}, time.Time{}, false, time.Time{}
+	p.lost, p.elsewhere = time.Time{}, detector.Elsewhere{}
 }
 
 // runTouches sends touches to members; if a member is not connected, the broker answers that nobody
@@ -312,6 +314,11 @@ func (m *Machine) runTouches() {
 			m.Send(r.Address, message.Touch{Target: message.TargetOf(r.Address)})
 		}
 	}
+	for _, r := range m.accused() {
+		if !m.peer(r.Address).absent.IsZero() {
+			m.askServer(r, m.Config.ProbeInterval)
+		}
+	}
 	n, mate := 0, m.Conn.Alone
 	m.successors(func(r *rows.Row) bool {
 		n++
@@ -330,7 +337,7 @@ func (m *Machine) runTouches() {
 			continue
 		}
 		p := m.peer(r.Address)
-		silent := m.ownServer(r) && m.Now.Sub(p.heard) > 3*m.Config.Table.StandInterval
+		silent := m.Now.Sub(p.heard) > 3*m.Config.Table.StandInterval
 		if silent || !p.absent.IsZero() {
 			touch(r)
 		}
@@ -360,11 +367,41 @@ func (m *Machine) onUnreachable(in core.Unreachable) {
 		p.missing = m.Now
 	}
 	p.absentLast, p.unbounced = m.Now, 0
+	if p.lost.IsZero() && !m.echo.Sent.Before(p.absent) {
+		p.lost = m.Now
+	}
 	m.note(in.Peer)
 	m.stale = true
 	if m.ownServer(r) {
 		m.leaveOut(p)
 	}
+}
+
+// askServer asks the server that a member's row names, if it is not this node's.
+func (m *Machine) askServer(r *rows.Row, interval time.Duration) {
+	if server := markOf(r); server != 0 && !m.ownServer(r) {
+		m.peer(r.Address).elsewhere.Ask(&m.Base, r.Address, server, interval)
+	}
+}
+
+func markOf(r *rows.Row) message.ServerMark {
+	return message.MarkOf(r.Server[strings.LastIndexByte(r.Server, ' ')+1:])
+}
+
+// onAsked handles the answer of a member's own server. An answer that nobody listens counts as a
+// report of this node's broker, if that were the member's server.
+func (m *Machine) onAsked(in core.Asked) {
+	if m.table == nil {
+		return
+	}
+	r := m.table.Row(in.Peer)
+	if r == nil || markOf(r) != in.Server || !m.peer(in.Peer).elsewhere.Answered(in, m.Now) || in.Listens {
+		return
+	}
+	if d := m.deaths[in.Peer]; d != nil && d.bounced.IsZero() && !in.At.Before(d.known) {
+		d.bounced = m.Now
+	}
+	m.stale = true
 }
 
 // leaveOut stops waiting for the stands of a peer that the broker has lost, if the peer stood
@@ -378,13 +415,19 @@ func (m *Machine) leaveOut(p *peer) {
 }
 
 // gone reports whether the broker has reported for GoneAfter that nobody listens for a member. It
-// must be the member's server, or the only one. If that server has restarted since the member was
+// must be the member's server, asked through a connection of its own if need be, or the only one. If that server has restarted since the member was
 // connected, the member has [detector.ReturnGrace] to come back.
 func (m *Machine) gone(r *rows.Row) bool {
-	if !m.ownServer(r) || !m.absent(r, m.Config.GoneAfter) {
+	p := m.peers[r.Address]
+	switch {
+	case p == nil || p.absent.IsZero():
+		return false
+	case p.elsewhere.Lost(markOf(r), m.Config.GoneAfter, m.Config.ProbeInterval, m.Now):
+		return true
+	case !m.ownServer(r) || !m.absent(r, m.Config.GoneAfter):
 		return false
 	}
-	back := m.peers[r.Address].missing.Add(m.Config.GoneAfter + detector.ReturnGrace)
+	back := p.missing.Add(m.Config.GoneAfter + detector.ReturnGrace)
 	return m.Conn.Alone || r.Server == m.place || !m.Now.Before(back)
 }
 

@@ -1,0 +1,66 @@
+package detector
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/core/membership/core"
+	"github.com/shardgen/shardgen/internal/core/membership/message"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// An Elsewhere has what the server of a member, which is not this node's, has answered about the
+// member. Only that server knows at once that it has lost the member's connection; to this node's
+// server, the way between the two may be lost instead.
+type Elsewhere struct {
+	server message.ServerMark
+	due    time.Time // when the next question is due
+	latest time.Time // when the question of the latest answer was asked
+	// first is when the question was asked that the server first answered by saying that nobody
+	// listens, and since is when that answer came. They are zero if somebody has listened since.
+	first, since time.Time
+	last         time.Time // when the latest question so answered was asked
+	count        int       // of such answers
+}
+
+// Ask asks the server about the member, if a question is due.
+func (e *Elsewhere) Ask(n *core.Base, member transport.Address, server message.ServerMark, interval time.Duration) {
+	if e.server != server {
+		*e = Elsewhere{server: server}
+	}
+	if n.Due(&e.due, interval) {
+		n.Out.Ask = append(n.Out.Ask, core.Question{Peer: member, Server: server, At: n.Now})
+	}
+}
+
+// Answered handles an answer. It reports whether the answer counts: it does not if it is about
+// another server, or older than another one.
+func (e *Elsewhere) Answered(in core.Asked, now time.Time) bool {
+	if in.Server != e.server || in.At.Before(e.latest) {
+		return false
+	}
+	e.latest = in.At
+	if in.Listens {
+		*e = Elsewhere{server: e.server, due: now.Add(time.Second), latest: in.At}
+		return true
+	}
+	if e.since.IsZero() {
+		e.first, e.since = in.At, now
+	}
+	e.last = in.At
+	e.count++
+	return true
+}
+
+// Lost reports whether a server has answered for the given time, and lately, that nobody listens.
+func (e *Elsewhere) Lost(server message.ServerMark, long, interval time.Duration, now time.Time) bool {
+	return e.server == server && e.count >= absentProbes && !e.last.Before(e.since.Add(long)) && now.Sub(e.last) <= absentProbes*interval
+}
+
+// Lately returns when a server was first asked of the questions that it has answered, without
+// exception, by saying that nobody listens, and when it answered that one. Zero means never.
+func (e *Elsewhere) Lately(server message.ServerMark) (asked, answered time.Time) {
+	if e.server != server {
+		return time.Time{}, time.Time{}
+	}
+	return e.first, e.since
+}
