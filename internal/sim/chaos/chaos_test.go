@@ -53,6 +53,7 @@ func TestFoundSeeds(t *testing.T) {
 		{308342, "nobody heard the last message of a leader that had downed all, so leader after leader stopped alone"},
 		{303311, "the judge did not know that of two equally large clusters the one with the later founder gives way"},
 		{7005129, "one side did not count a member that it alone knew to be Exiting, and the other did"},
+		{8301974, "the smaller side, which had the lease, fenced the larger by counting a member that had come Up after the split"},
 	} {
 		if r := Run(Options{Seed: c.seed}); r.Err != nil {
 			t.Errorf("seed %d (%s): %v\n%s", c.seed, c.was, r.Err, Replay(c.seed, false))

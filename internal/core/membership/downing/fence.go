@@ -21,6 +21,9 @@ type Fence struct {
 	// known is when this node, as the leader, first found that enough voters know a member to be
 	// Down. judged is when it first found that a side with the lease has downed a member.
 	known, judged map[transport.Address]time.Time
+	// ups is how many members had been Up when this node first saw a member Down. The Down member
+	// may know no younger ones, and then needs fewer votes.
+	ups map[transport.Address]uint32
 	// vouches has the latest time at which each observer may have vouched for a Down member, by
 	// member and then by observer.
 	vouches map[transport.Address]map[transport.Address]time.Time
@@ -65,6 +68,12 @@ func (f *Fence) Fence() {
 	var ended []gossip.Member
 	for _, i := range unfenced {
 		r := f.Gossip.Members[i]
+		if f.ups == nil {
+			f.ups = make(map[transport.Address]uint32)
+		}
+		if _, ok := f.ups[r.Address]; !ok {
+			f.ups[r.Address] = f.Gossip.UpCounter
+		}
 		at, known := f.fencedAt(r)
 		if !known {
 			continue
@@ -151,7 +160,11 @@ func (f *Fence) broken(r gossip.Member) bool { return f.quorumBroken(r, f.Gossip
 // quorumBroken reports whether r can run no turns without the voters selected by lost: the other
 // voters are no quorum, and no side that may win with r.
 func (f *Fence) quorumBroken(r gossip.Member, lost func(transport.Address) bool) bool {
-	voters := f.Voters.Voters()
+	voters := slices.DeleteFunc(f.Voters.Voters(), func(node transport.Address) bool {
+		v, _ := f.Gossip.Member(node)
+		ups, ok := f.ups[r.Address]
+		return ok && v.UpNumber > ups
+	})
 	if f.Config.Downing == splitbrain.DowningAuto {
 		voters = slices.DeleteFunc(voters, func(node transport.Address) bool {
 			v, _ := f.Gossip.Member(node)

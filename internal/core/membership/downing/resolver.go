@@ -82,6 +82,7 @@ func (d *Resolver) ForgetRemoved() {
 	for _, times := range []map[transport.Address]time.Time{d.Unreachable.since, d.Unreachable.absent, d.Fence.known, d.Fence.judged, d.Lease.Met} {
 		maps.DeleteFunc(times, func(node transport.Address, _ time.Time) bool { return gone(node) })
 	}
+	maps.DeleteFunc(d.Fence.ups, func(node transport.Address, _ uint32) bool { return gone(node) })
 	maps.DeleteFunc(d.Fence.vouches, func(node transport.Address, _ map[transport.Address]time.Time) bool { return gone(node) })
 }
 
