@@ -64,6 +64,7 @@ func (v *clientEnv) PeerAbsent(a transport.Address) { v.driver.Sessions.MarkLeft
 func (v *clientEnv) PeerBack(a transport.Address) {
 	v.driver.Sessions.Forgive(a)
 	v.driver.Sessions.MarkBack(a)
+	v.driver.Data.PeerBack(a)
 }
 
 // Direct handles a member's message about direct lanes.

@@ -299,6 +299,17 @@ func (p *Plane) giveBack(left *Left) {
 	routing.GiveBack(remains{p.env, left}, left.Session.Peer().Address, left.Unacknowledged, left.Stopped)
 }
 
+// PeerBack sends calls again to the shards of a process that PeerGone took for removed. Their
+// routes wait for a newer placement, but the table's is still right.
+func (p *Plane) PeerBack(a transport.Address) {
+	t := p.env.Table()
+	p.env.EachRoute(AllLanes, func(r *routing.Route) {
+		if e, ok := t.Lookup(r.Shard()); ok && e.Home == a {
+			r.Returned(a, e.Epoch)
+		}
+	})
+}
+
 // BeginAnew closes the sessions with all processes except members, and forgets the homes of shards,
 // because the cluster was founded again. Calls that may have run fail with the code Lost; all other
 // calls wait for their shards' next homes.

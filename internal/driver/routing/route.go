@@ -211,6 +211,16 @@ func (r *Route) Found(home transport.Address, epoch placement.Epoch) {
 	})
 }
 
+// Returned takes a placement again whose home was taken for departed, unless the route has another.
+func (r *Route) Returned(home transport.Address, epoch placement.Epoch) {
+	r.Change(func(acked uint64) stream.Step {
+		if r.Core.State != stream.Unknown || r.Core.Epoch != epoch {
+			return stream.Step{}
+		}
+		return r.learnLocked(home, epoch, acked, true)
+	})
+}
+
 func (r *Route) learnLocked(home transport.Address, epoch placement.Epoch, acked uint64, force bool) stream.Step {
 	local := r.Core.Home == r.env.Self().Address
 	if force && epoch <= r.Core.Epoch {

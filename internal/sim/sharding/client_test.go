@@ -84,6 +84,7 @@ func (v *clientEnv) PeerAbsent(a transport.Address) { (*dataEnv)(v.process).Mark
 func (v *clientEnv) PeerBack(a transport.Address) {
 	delete(v.process.gone, a)
 	delete(v.process.left, a)
+	v.process.data.PeerBack(a)
 }
 
 func (v *clientEnv) Heard(time.Time)          {}
