@@ -78,9 +78,10 @@ func (ps *Peers) SameServer(p *Peer) bool {
 	return p.server != 0 && p.server == ps.Mark && p.via == ps.Mark && (p.carried.IsZero() || ps.vouchedSince(p.carried))
 }
 
-// WasMate reports whether the peer was at the server of this node's last connection.
-func (ps *Peers) WasMate(p *Peer) bool {
-	return p.server != 0 && p.server == ps.mark && p.via == ps.mark
+// WasMate reports whether a node was at the server of this node's last connection.
+func (ps *Peers) WasMate(node transport.Address) bool {
+	p := ps.Known[node]
+	return p != nil && p.server != 0 && p.server == ps.mark && p.via == ps.mark
 }
 
 // Asked handles the answer of a peer's own server.

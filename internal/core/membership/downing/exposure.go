@@ -1,12 +1,14 @@
 package downing
 
 import (
+	"slices"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/core/membership/core"
 	"github.com/shardgen/shardgen/internal/core/membership/detector"
 	"github.com/shardgen/shardgen/internal/core/membership/lease"
 	"github.com/shardgen/shardgen/internal/core/membership/splitbrain"
+	"github.com/shardgen/shardgen/transport"
 )
 
 // Any member that has found another gone downs it, even from the smaller half of the cluster. If
@@ -21,12 +23,11 @@ import (
 // An Exposure records whether members may have found this node gone.
 type Exposure struct {
 	*core.Node
-	Echo    *detector.Echo
-	Peers   *detector.Peers
-	Voters  *lease.Voters
-	server  string    // to which this node was connected last
-	since   time.Time // when it connected anew, and members may have found it gone before
-	exposed bool
+	Echo   *detector.Echo
+	Peers  *detector.Peers
+	Voters *lease.Voters
+	server string    // to which this node was connected last
+	since  time.Time // when it connected anew, and members may have found it gone before; zero means none
 }
 
 // NoteExposed records whether voters may have found this node gone. It is called when a connection
@@ -41,10 +42,8 @@ func (e *Exposure) NoteExposed(server string) (moved bool) {
 	if e.Config.Downing != splitbrain.DowningBroker || last.IsZero() || !moved && !(same && e.Now.Sub(last) > e.Config.GoneAfter) {
 		return moved
 	}
-	for _, node := range e.Voters.Voters() {
-		if p := e.Peers.Known[node]; p != nil && e.Peers.WasMate(p) {
-			e.since, e.exposed = e.Now, true
-		}
+	if slices.ContainsFunc(e.Voters.Voters(), e.Peers.WasMate) {
+		e.since = e.Now
 	}
 	return moved
 }
@@ -52,10 +51,12 @@ func (e *Exposure) NoteExposed(server string) (moved bool) {
 // mayBeDowned reports whether a member may have found this node gone, and no voter has vouched
 // for it since.
 func (e *Exposure) mayBeDowned() bool {
-	for _, node := range e.Voters.Voters() {
-		if p := e.Peers.Known[node]; p != nil && !p.Vouched.Before(e.since) {
-			e.exposed = false
-		}
+	vouched := func(node transport.Address) bool {
+		p := e.Peers.Known[node]
+		return p != nil && !p.Vouched.Before(e.since)
 	}
-	return e.exposed
+	if !e.since.IsZero() && slices.ContainsFunc(e.Voters.Voters(), vouched) {
+		e.since = time.Time{}
+	}
+	return !e.since.IsZero()
 }
