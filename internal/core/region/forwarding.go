@@ -77,6 +77,9 @@ func (s *Shard) Successor(c *Call) (transport.Address, placement.Epoch) {
 	d, ok := s.departures.beyond(c.Epoch)
 	if !ok && s.state == Forwarding {
 		d = *s.departures.last()
+		if d.epoch < c.Epoch && c.Epoch < s.epoch && !s.home.IsZero() { // it followed a move back here that was lost
+			d = departure{s.home, s.epoch}
+		}
 	}
 	return d.to, d.epoch
 }
