@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/store"
@@ -200,6 +201,9 @@ func (p Place) next(get Getter, chunk uint64) (events []Recorded, after Place, e
 	if err == nil {
 		err = p.beyond(index)
 	}
+	// A chunk behind the last is one that a former home wrote, and did not count. It may have events
+	// that the present home has written to the last chunk.
+	found = slices.DeleteFunc(found, func(e located) bool { return e.chunk > index.GetLast() })
 	switch {
 	case err != nil || index.GetNumber() == p.Number:
 		return nil, p, err
@@ -218,9 +222,7 @@ func (p Place) next(get Getter, chunk uint64) (events []Recorded, after Place, e
 		case n == p.Number && p.Sum != 0 && sumOf(e.DurableEvent) != p.Sum:
 			return nil, p, &LostError{p, index.GetNumber(), ErrOther}
 		case n <= after.Number:
-			if e.chunk <= index.GetLast() { // else it is written anew
-				after.Chunk = max(after.Chunk, e.chunk)
-			}
+			after.Chunk = max(after.Chunk, e.chunk)
 			continue
 		case n > index.GetNumber(), n != after.Number+1: // not counted yet; or something is missing
 			return events, after, p.stays(index, after)
