@@ -92,9 +92,9 @@ type Options struct {
 	// members. Default 1s, at least SelfHeartbeatTimeout.
 	GoneAfter time.Duration
 	// CutAfter is how long the broker must report that nobody listens for a member, through another
-	// server, before the majority downs it, if the member's own server cannot be asked. Default 6s, at least QuorumTimeout. A node that did not
-	// hear itself through the broker for more than SelfHeartbeatTimeout uses SilentAfter instead,
-	// until it has heard itself for SilentAfter.
+	// server, before the majority downs it, if the member's own server cannot be asked. Default 6s, at
+	// least QuorumTimeout. A node that did not hear itself through the broker for more than
+	// SelfHeartbeatTimeout uses SilentAfter instead, until it has heard itself for SilentAfter.
 	CutAfter time.Duration
 	// SilentAfter is how long a member must not answer before the majority downs it.
 	// Default 15s, at least QuorumTimeout.

@@ -12,8 +12,8 @@ import (
 )
 
 // TestElsewhere: a member is lost if its server has answered for long enough, and lately, that nobody
-// listens. An answer that somebody listens begins anew; late ones and those of other servers do not
-// count.
+// listens. If somebody listens, the time begins again. Late answers do not count, nor those of other
+// servers.
 func TestElsewhere(t *testing.T) {
 	const long, interval = time.Second, 200 * time.Millisecond
 	type answer struct {

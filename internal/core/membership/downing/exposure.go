@@ -27,7 +27,7 @@ type Exposure struct {
 	Peers  *detector.Peers
 	Voters *lease.Voters
 	server string    // to which this node was connected last
-	since  time.Time // when it connected anew, and members may have found it gone before; zero means none
+	since  time.Time // when it connected again; zero unless members may have found it gone before
 }
 
 // NoteExposed records whether voters may have found this node gone. It is called when a connection

@@ -388,8 +388,8 @@ func markOf(r *rows.Row) message.ServerMark {
 	return message.MarkOf(r.Server[strings.LastIndexByte(r.Server, ' ')+1:])
 }
 
-// onAsked handles the answer of a member's own server. An answer that nobody listens counts as a
-// report of this node's broker, if that were the member's server.
+// onAsked handles the answer of a member's own server. If nobody listens there, the answer counts
+// like a report of this node's own broker about a member at its server.
 func (m *Machine) onAsked(in core.Asked) {
 	if m.table == nil {
 		return
@@ -415,8 +415,9 @@ func (m *Machine) leaveOut(p *peer) {
 }
 
 // gone reports whether the broker has reported for GoneAfter that nobody listens for a member. It
-// must be the member's server, asked through a connection of its own if need be, or the only one. If that server has restarted since the member was
-// connected, the member has [detector.ReturnGrace] to come back.
+// must be the member's server, asked over a connection of its own if need be, or the only one. If this
+// node's server, which is the member's, has restarted since the member was connected, the member has
+// [detector.ReturnGrace] to come back.
 func (m *Machine) gone(r *rows.Row) bool {
 	p := m.peers[r.Address]
 	switch {
