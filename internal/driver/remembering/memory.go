@@ -201,33 +201,33 @@ func (m *Memory) add(ctx context.Context, t *Type, id placement.ShardID, entity 
 
 // ids returns the ids that move with a shard. known is false if the shard may have more ids.
 func (m *Memory) ids(id placement.ShardID) (ids []string, known bool) {
-	m.ask(func() {
+	type list struct {
+		ids   []string
+		known bool
+	}
+	l := ask(m, func() (l list) {
 		if r := m.recorder[id.Kind]; r != nil {
-			ids, known = r.machine.IDs(id)
-			return
+			l.ids, l.known = r.machine.IDs(id)
+		} else {
+			l.ids, l.known = m.machine.IDs(id)
 		}
-		ids, known = m.machine.IDs(id)
+		return l
 	})
-	return ids, known
+	return l.ids, l.known
 }
 
 // has reports whether an entity is remembered. The caller has the entity's turn.
-func (m *Memory) has(id placement.ShardID, entity string) (has bool) {
-	m.ask(func() {
+func (m *Memory) has(id placement.ShardID, entity string) bool {
+	return ask(m, func() bool {
 		if r := m.recorder[id.Kind]; r != nil {
-			has = r.machine.Has(id, entity)
-			return
+			return r.machine.Has(id, entity)
 		}
-		has = m.machine.Has(id, entity)
+		return m.machine.Has(id, entity)
 	})
-	return has
 }
 
 // KeptFor returns the number of ids that are kept for other members' shards.
-func (m *Memory) KeptFor() (kept int) {
-	m.ask(func() { kept = m.machine.KeptFor() })
-	return kept
-}
+func (m *Memory) KeptFor() int { return ask(m, func() int { return m.machine.KeptFor() }) }
 
 // Flush waits until all ids are in their stores, until ctx ends, or until storePatience (3 s) has
 // passed.
@@ -237,13 +237,15 @@ func (m *Memory) Flush(ctx context.Context) {
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
 	for {
-		idle := true
-		m.ask(func() {
+		busy := ask(m, func() bool {
 			for _, r := range m.recorder {
-				idle = idle && r.machine.Idle()
+				if !r.machine.Idle() {
+					return true
+				}
 			}
+			return false
 		})
-		if idle {
+		if !busy {
 			return
 		}
 		select {
@@ -255,16 +257,16 @@ func (m *Memory) Flush(ctx context.Context) {
 	}
 }
 
-func (m *Memory) ask(f func()) {
-	ended := make(chan struct{})
-	m.loop.Post(func() {
-		f()
-		close(ended)
-	})
+// ask runs f on the loop and returns its result, or the zero value if the process stops before.
+// Then f may still be running, so it must not write what the caller reads.
+func ask[T any](m *Memory, f func() T) (answer T) {
+	answers := make(chan T, 1)
+	m.loop.Post(func() { answers <- f() })
 	select {
-	case <-ended:
+	case answer = <-answers:
 	case <-m.process.Context().Done():
 	}
+	return answer
 }
 
 // A Process is the member that a Memory belongs to. It is safe for concurrent use.

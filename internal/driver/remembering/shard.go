@@ -121,7 +121,7 @@ func (s *Shard) ForgetPassivated(e *region.Entity) {
 
 // WaitForgotten waits until the Memory has handled all earlier calls of Forget, because callers can
 // be faster than the Memory.
-func (s *Shard) WaitForgotten() { s.kind.memory.ask(func() {}) }
+func (s *Shard) WaitForgotten() { ask(s.kind.memory, func() bool { return true }) }
 
 // ActivateAgain queues an entity to be activated again, if it is remembered.
 func (s *Shard) ActivateAgain(id string) { s.kind.activate(s, []string{id}) }
