@@ -11,7 +11,8 @@ import (
 // the processes' time.
 type members struct {
 	*sim.World
-	w *world
+	w      *world
+	formed int // clusters that were formed
 }
 
 // Times of the membership are shorter than the defaults, so that much happens in a run. After the
@@ -45,6 +46,13 @@ func newMembers(w *world) *members {
 		TableTrouble: 0.05, TableLate: 3 * time.Second, TableGaps: true, Trace: w.membersTrace(),
 	})
 	m.OnChange, m.OnEnd = m.changed, m.ended
+	m.OnEvents = func(_ *sim.Node, events []membership.Event) {
+		for _, e := range events {
+			if _, ok := e.(membership.Formed); ok {
+				m.formed++
+			}
+		}
+	}
 	return m
 }
 

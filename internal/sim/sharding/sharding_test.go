@@ -185,8 +185,12 @@ func TestSeedsThatFailed(t *testing.T) {
 
 // answerBound is the time after the faults within which every shard answers every process. It
 // includes up to 3 s until a death or a silence is judged, 2 s for the last lease and for barriers
-// that wait in vain, and the resending of lost messages.
-const answerBound = 8 * time.Second
+// that wait in vain, and the resending of lost messages. If the last members of a cluster whose
+// majority has died end only then, a new cluster is formed, which takes formBound more.
+const (
+	answerBound = 8 * time.Second
+	formBound   = 4 * time.Second
+)
 
 // simulate runs a plan: first with traffic and faults, then without them until all calls and moves
 // have ended.
@@ -211,7 +215,7 @@ func simulate(seed uint64, p plan, trace *strings.Builder) *world {
 func (w *world) rest() {
 	w.heal()
 	w.calm = true
-	waiting := map[string]*process{}
+	waiting, formed := map[string]asker{}, w.members.formed
 	for _, p := range w.procs {
 		if !p.alive || p.host && p.control.status() >= membership.Leaving {
 			continue
@@ -223,9 +227,13 @@ func (w *world) rest() {
 		}
 	}
 	w.run(answerBound)
+	if w.members.formed > formed {
+		w.run(formBound)
+	}
 	for _, who := range slices.Sorted(maps.Keys(waiting)) {
-		if waiting[who].alive { // a removed process learns of its removal after the faults
-			w.fail("%v after the faults: no answer to %s; it waits for: %s", answerBound, who, waiting[who].waitsFor())
+		// A removed process learns of its removal after the faults, and a pool loses instances.
+		if a := waiting[who]; a.alive && a.has(a.id) {
+			w.fail("%v after the faults: no answer to %s; it waits for: %s", answerBound, who, a.waitsFor())
 		}
 	}
 	w.quiet = true
@@ -235,15 +243,21 @@ func (w *world) rest() {
 	}
 }
 
+// An asker is a process that waits for the answer of an entity.
+type asker struct {
+	*process
+	id placement.ShardID
+}
+
 // probe calls an entity until it answers, or until the pool does not have that instance.
-func (w *world) probe(p *process, id placement.ShardID, i, try int, waiting map[string]*process) {
+func (w *world) probe(p *process, id placement.ShardID, i, try int, waiting map[string]asker) {
 	e := entity(id, i)
 	thread := fmt.Sprintf("probe.%s#%d", p.name, p.self.Incarnation)
 	if try > 1 && !p.has(id) {
 		delete(waiting, thread+" → "+e)
 		return
 	}
-	waiting[thread+" → "+e] = p
+	waiting[thread+" → "+e] = asker{p, id}
 	p.call(id, e, payload(thread, e, try), nil, w.now.Add(callTimeout), func(o calls.Outcome) {
 		if o == calls.Executed {
 			delete(waiting, thread+" → "+e)

@@ -145,12 +145,12 @@ func (m *Machine) fencedAt(r *rows.Row, d *death) time.Time {
 		at = core.Earlier(at, d.bounced.Add(lapse))
 	}
 	if p := m.peers[r.Address]; m.Phase == core.Joined && p != nil {
-		absent, lost := p.elsewhere.Lately(markOf(r))
+		asked, answered := p.elsewhere.Lately(markOf(r))
 		if m.ownServer(r) {
-			absent, lost = p.absent, p.lost
+			asked, answered = p.lost.asked, p.lost.answered
 		}
-		if proven, ok := m.provenAt(); ok && proven.Before(absent) && !lost.IsZero() {
-			at = core.Earlier(at, lost.Add(lapse))
+		if proven, ok := m.provenAt(); ok && proven.Before(asked) {
+			at = core.Earlier(at, answered.Add(lapse))
 		}
 	}
 	return at

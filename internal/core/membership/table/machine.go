@@ -72,7 +72,7 @@ type peer struct {
 	touch       time.Time // when it is touched next
 	absent      time.Time // since when the broker says that nobody listens; zero means it does not
 	absentLast  time.Time
-	lost        time.Time // when it first said so after an echo sent since then; see fencedAt
+	lost        report    // the first such word that answers a message sent lostWait later; see fencedAt
 	absentAgain bool      // it has said so twice
 	missing     time.Time // as absent, at one server or several in turn
 	unbounced   int       // touches since it last said so
@@ -80,6 +80,10 @@ type peer struct {
 
 	probe probe
 }
+
+// A report is the broker's word that nobody listens for a peer: when it was given at the latest, and
+// a moment before the sending of the message that it answers.
+type report struct{ asked, answered time.Time }
 
 // isBehind records through which broker instance the peer has sent a stand or probe.
 func (p *peer) isBehind(server message.ServerMark, seq uint64) {

@@ -287,7 +287,7 @@ const absentTouches = 10
 // listens forgets that the broker said that nobody listens for the peer.
 func (p *peer) listens() {
 	p.absent, p.absentLast, p.absentAgain, p.missing = time.Time{}, time.Time{}, false, time.Time{}
-	p.lost, p.elsewhere = time.Time{}, detector.Elsewhere{}
+	p.lost, p.elsewhere = report{}, detector.Elsewhere{}
 }
 
 // runTouches sends touches to members; if a member is not connected, the broker answers that nobody
@@ -344,6 +344,10 @@ func (m *Machine) runTouches() {
 	}
 }
 
+// lostWait is how long after the broker's first report about a peer the message is sent whose answer
+// counts for a fence. Meanwhile members read what the peer had sent them before: see fencedAt.
+const lostWait = 100 * time.Millisecond
+
 // onUnreachable handles the broker's report that nobody listens for a peer. One report proves
 // little, because the peer may be reconnecting; from then on this node touches it often.
 func (m *Machine) onUnreachable(in core.Unreachable) {
@@ -362,13 +366,14 @@ func (m *Machine) onUnreachable(in core.Unreachable) {
 	p.absentAgain = !p.absent.IsZero()
 	if p.absent.IsZero() {
 		p.absent = m.Now
+		m.echo.At = core.Earlier(m.echo.At, m.Now.Add(lostWait))
 	}
 	if p.missing.IsZero() {
 		p.missing = m.Now
 	}
 	p.absentLast, p.unbounced = m.Now, 0
-	if p.lost.IsZero() && !m.echo.Sent.Before(p.absent) {
-		p.lost = m.Now
+	if p.lost == (report{}) && !m.echo.Sent.Before(p.absent.Add(lostWait)) {
+		p.lost = report{m.echo.Sent, m.Now}
 	}
 	m.note(in.Peer)
 	m.stale = true
