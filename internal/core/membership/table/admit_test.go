@@ -331,6 +331,17 @@ func TestLaterGuidesWait(t *testing.T) {
 		require.Nil(t, b.m.client.writing, "the table changes")
 	}
 
+	b = newAdmitter(t, "b")
+	b.ask("x1")
+	b.pass(200 * time.Millisecond)
+	b.snapshot("a", rows.Row{Member: gossip.Member{Address: addr("x1"), Status: gossip.Up, UpNumber: uint32(b.m.Table().Version) + 1}, Compat: b.m.Config.Compat})
+	b.pass(200 * time.Millisecond)
+	b.ask("x2")
+	b.pass(200 * time.Millisecond)
+	require.Nil(t, b.m.client.writing, "the first that asked has been admitted since")
+	b.pass(100 * time.Millisecond)
+	require.NotNil(t, b.m.client.writing)
+
 	b = newAdmitter(t, "d")
 	b.ask("x1")
 	b.pass(2 * time.Second)

@@ -80,9 +80,6 @@ func (c *client) next() uint64 {
 func (m *Machine) runClient() {
 	c := &m.client
 	m.expire()
-	if m.Phase == core.Ended {
-		return
-	}
 	if m.Now.Before(c.retry) {
 		m.WakeAt(c.retry)
 		return
@@ -288,7 +285,6 @@ func (m *Machine) adopt(t *rows.Table) {
 	case r.Status == gossip.Down:
 		m.EndDead("the table has this node as dead" + m.blame(r))
 	case r.Status == gossip.Removed:
-		m.publish()
 		m.Emit(core.SelfRemoved{})
 		m.End()
 	case r.Active() && m.Phase == core.Asking:

@@ -131,6 +131,19 @@ func TestHealth(t *testing.T) {
 		"work waits": {func(b *bench) {
 			b.step(core.Receive{From: addr("b"), Message: probed, Server: "s1/1", Waited: 1100 * time.Millisecond})
 		}, 1},
+		"work waits a moment": {func(b *bench) {
+			b.step(core.Receive{From: addr("b"), Message: probed, Server: "s1/1", Waited: time.Second})
+		}, 0},
+		"a timer is a moment late": {func(b *bench) {
+			b.receive("b", probed)
+			b.step(core.Paused{For: 3 * time.Second})
+		}, 0},
+		"alone": {func(b *bench) {
+			for _, name := range []string{"a", "b", "d"} {
+				b.change(name, func(r *rows.Row) { r.Status = gossip.Removed })
+			}
+			b.pass(65 * time.Second)
+		}, 0},
 		"timers are late": {func(b *bench) {
 			b.receive("b", probed)
 			b.step(core.Paused{For: 3100 * time.Millisecond})
@@ -182,6 +195,47 @@ func TestAsksTheWriter(t *testing.T) {
 	require.Zero(t, asked())
 	b.pass(3 * b.m.Config.Table.StandInterval)
 	require.NotZero(t, asked())
+}
+
+// TestFirstGuideWrites: the first guide writes as soon as its proof has half of its life left. It does
+// not leave that to the one that wrote last, nor ask the others more often than usual.
+func TestFirstGuideWrites(t *testing.T) {
+	b := newAdmitter(t, "a")
+	b.m.proved(b.now)
+	b.pass(2400 * time.Millisecond)
+	b.change("d", func(r *rows.Row) { r.Touched++ })
+	require.Nil(t, b.m.client.writing)
+	b.pass(100 * time.Millisecond)
+	require.NotNil(t, b.m.client.writing)
+	b.pass(time.Second)
+	b.all = nil
+	b.pass(time.Second)
+	stands := 0
+	for _, out := range b.all {
+		for _, e := range out.Send {
+			if _, ok := e.Message.(message.Stand); ok && e.To == addr("b") {
+				stands++
+			}
+		}
+	}
+	require.LessOrEqual(t, stands, 2)
+}
+
+// TestReadOfTheSame: a read of the version that is known changes nothing.
+func TestReadOfTheSame(t *testing.T) {
+	b := newAdmitter(t, "a")
+	for b.m.client.reading == nil {
+		b.pass(time.Second)
+		if w := b.m.client.writing; w != nil {
+			b.done(w)
+		}
+	}
+	contact, writer, known := b.m.client.contact, b.m.client.writer, len(b.m.known)
+	require.NotZero(t, contact)
+	b.step(core.TableRows{Number: b.m.client.reading.Number, Table: b.m.Table()})
+	require.Equal(t, contact, b.m.client.contact)
+	require.Equal(t, writer, b.m.client.writer)
+	require.Len(t, b.m.known, known)
 }
 
 // TestReadsOwnDeath: who reads its own death stops at once, by a read, a snapshot or a change.
