@@ -42,7 +42,7 @@ func (e *events) Pop() any {
 
 func (w *world) after(d time.Duration, f func()) {
 	w.seq++
-	heap.Push(&w.events, event{w.now + d, w.seq, f})
+	heap.Push(&w.events, event{w.now + max(d, 0), w.seq, f})
 }
 
 func (w *world) run(d time.Duration, done func() bool) bool {

@@ -112,7 +112,7 @@ func (w *world) begin(name string, host bool) *process {
 
 func (w *world) schedule(d time.Duration, p *process, do func()) {
 	w.order++
-	heap.Push(&w.queue, event{w.now.Add(d), w.order, p, do})
+	heap.Push(&w.queue, event{w.now.Add(max(d, 0)), w.order, p, do}) // a process that stood still is late
 }
 
 func (w *world) after(d time.Duration, do func()) { w.schedule(d, nil, do) }
