@@ -227,7 +227,7 @@ type connPlane Conn
 func (c *connPlane) Ask(kind string) { c.loop.Post(func() { c.control.Ask(kind) }) }
 
 // Suspect reports to the control loop that nobody listens at the address.
-func (c *connPlane) Suspect(transport.Address, string) { c.loop.Post(c.control.Suspect) }
+func (c *connPlane) Suspect(transport.Address) { c.loop.Post(c.control.Suspect) }
 
 func (c *connPlane) Knows(transport.Address) bool                           { return false }
 func (c *connPlane) TurnAway(transport.Peer, string)                        {}

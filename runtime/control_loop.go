@@ -112,7 +112,7 @@ func (c *controlLoop) Knows(a transport.Address) bool {
 	return c.member.Knows(a)
 }
 
-func (c *controlLoop) Suspect(a transport.Address, server string) {
+func (c *controlLoop) Suspect(a transport.Address) {
 	c.suspectMu.Lock()
 	now := time.Now()
 	recent := now.Sub(c.suspects[a]) < 100*time.Millisecond
@@ -124,7 +124,7 @@ func (c *controlLoop) Suspect(a transport.Address, server string) {
 	}
 	c.suspectMu.Unlock()
 	if !recent {
-		c.loop.Post(func() { c.member.Bounced(a, server) })
+		c.loop.Post(func() { c.member.Suspect(a) })
 	}
 }
 

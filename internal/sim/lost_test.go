@@ -59,6 +59,32 @@ func TestLost(t *testing.T) {
 	}
 }
 
+// TestSuspected: what the broker says to a lane makes a member look at once, and is no evidence, also
+// against one that stands still.
+func TestSuspected(t *testing.T) {
+	w, nodes := cluster(t, Config{Account: true}, 5)
+	w.Run(20 * time.Second)
+	w.ResetTraffic()
+	w.Run(time.Second)
+	usual := nodes[0].Traffic().Sent.Messages
+	for range 2 {
+		for at := range 30 {
+			w.After(time.Duration(at)*100*time.Millisecond, func() { w.Give(nodes[0], membership.Suspected{Peer: nodes[1].Address}) })
+		}
+		w.ResetTraffic()
+		w.Run(time.Second)
+		if sent := nodes[0].Traffic().Sent.Messages; sent < usual+5 {
+			t.Errorf("%d messages, without suspicion %d", sent, usual)
+		}
+		w.Run(4 * time.Second)
+		if w.Err() != nil || len(nodes[0].View().ByAge) != 5 || !nodes[0].Converged() {
+			t.Fatal(w.Err(), nodes[0].View())
+		}
+		w.Freeze(nodes[1])
+		w.After(2*time.Second, func() { w.Thaw(nodes[1]) })
+	}
+}
+
 // TestLostToAll: a member moves to another server, of which neither its former server nor one
 // member's server knows. That member finds it lost, but the others hear it: nobody removes it before
 // CutAfter, because its lease lasts.

@@ -115,6 +115,23 @@ func TestTableKill(t *testing.T) {
 	}
 }
 
+// TestTableSuspected: what the broker says to a lane proves nothing. A member fences one that is declared
+// dead and behind in reading the table; a lane's report that nobody listens there comes meanwhile.
+func TestTableSuspected(t *testing.T) {
+	w, n := tableWorld(t, sim.Config{}, 12)
+	victim, writer, by := n[11], n[4], n[7]
+	for _, guide := range n[:4] {
+		w.Freeze(guide)
+	}
+	w.Give(writer, membership.DownNode{Node: victim.Address})
+	until(t, w, time.Second, func() bool { return w.Table().Row(victim.Address).Status == membership.Down })
+	w.Freeze(writer)                                      // before it tells anybody
+	w.Give(by, membership.DownNode{Node: victim.Address}) // reads the table, to write the same
+	w.Run(30 * time.Millisecond)
+	w.Give(by, membership.Suspected{Peer: victim.Address})
+	until(t, w, time.Minute, func() bool { return fenced(w, victim) })
+}
+
 // TestTableHalf: three of five nodes are killed at once. The other two keep their leases without a
 // break, and have fenced all three within five seconds.
 func TestTableHalf(t *testing.T) {

@@ -135,6 +135,30 @@ func TestAccusingObserverAsks(t *testing.T) {
 	}
 }
 
+// TestEchoAcrossReconnect: an echo proves nothing that was sent before the node knew that its connection
+// had broken: it may have gone through the next one.
+func TestEchoAcrossReconnect(t *testing.T) {
+	list := members(3)
+	m, err := New(core.Config{Cluster: "test", Self: list[0].Address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1000, 0)
+	m.Step(now, core.ConnState{Connected: true, Server: "s1"})
+	m.Preform(now, gossip.Preformed(list))
+	for _, e := range m.Step(now, core.Tick{}).Send {
+		if echo, ok := e.Message.(message.Echo); ok {
+			m.Step(now, core.ConnState{Server: "s1"})
+			m.Step(now, core.Receive{From: list[0].Address, Message: echo})
+			if !m.echo.Sent.IsZero() {
+				t.Error("an echo of the former connection counts")
+			}
+			return
+		}
+	}
+	t.Fatal("no echo")
+}
+
 // TestVotesAreEven: the three collectors get their votes at even intervals. If the
 // votes went out together, their answers would come together, and between them the
 // lease would lapse.

@@ -159,6 +159,8 @@ func (m *Machine) take(in core.Input) {
 		m.onReceive(in)
 	case core.Unreachable:
 		m.onUnreachable(in)
+	case core.Suspected:
+		m.onSuspected(in.Peer)
 	case core.Asked:
 		m.peers.Asked(in)
 	case core.ConnState:
@@ -314,16 +316,26 @@ func (m *Machine) onUnreachable(in core.Unreachable) {
 	}
 }
 
+// onSuspected sends a member a heartbeat at once.
+func (m *Machine) onSuspected(node transport.Address) {
+	r, ok := m.node.Gossip.Member(node)
+	if ok && m.node.Phase == core.Joined && r.Status != gossip.Down && node != m.node.Config.Self {
+		m.beats.Suspect(node)
+	}
+}
+
 // onConnState drops all evidence after a reconnection: it came through the old connection, and
 // others may be unreachable for a moment.
 func (m *Machine) onConnState(in core.ConnState) {
 	fresh := in.Connected && (!m.node.Conn.Connected || m.node.Conn.Server != in.Server)
 	m.node.Conn, m.node.Mark = in, message.MarkOf(in.Server)
+	if fresh || !in.Connected { // what was sent before may have gone through a connection that this node does not know yet
+		m.echo.ResetEcho()
+	}
 	if !fresh {
 		return
 	}
 	moved := m.exposure.NoteExposed(in.Server)
-	m.echo.ResetEcho()
 	m.presence.At = m.node.Now
 	m.joiner.HelloAgain()
 	m.clearEvidence(true)

@@ -295,8 +295,9 @@ func (m *Member) Progress(id placement.ShardID) {
 // type.
 func (m *Member) HostingChanged() { m.follower.register() }
 
-// Bounced records that nobody listens at an address, as the given server of the broker reports.
-func (m *Member) Bounced(a transport.Address, server string) { m.members.bounced(a, server) }
+// Suspect looks whether a member is still there, because the broker has told a lane that nobody
+// listens at its address.
+func (m *Member) Suspect(a transport.Address) { m.members.suspect(a) }
 
 // LeaseAnswer handles the answer to Env.TakeLease.
 func (m *Member) LeaseAnswer(a membership.LeaseAnswer) { m.members.step(a) }

@@ -100,8 +100,8 @@ func (s *members) unreachable(a transport.Address, server string) {
 	s.m.gateway.unreachable(a)
 }
 
-func (s *members) bounced(a transport.Address, server string) {
-	s.step(membership.Unreachable{Peer: a, Server: server})
+func (s *members) suspect(a transport.Address) {
+	s.step(membership.Suspected{Peer: a})
 	if v := s.view.Load(); v != nil {
 		if _, member := v.Member(a); !member {
 			s.partWithAbsent()

@@ -114,8 +114,8 @@ type ControlPlane interface {
 	Progress(id placement.ShardID)
 	// Knows reports whether a process is a member.
 	Knows(a transport.Address) bool
-	// Suspect reports that nobody listens at the address.
-	Suspect(a transport.Address, server string)
+	// Suspect reports that nobody listens at the address, as the broker has told a lane.
+	Suspect(a transport.Address)
 	// ShardsOf returns the number of shards that the hosts of the kind give it, or 0 if unknown.
 	ShardsOf(kind string) uint32
 	// TurnAway tells a client that it gets no session here.

@@ -128,7 +128,7 @@ func (l *lane) message(m transport.Message) {
 	}
 	if m.Kind == transport.Unreachable {
 		drv.Counts.Add(frameBounced)
-		drv.Control.Suspect(m.From, m.Server)
+		drv.Control.Suspect(m.From)
 		if p := drv.Sessions.Known(m.From, int(l.ch)); p != nil {
 			p.NobodyListens(m.Token)
 		}

@@ -96,7 +96,7 @@ func (w *world) transmit(l *link, token uint64, payload []byte) {
 					l.later()
 					from.partIfStranger(to.self.Address)
 					if from.host {
-						from.control.do(func() { from.control.Bounced(to.self.Address, "") })
+						from.control.do(func() { from.control.Suspect(to.self.Address) })
 					} else {
 						from.client.do(from.client.Suspect)
 					}

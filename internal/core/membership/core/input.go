@@ -34,6 +34,11 @@ type Unreachable struct {
 	Server string            // the broker instance that answered; an answer of any but the present one is ignored
 }
 
+// Suspected means that the broker has told another connection of this process that nobody listens at
+// Peer. That proves nothing: the connections of both may be at other servers, and nothing orders the
+// report with this machine's messages. The machine sends Peer a message of its own at once.
+type Suspected struct{ Peer transport.Address }
+
 // Asked answers a [Question].
 type Asked struct {
 	Question
@@ -116,6 +121,7 @@ func (Start) input()          {}
 func (Tick) input()           {}
 func (Receive) input()        {}
 func (Unreachable) input()    {}
+func (Suspected) input()      {}
 func (Asked) input()          {}
 func (ConnState) input()      {}
 func (Vacant) input()         {}

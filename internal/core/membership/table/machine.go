@@ -196,6 +196,8 @@ func (m *Machine) take(in core.Input) {
 		m.onReceive(in)
 	case core.Unreachable:
 		m.onUnreachable(in)
+	case core.Suspected:
+		m.onSuspected(in.Peer)
 	case core.Asked:
 		m.onAsked(in)
 	case core.ConnState:
@@ -451,10 +453,12 @@ func (m *Machine) onConnState(in core.ConnState) {
 	fresh := in.Connected && (!m.Conn.Connected || m.Conn.Server != in.Server)
 	m.Conn, m.Mark = in, message.MarkOf(in.Server)
 	m.place = strings.TrimLeft(in.Name+" "+in.Server, " ")
+	if fresh || !in.Connected { // what was sent before may have gone through a connection that this node does not know yet
+		m.echo.ResetEcho()
+	}
 	if !fresh {
 		return
 	}
-	m.echo.ResetEcho()
 	m.forgive()
 	//arch:order-free each peer is treated alike
 	for _, p := range m.peers {

@@ -3,6 +3,7 @@ package table
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -219,6 +220,22 @@ func TestFirstGuideWrites(t *testing.T) {
 		}
 	}
 	require.LessOrEqual(t, stands, 2)
+}
+
+// TestEchoAcrossReconnect: an echo proves nothing that was sent before the node knew that its connection
+// had broken: it may have gone through the next one.
+func TestEchoAcrossReconnect(t *testing.T) {
+	b := newBench(t, "a")
+	b.pass(time.Second)
+	for !slices.ContainsFunc(b.out.Send, func(e core.Envelope) bool { _, ok := e.Message.(message.Echo); return ok }) {
+		b.now = b.now.Add(100 * time.Millisecond)
+		b.step(core.Tick{})
+	}
+	echoes, last := b.out, b.m.echo.Sent
+	b.step(core.ConnState{Server: "s1/1"})
+	b.out = echoes
+	b.echo()
+	require.Equal(t, last, b.m.echo.Sent)
 }
 
 // TestReadOfTheSame: a read of the version that is known changes nothing.

@@ -344,6 +344,13 @@ func (m *Machine) runTouches() {
 	}
 }
 
+// onSuspected touches a peer at once.
+func (m *Machine) onSuspected(node transport.Address) {
+	if r := m.table.Row(node); m.Phase == core.Joined && r != nil && !r.Gone() && node != m.Config.Self {
+		m.Send(node, message.Touch{Target: message.TargetOf(node)})
+	}
+}
+
 // lostWait is how long after the broker's first report about a peer the message is sent whose answer
 // counts for a fence. Meanwhile members read what the peer had sent them before: see fencedAt.
 const lostWait = 100 * time.Millisecond

@@ -90,6 +90,15 @@ func TestBrokersWordAcrossAPause(t *testing.T) {
 	}
 }
 
+// TestTouchesTheSuspected: what the broker says to a lane is no report about the member.
+func TestTouchesTheSuspected(t *testing.T) {
+	b := newBench(t, "c")
+	b.pass(time.Second)
+	b.step(core.Suspected{Peer: addr("a")})
+	require.Contains(t, b.sent("a"), message.Message(message.Touch{Target: message.TargetOf(addr("a"))}))
+	require.Zero(t, b.m.peer(addr("a")).absent)
+}
+
 // TestBrokerPassesTouchesOn: a member is not gone any more when the broker passes touches on to it,
 // although it may never send this node anything, because it watches others.
 func TestBrokerPassesTouchesOn(t *testing.T) {
