@@ -166,7 +166,7 @@ type (
 	Tick           = core.Tick           // time has passed
 	Receive        = core.Receive        // a message arrived
 	Unreachable    = core.Unreachable    // the broker knows no subscription of a node
-	Suspected      = core.Suspected      // another connection's broker knows none
+	Suspected      = core.Suspected      // the broker has told a lane so
 	Asked          = core.Asked          // the answer to a Question
 	Vacant         = core.Vacant         // no member of a formed cluster listens
 	Claimed        = core.Claimed        // the broker directs probes here
