@@ -64,6 +64,26 @@ func (s *Scheduler) Status(context.Context) (jobs int64, node string, err error)
 	return s.Next, s.Node, nil
 }
 
+// WorkerID is the id of a worker.
+type WorkerID string
+
+// A Worker does jobs.
+//
+//shard:entity
+type Worker struct {
+	ID   WorkerID `shard:"id"`
+	Jobs []int64  `shard:"state"` // that it has done
+}
+
+// Do does one job.
+func (w *Worker) Do(_ context.Context, job int64) error {
+	w.Jobs = append(w.Jobs, job)
+	return nil
+}
+
+// Done returns the jobs that the worker has done, in order.
+func (w *Worker) Done(context.Context) ([]int64, error) { return w.Jobs, nil }
+
 // Host makes a node host schedulers and workers. Every node calls it; the scheduler lives on the
 // oldest node.
 func Host(n *shard.Node, every time.Duration, workers int64) {
