@@ -164,8 +164,8 @@ type DowningOptions struct {
 	// Strategy is the rule. Default DowningBroker.
 	Strategy Downing
 	// Role restricts the vote of DowningStaticQuorum, DowningKeepMajority,
-	// DowningKeepOldest and DowningLeaseMajority to members with it. Default: all
-	// vote.
+	// DowningKeepOldest and DowningLeaseMajority to members with it. If all members with
+	// the role die, an operator must down them. Default: all vote.
 	Role string
 	// StableAfter is how long the set of unreachable members must be stable before the strategy
 	// decides. A set that keeps changing is decided after twice StableAfter, or up to 5s later.

@@ -196,13 +196,17 @@ func (r *run) heal() {
 }
 
 // settled reports whether all running processes are Up in one view. As the operator, it starts
-// required processes and, with manual downing, downs dead members.
+// required processes. It downs dead members if downing is manual, or if no voter runs that could
+// fence them.
 func (r *run) settled() bool {
 	nodes := r.world.Running()
-	blue, first := 0, len(r.plan.config.Seeds) == 0
+	blue, votersIn, first := 0, 0, len(r.plan.config.Seeds) == 0
 	for _, n := range nodes {
 		if len(n.Config.Roles) > 0 {
 			blue++
+			if n.IsMember() {
+				votersIn++
+			}
 		}
 		first = first || n.Address.Name == r.plan.config.Seeds[0]
 	}
@@ -223,7 +227,7 @@ func (r *run) settled() bool {
 	case len(nodes) < want:
 		r.start(freeName(nodes, r.random.IntN(100)))
 	}
-	if r.plan.config.Downing == membership.DowningManual {
+	if r.plan.config.Downing == membership.DowningManual || r.plan.config.DowningRole != "" && votersIn == 0 {
 		r.downDead(nodes)
 	}
 	return sim.Agreed(r.world.Running())
@@ -259,7 +263,7 @@ func (r *run) downDead(nodes []*sim.Node) {
 			continue
 		}
 		for _, m := range n.View().ByAddress {
-			if (dead[m.Address.String()] || m.Quarantined) && m.Status != membership.Down {
+			if (dead[m.Address.String()] || m.Quarantined) && !m.Forced {
 				r.world.Give(n, membership.DownNode{Node: m.Address})
 			}
 		}

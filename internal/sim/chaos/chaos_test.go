@@ -54,6 +54,8 @@ func TestFoundSeeds(t *testing.T) {
 		{303311, "the judge did not know that of two equally large clusters the one with the later founder gives way"},
 		{7005129, "one side did not count a member that it alone knew to be Exiting, and the other did"},
 		{8301974, "the smaller side, which had the lease, fenced the larger by counting a member that had come Up after the split"},
+		{8501930, "the only voter had died, and was not even fenced after an operator had downed it"},
+		{8500581, "accusations of members that had stopped left no collector of votes, so the majority did not know that it heard itself"},
 	} {
 		if r := Run(Options{Seed: c.seed}); r.Err != nil {
 			t.Errorf("seed %d (%s): %v\n%s", c.seed, c.was, r.Err, Replay(c.seed, false))

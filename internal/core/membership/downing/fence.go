@@ -174,6 +174,9 @@ func (f *Fence) quorumBroken(r gossip.Member, lost func(transport.Address) bool)
 	if f.Config.Votes(f.Self()) {
 		voters = gossip.WithAddress(voters, f.Config.Self) // also when it is exiting
 	}
+	if r.Forced && len(voters) == 0 {
+		return true // nobody but the operator can know that the only voter has died
+	}
 	if f.Config.Votes(r) {
 		voters = gossip.WithAddress(voters, r.Address)
 	}

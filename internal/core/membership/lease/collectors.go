@@ -10,7 +10,8 @@ import (
 )
 
 // The collectors of votes follow from the view: the first reachable full members on the ring. All
-// members choose the same ones. The ring spreads them over the cluster: members of one rack, which
+// members choose the same ones. If fewer than three are reachable, unreachable ones follow: when
+// a partition ends, accusations of the other side may make all members unreachable. The ring spreads them over the cluster: members of one rack, which
 // have consecutive names, are not all of the collectors.
 //
 // A partition may take all of them away before the view shows it. Then each member skips the
@@ -59,19 +60,25 @@ func (cs *Collectors) walk() {
 	cs.chosen = f.Summary
 	old := cs.list
 	cs.list = nil
-	f.Ring.Walk(func(i int) bool {
-		if !f.Full.Has(i) || f.Evidence[i] != gossip.NoEvidence && i != f.Self {
-			return true
-		}
-		c := collector{node: g.Members[i].Address}
-		for _, was := range old {
-			if was.node == c.node {
-				c = was
+	add := func(unreachable bool) {
+		f.Ring.Walk(func(i int) bool {
+			if !f.Full.Has(i) || (f.Evidence[i] != gossip.NoEvidence && i != f.Self) != unreachable {
+				return true
 			}
-		}
-		cs.list = append(cs.list, c)
-		return len(cs.list) < maxCollectors
-	})
+			c := collector{node: g.Members[i].Address}
+			for _, was := range old {
+				if was.node == c.node {
+					c = was
+				}
+			}
+			cs.list = append(cs.list, c)
+			return len(cs.list) < maxCollectors
+		})
+	}
+	add(false)
+	if len(cs.list) < collectors {
+		add(true)
+	}
 }
 
 // mute reports whether to skip a collector that does not answer and, if not, when it will count
