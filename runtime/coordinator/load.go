@@ -72,8 +72,8 @@ const (
 	loadsAnHour = 360
 	// manyMembers is the number of members above which they report less often.
 	manyMembers = 1000
-	// savedFirst is the part of an hour's budget that a coordinator begins with.
-	savedFirst = 1.0 / 6
+	// savedAtMost is the part of an hour's budget that may be saved for a later move.
+	savedAtMost = 1.0 / 3
 )
 
 // ReportInterval returns the interval at which each of that many members sends a [MemberLoad]: 10 s, and
@@ -159,9 +159,21 @@ func (c *Coordinator) addUp() {
 			n++
 		}
 		k.mean = sum / float64(max(1, n))
-		hourly := placement.LoadWeighted{}.Hourly(len(k.shards))
-		k.balance.Budget = min(hourly, k.balance.Budget+hourly*share)
+		k.earn(share)
 	}
+}
+
+// saved returns how many moves of a type may be saved; a coordinator begins with them.
+func (k *entityType) saved() float64 {
+	return max(1, savedAtMost*placement.LoadWeighted{}.Hourly(len(k.shards)))
+}
+
+// earn adds a share of an hour to a type's budget. What may be saved and what an hour adds are
+// together less than one move above the type's moves of an hour.
+func (k *entityType) earn(share float64) {
+	saved := k.saved()
+	hour := math.Floor(placement.LoadWeighted{}.Hourly(len(k.shards))) + 1 - saved
+	k.balance.Budget = min(saved, k.balance.Budget+hour*share)
 }
 
 // costOf returns the processors that a shard uses.

@@ -457,6 +457,35 @@ func (s *watching) Rebalance(_ string, homes []placement.Load, _ int) []placemen
 	return nil
 }
 
+// TestBudgetOfAnHour: however moves are spread, no hour has more than a tenth of a type's shards, or
+// one.
+func TestBudgetOfAnHour(t *testing.T) {
+	for _, shards := range []int{1, 9, 10, 25, 60, 256, 4096} {
+		most := max(1, shards/10)
+		for _, pause := range []int{0, 1, 30, loadsAnHour} { // intervals in which nothing moves
+			k := &entityType{shards: make([]shard, shards)}
+			k.balance.Budget = k.saved()
+			var moves []int // in each interval
+			used := 0
+			for i := range 5 * loadsAnHour {
+				n := 0
+				if i%(pause+1) == pause {
+					n = max(0, int(k.balance.Budget))
+					k.balance.Budget -= float64(n)
+				}
+				k.earn(1.0 / loadsAnHour)
+				moves = append(moves, n)
+				if used += n; i >= loadsAnHour {
+					used -= moves[i-loadsAnHour]
+				}
+				if used > most {
+					t.Fatalf("%d of %d shards moved in the hour until interval %d", used, shards, i)
+				}
+			}
+		}
+	}
+}
+
 // BenchmarkPlan plans a large cluster with 16 types: 1,048,576 shards at 10,000 members, of which many
 // have too much load.
 func BenchmarkPlan(b *testing.B) {

@@ -93,7 +93,7 @@ func (c *Coordinator) shard(id placement.ShardID) *shard {
 
 func (c *Coordinator) addType(info TypeInfo) *entityType {
 	k := &entityType{info: info, shards: make([]shard, info.Shards), wanted: c.asked[info.Name]}
-	k.balance.Budget = max(1, savedFirst*placement.LoadWeighted{}.Hourly(len(k.shards)))
+	k.balance.Budget = k.saved()
 	for i := range k.shards {
 		k.shards[i].id = placement.ShardID{Kind: info.Name, Shard: info.Shards + uint32(i)}
 	}

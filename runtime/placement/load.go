@@ -18,8 +18,8 @@ import (
 // shard that is a member's whole load stays.
 //
 // Loads are means with a half-life of three reports, 30 s. A shard does not move again for 5 min.
-// In an hour at most a tenth of a type's shards move, or one if that is more; from members above
-// 1.5 of the mean, more may move. A member gets no shard if it uses more than 0.9 of its
+// In an hour a coordinator moves at most a tenth of a type's shards, or one if that is more; from
+// members above 1.5 of the mean, more may move. A member gets no shard if it uses more than 0.9 of its
 // GOMEMLIMIT, or if it would then use more than its capacity. While the busiest member uses less
 // than a twentieth of its capacity, or a member's reports have stopped, nothing moves.
 //
