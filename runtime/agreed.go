@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// A setting is one option of a cluster or a type. If value is set, all members must agree on it,
-// which is checked at joining.
+// A setting is one option of a cluster or a type. If value is set, members must agree: joining
+// nodes' values are checked.
 type setting[T any] struct {
 	name  string
 	value func(T) string
@@ -27,7 +27,7 @@ var clusterSettings = []setting[*Node]{
 	{"Config.Store", func(n *Node) string {
 		return cmp.Or(n.store, map[bool]string{true: "set", false: "nil"}[n.cfg.Store != nil])
 	}},
-	// A member that decides about another one must wait until that one has certainly stopped.
+	// A member that gives away another's shards must know when that other has certainly stopped.
 	{"Config.Membership.SelfHeartbeatTimeout", func(n *Node) string { return n.cfg.Membership.SelfHeartbeatTimeout.String() }},
 	{"Config.Membership.QuorumTimeout", func(n *Node) string { return n.cfg.Membership.QuorumTimeout.String() }},
 	{"Config.Membership.GoneAfter", func(n *Node) string { return n.cfg.Membership.GoneAfter.String() }},
@@ -105,8 +105,8 @@ var clusterSettings = []setting[*Node]{
 	{name: "Config.Logger"},
 }
 
-// directiveSettings are the options of a type's //shard directive. Members that know the type
-// announce them, so a joining node's values are compared with all.
+// directiveSettings are the options of a type's //shard directive. A joining node's values are
+// compared with those that all members knowing the type announce.
 var directiveSettings = []setting[declaredKind]{
 	{hostmeta.Shards, func(k declaredKind) string { return strconv.Itoa(int(k.Shards)) }},
 	{hostmeta.Hash, func(k declaredKind) string { return k.Desc.HashName }},
@@ -124,8 +124,8 @@ var directiveSettings = []setting[declaredKind]{
 	{name: "tell"},
 }
 
-// optionSettings are the options of [HostOption], announced like directiveSettings, but only by
-// hosts of the type, in any role.
+// optionSettings are the options of [HostOption], announced like directiveSettings, but not by
+// nodes with [Proxy].
 var optionSettings = []setting[declaredKind]{
 	{"HostRole", func(k declaredKind) string { return k.options.role }},
 	{"Handoff", func(k declaredKind) string { return k.options.Handoff.String() }},
@@ -137,10 +137,10 @@ var optionSettings = []setting[declaredKind]{
 	{name: "MaxActive"},
 	{name: "Inline"},
 	{name: "Proxy"},
-	{name: "Allocation"}, // for these three, the last member to join decides
+	{name: "Allocation"}, // of these five, the values of the last member to join count
 	{name: "MaxMoves"},
 	{name: "MinHosts"},
-	{name: "PoolSize"}, // and for these two
+	{name: "PoolSize"},
 	{name: "PerNode"},
 	{name: "Survive"}, // the highest counts
 	{name: "MaxMailboxCalls"},

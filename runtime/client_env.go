@@ -42,8 +42,8 @@ func (v *clientEnv) BeginAnew(members map[transport.Address]bool) {
 	v.driver.BeginAnew(members)
 }
 
-// AwaitsBounce reports whether the broker may still return a message of this process, which proves
-// that the receiver did not get the calls in it.
+// AwaitsBounce reports whether the broker may still return a message of this process. A returned
+// message proves that the receiver did not get its calls.
 func (v *clientEnv) AwaitsBounce() bool { return v.driver.Sessions.AwaitsBounce() }
 
 // Callable returns the proxy through which this process calls the singleton named kind.
@@ -90,7 +90,7 @@ func (v *clientEnv) Served(kinds map[string]uint32) {
 // Refused handles a member's refusal to serve this process. why is its reason.
 func (v *clientEnv) Refused(why error) { (*Conn)(v).refusal(why) }
 
-// TurnedAway fails the calls sent to member by. It has refused them, because it has no session with
+// TurnedAway fails the calls sent to member by, which refused them because it has no session with
 // this process.
 func (v *clientEnv) TurnedAway(by transport.Address, why error) {
 	v.driver.Pending.CompleteSent(func(s calls.Carrier) bool { return s.Peer().Address == by },

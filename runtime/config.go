@@ -23,8 +23,8 @@ type Config struct {
 	Cluster string
 	// Transport connects to the other processes; see packages natstransport and memory.
 	Transport transport.Transport
-	// Name is the node's name, unique in the cluster, of the same characters.
-	// Default "<hostname>-<pid>".
+	// Name is the node's name, unique in the cluster, formed like Cluster. Default
+	// "<hostname>-<pid>".
 	Name string
 	// Roles are labels of this node, to which types can be limited (see [HostRole]).
 	// Default none.
@@ -33,8 +33,8 @@ type Config struct {
 	// spreads the instances of a pool over zones. Users' placement strategies get the zone in
 	// placement.Load. Default none.
 	Zone string
-	// Capacity is the number of processors that the node may use, to which placement.LoadWeighted
-	// relates its load. Default GOMAXPROCS, or less if the process's control group has a smaller
+	// Capacity is the number of processors that the node may use. placement.LoadWeighted divides
+	// the load by it. Default GOMAXPROCS, or less if the process's control group has a smaller
 	// quota; 0.01 to 10,000.
 	Capacity float64
 	// Seeds are names of nodes to join; the first one may found the cluster. Default
@@ -45,10 +45,10 @@ type Config struct {
 	Membership membership.Options
 	// Limits bounds the calls and bytes that wait at this process.
 	Limits Limits
-	// Lanes is the number of data connections, 1 to 64; it must be equal at all processes
-	// of a cluster. One goroutine reads each, and all calls of a shard take the same one.
-	// More than one helps where a process has many cores and receives several 100,000
-	// quick calls a second; below that it only makes frames smaller. Default 1.
+	// Lanes is the number of data connections, 1 to 64; it must be equal at all processes of a
+	// cluster. One goroutine reads each, and all calls of a shard take the same one. Several lanes
+	// help where a process has many cores and receives several 100,000 quick calls a second;
+	// elsewhere they only make frames smaller. Default 1.
 	Lanes int
 	// CallTimeout bounds calls whose context has no deadline. Default 5s, minimum 1ms.
 	CallTimeout time.Duration
@@ -58,11 +58,11 @@ type Config struct {
 	HandoffTimeout time.Duration
 	// Store keeps everything needed after a full restart: the state of durable types, the ids of
 	// remembered entities, the leases of singletons and of DowningLeaseMajority, and the
-	// coordinator's term, which must keep growing. Durable types and leases need one. Package
-	// natsstore has it on JetStream, package memory of store/memory for tests. All members must
-	// have the same store, or none. Default none.
+	// coordinator's term, which must keep growing. Durable types and leases need a store: natsstore
+	// on JetStream, or package store/memory for tests. All members must have the same store, or
+	// none. Default none.
 	Store store.Backend
-	// Rebalance tunes when the shards of a type move so that members have equally many.
+	// Rebalance tunes when shards move to even out their numbers at the members.
 	Rebalance RebalanceOptions
 	// Direct lets data frames take TCP connections between processes instead of the broker.
 	// Default: they do not.
@@ -73,8 +73,8 @@ type Config struct {
 	// clusters without permissions. Default false.
 	Gateway bool
 	// Interceptors are called around the calls and tells that this process makes, the first
-	// outermost; see [Interceptor]. With one, local calls are encoded. [Intercept] sets those of
-	// the turns that a node runs. Default none.
+	// outermost; see [Interceptor]. With interceptors, local calls are encoded. [Intercept] sets
+	// interceptors for turns at a node. Default none.
 	Interceptors []Interceptor
 	// Tracing records traced calls and turns of this process. Package shardotel implements it.
 	// Default none.
@@ -116,7 +116,7 @@ type Limits struct {
 	// AnswerBytes bounds the bytes of answers kept for all clients ([Dial]) of one name until they
 	// acknowledge them. MaxBuffered bounds those for one client on one lane. Beyond either bound,
 	// further calls of these clients are refused with [ErrOverloaded] before they run. Beyond twice
-	// the bound, the results of calls that run already are dropped. A client that acknowledges
+	// the bound, the results of calls already running are dropped. A client that acknowledges
 	// nothing for a minute loses its session. Default 4 times MaxBuffered, at least MaxBuffered, at
 	// most 1 TiB.
 	AnswerBytes int
@@ -197,7 +197,7 @@ func defaultName() string {
 	return fmt.Sprintf("%.48s-%d", host, os.Getpid())
 }
 
-// validate returns all faults of c, after defaults.
+// validate returns all faults of c after withDefaults.
 func (c Config) validate() error {
 	var errs []error
 	bad := func(ok bool, format string, args ...any) {
@@ -247,7 +247,7 @@ func isNil(v any) bool {
 	return r.Kind() == reflect.Pointer && r.IsNil()
 }
 
-// engine returns the part of c that package node needs. The defaults have been filled in.
+// engine returns the part of c, after withDefaults, that package node needs.
 func (c Config) engine() node.Config {
 	e := node.Config{
 		Cluster: c.Cluster, Name: c.Name, Lanes: c.Lanes, CallTimeout: c.CallTimeout, HandoffTimeout: c.HandoffTimeout,

@@ -45,8 +45,8 @@ type Conn struct {
 	unsent  error // the result of Close; set before done is closed
 	mu      sync.Mutex
 	refused error             // the latest refusal by a member
-	kinds   map[string]uint32 // hosted in the cluster, with their shards
-	reasons control.Reasons   // why kinds have no home
+	kinds   map[string]uint32 // the hosted kinds' numbers of shards
+	reasons control.Reasons   // why shards lack a home
 	heardAt time.Time         // the latest time passed to Heard
 }
 
@@ -179,7 +179,7 @@ func (c *Conn) finish() error {
 	if !c.driver.Group.Wait(ctx) {
 		c.log.Warn("the connection was closed, but its goroutines have not ended", "after", closePatience)
 	}
-	c.driver.DropTells(time.Now()) // those that came back meanwhile
+	c.driver.DropTells(time.Now()) // tells that came back meanwhile
 	return c.driver.Undelivered.Since(unsent, unsure)
 }
 
@@ -242,10 +242,10 @@ func (c *connPlane) ShardsOf(kind string) uint32 {
 	return c.kinds[kind]
 }
 
-// Why returns the latest reason for which the kind has no home.
+// Why returns the latest reason why the kind's shards lack homes.
 func (c *connPlane) Why(kind string, now time.Time) string { return c.reasons.Said(kind, now) }
 
-// Waits returns why calls of the kind wait, as far as a process that is not a member can know it.
+// Waits returns why calls of the kind wait, as far as a client knows.
 func (c *connPlane) Waits(kind string, now time.Time) (why string, hosted bool) {
 	c.mu.Lock()
 	silent, names := now.Sub(c.heardAt), slices.Sorted(maps.Keys(c.kinds))

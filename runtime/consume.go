@@ -20,11 +20,11 @@ type Message = stream.Message
 // Consume makes the cluster apply each message of a stream to durable entities. Call it before
 // Start, at each node that should read, with the same name and source. The name is 1 to 64 letters,
 // digits, _ and -; positions and dead letters are kept in Config.Store under it. Each partition is
-// read at one node, and moves when the node ends.
+// read at one node, or another when that ends.
 //
 // fn maps a message to tells: it makes them with its ctx, and they are sent when it has returned
-// nil. With its ctx it may only tell entities of durable types, through clients made with this
-// node; otherwise the message fails. It must make the same tells whenever it gets the same message.
+// nil. With its ctx, fn may only tell entities of durable types, through clients made with this
+// node; otherwise the message fails. fn must make the same tells whenever it gets the same message.
 //
 // Each tell is applied once and, per entity, in the order of the partition. The next tell to an
 // entity is sent when the one before is committed. At most 1,024 tells of a partition are under
@@ -68,8 +68,8 @@ func (n *Node) consumeLocked(name string, source stream.Source, fn func(ctx cont
 	return nil
 }
 
-// feedType returns the name of the type whose shards are a feed's partitions. Its dash keeps it
-// apart from users' types, whose names are Go identifiers by default.
+// feedType returns the name of the type whose shards are a feed's partitions. The dash
+// distinguishes it from users' types, whose names are Go identifiers by default.
 func feedType(name string) string { return "feed-" + name }
 
 // feedHost implements feeds.Host.

@@ -91,15 +91,15 @@ type (
 
 // The reasons for an activation and for a passivation.
 const (
-	Fresh       = codegen.Fresh       // it has no state
-	Reactivated = codegen.Reactivated // it was passivated here, and has its state
-	Moved       = codegen.Moved       // its state came from another node
-	Recovered   = codegen.Recovered   // it is of a durable type, and its state comes from the store
+	Fresh       = codegen.Fresh       // there is no state
+	Reactivated = codegen.Reactivated // passivated here; the state was kept
+	Moved       = codegen.Moved       // the state came from another node
+	Recovered   = codegen.Recovered   // the type is durable, and the state comes from the store
 
-	Idle      = codegen.Idle      // it was not called for IdleAfter, it made room (MaxActive), or it called Passivate
-	Moving    = codegen.Moving    // its shard moves to another node
-	Stopping  = codegen.Stopping  // its node stops without giving its shard away
-	Forgotten = codegen.Forgotten // it called Forget, or its supervisor stopped it
+	Idle      = codegen.Idle      // not called for IdleAfter, made room (MaxActive), or called Passivate
+	Moving    = codegen.Moving    // the shard moves to another node
+	Stopping  = codegen.Stopping  // the node stops without giving the shard away
+	Forgotten = codegen.Forgotten // called Forget, or stopped by its supervisor
 )
 
 // Timeout bounds each call of a reference. Without it, a call whose context has no deadline is
@@ -117,8 +117,8 @@ func Timeout(d time.Duration) CallOption {
 // A key is known for at least 10 minutes after the last call with it. A call with a forgotten key
 // runs. Bounds:
 //
-//   - A shard keeps the answers of 16,384 commands, in at most 16 MiB; one with a key counts as
-//     two. If the answer of a known key was dropped, a call fails with [ErrAnswerForgotten]
+//   - A shard keeps the answers of 16,384 commands, in at most 16 MiB; a command with a key counts
+//     twice. If the answer of a known key was dropped, a call fails with [ErrAnswerForgotten]
 //     (outcome Executed).
 //   - If a shard knows 65,536 commands of the last 10 minutes, a call with a new key fails with
 //     [ErrOverloaded] (outcome NotExecuted).

@@ -129,8 +129,8 @@ func (v *controlEnv) PeerGone(a transport.Address) {
 	v.driver.Data.PeerGone(a, calls.AllLanes, false)
 }
 
-// PeerLeft closes the sessions with a member that left in order, or with a former member that was a
-// home, calls.ByeGrace later.
+// PeerLeft closes, after calls.ByeGrace, the sessions with a member that left in order, or with a
+// former member that was a home.
 func (v *controlEnv) PeerLeft(a transport.Address) { v.driver.Data.PeerLeft(a) }
 
 // Homes returns the other processes to which calls are routed, except those departed or removed.
@@ -158,8 +158,8 @@ func (v *controlEnv) TakeLease(r membership.LeaseRequest) {
 	})
 }
 
-// TakeTerm takes a term for a new coordinator, at least atLeast, from the store and passes it to
-// take. Without a store, the term is atLeast.
+// TakeTerm takes a new coordinator's term, at least atLeast, from the store and passes it to take.
+// Without a store, the term is atLeast.
 func (v *controlEnv) TakeTerm(atLeast uint32, take func(term, before uint32)) {
 	process := v.driver.Durable
 	if process == nil {
@@ -186,8 +186,8 @@ func (v *controlEnv) LastTerm(take func(term uint32)) {
 	})
 }
 
-// Serve tells the broker whether it may direct clients without a shard table to this member. It
-// posts then to the control loop once the broker knows.
+// Serve tells the broker whether it may direct clients without a shard table to this member. Once
+// the broker knows, the control loop calls then.
 func (v *controlEnv) Serve(on bool, then func()) {
 	v.serves.wished.Store(on)
 	v.driver.Group.Go(func() {
@@ -207,14 +207,14 @@ func (v *controlEnv) Founding(r membership.FoundingRequest, answer func(membersh
 	})
 }
 
-// maxAsking bounds the questions to one server at a time.
+// maxAsking bounds the unanswered questions to one server.
 const maxAsking = 8
 
 // serverPatience bounds the wait for another server's answer.
 const serverPatience = 2 * time.Second
 
-// AskServer asks another server of the broker about a member, one question about each at a time. It
-// calls answer only if that server answers.
+// AskServer asks another server of the broker about a member, unless such a question is unanswered.
+// It calls answer only if that server answers.
 func (v *controlEnv) AskServer(q membership.Question, payload []byte, answer func(membership.Asked)) {
 	scout, ok := v.link.(transport.Scout)
 	under := 0
@@ -313,8 +313,8 @@ func (v *controlEnv) Operate(r *operator.Request, answer func(operator.Answer)) 
 	})
 }
 
-// decisions returns a function that shows the coordinator's events to operators. The log has them
-// at level Debug only.
+// decisions returns a function that shows the coordinator's events to operators. The node's logger
+// gets them at Debug only.
 func decisions(lines *operator.EventLog) func(coordinator.Event) {
 	return func(e coordinator.Event) {
 		about := slices.DeleteFunc([]string{e.Subject(), e.Reason}, func(s string) bool { return s == "" })
@@ -327,7 +327,7 @@ func decisions(lines *operator.EventLog) func(coordinator.Event) {
 	}
 }
 
-// leaseRetry is the pause between tries while the store does not answer.
+// leaseRetry is the pause between attempts while the store does not answer.
 const leaseRetry = 500 * time.Millisecond
 
 // takeSplitLease tries until ctx ends to take the lease that decides a partition.

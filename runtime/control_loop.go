@@ -83,8 +83,7 @@ func (c *controlLoop) connState(s transport.State) {
 	c.loop.Post(func() { c.member.ConnState(s) })
 }
 
-// leave begins to leave in order. After exit is called, the node keeps its remaining shards until
-// it ends.
+// leave begins leaving in order. After exit, the node keeps its remaining shards until it ends.
 func (c *controlLoop) leave() { c.loop.Post(c.member.Leave) }
 func (c *controlLoop) exit()  { c.loop.Post(c.member.Exit) }
 
@@ -134,13 +133,12 @@ func (c *controlLoop) ShardsOf(kind string) uint32 {
 	return c.driver.ShardTable.Load().Type(kind).Shards()
 }
 
-// Why returns the latest reason for which the kind has no home.
+// Why returns the latest reason why the kind's shards lack homes.
 func (c *controlLoop) Why(kind string, now time.Time) string {
 	return c.member.Reasons().Said(kind, now)
 }
 
-// Waits returns the reason for which calls of a kind without a home wait, as far as this member
-// knows it.
+// Waits returns why calls of a kind without a home wait, as far as this member knows.
 func (c *controlLoop) Waits(kind string, now time.Time) (why string, hosted bool) {
 	v, self := c.member.View(), c.driver.Local.Name
 	if v == nil || v.SelfStatus < membership.WeaklyUp {

@@ -18,7 +18,7 @@ import (
 const (
 	daemonPause    = time.Second
 	daemonPauseMax = time.Minute
-	daemonLook     = 50 * time.Millisecond // how often the lease is looked at
+	daemonLook     = 50 * time.Millisecond // how often the lease is checked
 )
 
 // Daemons makes the cluster run fn for each number i from 0 to count-1, each at one node. Call it
@@ -55,8 +55,8 @@ func (n *Node) daemonsLocked(name string, count int, fn func(ctx context.Context
 	case count < 1 || count > maxDaemons:
 		return fail(fmt.Errorf("%d daemons (want 1 to %d)", count, maxDaemons))
 	}
-	// The package's name has the count, because joining nodes compare packages. Numbers of shards
-	// do not show the difference: 5 and 6 daemons both have 8.
+	// The package's name contains count, because joining nodes compare packages. Their shard counts
+	// may be equal: 5 and 6 daemons both have 8.
 	host := partsType("daemon-"+name, fmt.Sprintf("shardgen/daemon/%d", count), count)
 	if err := n.hostLocked(host, opts); err != nil {
 		return fail(err)

@@ -72,7 +72,7 @@ var (
 // An Outcome says whether a call ran.
 type Outcome int
 
-// The outcomes of a call, with the numbers of package calls.
+// The outcomes of a call, numbered as in package calls.
 const (
 	// Unknown means that the call may have run, at most once.
 	Unknown Outcome = iota
@@ -133,11 +133,11 @@ func (e *CallError) Unwrap() error { return e.Err }
 
 // An EntityError is an error that an entity's method returned, as the caller sees it in the same
 // process or over the network. It has the text of the method's error. errors.Is and errors.As find
-// in it those errors declared with //shard:error that the method's error wrapped. Of other errors
-// only the text crosses the wire.
+// the errors declared with //shard:error that the method's error wrapped. Of other errors only the
+// text crosses the wire.
 type EntityError struct {
 	Kind, ID, Method string // the method that returned it
-	Text             string // of the method's error, or the value of its panic
+	Text             string // the method's error, or the value of its panic
 	// Panic reports whether the method panicked. The log of the entity's node has the stack trace.
 	// Repeated panics are logged at growing intervals.
 	Panic bool

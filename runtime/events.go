@@ -16,8 +16,8 @@ type EventKind int
 
 // The kinds of events. The first is about the whole cluster, the others are about one member.
 const (
-	// EventView has the whole cluster as the node sees it, in View. It is the first event, and
-	// comes again after events were dropped; Missed is the number of dropped events.
+	// EventView brings the whole cluster as the node sees it, in View. It is the first event, and
+	// comes again after events were dropped; Missed is their number.
 	EventView EventKind = iota
 	// The following kinds are about Member. A status is left out if the member passed through it
 	// before this node saw it.
@@ -31,11 +31,11 @@ const (
 	EventUnreachable // cannot be heard; see Member.Evidence
 	EventReachable   // is heard again
 	EventQuarantined // did not answer the coordinator; stays unreachable until it is downed
-	// EventLeader has the new Leader, which is zero if no member can lead.
+	// EventLeader brings the new Leader, which is zero if no member can lead.
 	EventLeader
 	// EventConverged means that all members now agree on the view.
 	EventConverged
-	// EventDiverged means that the members no longer agree on the view; Why has the reason.
+	// EventDiverged means that the members no longer agree on the view; Why says why.
 	EventDiverged
 )
 
@@ -96,7 +96,7 @@ type subscription struct {
 	queue  []ClusterEvent
 	stale  bool // the next event is the view, because it is the first or events were dropped
 	missed int
-	signal chan struct{} // has an element when the reader should look again
+	signal chan struct{} // filled when the reader should look again
 }
 
 func (v *events) current() *membership.View {
@@ -252,8 +252,8 @@ func (n *Node) Cluster() ClusterView {
 //		log.Println(e)
 //	}
 //
-// A reader never delays the node. If the reader is more than 256 events behind, the waiting events
-// are dropped; the loop goes on with an EventView that has their number in Missed.
+// A reader never delays the node. If more than 256 events wait for the reader, they are dropped;
+// the loop goes on with an EventView that has their number in Missed.
 func (n *Node) Events(ctx context.Context) iter.Seq[ClusterEvent] {
 	return func(yield func(ClusterEvent) bool) {
 		s := n.events.subscribe()

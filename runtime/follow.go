@@ -71,7 +71,7 @@ type eventsOptions struct {
 }
 
 // FromNow lets a loop without a position begin behind the newest events, instead of at the oldest
-// ones: it gets what is committed after its first reads, and perhaps events of the second before.
+// ones: it gets what is committed after its first reads, and perhaps in the second before them.
 // FromNow has no effect on a loop that continues at a given position or at the one stored for its
 // name.
 func FromNow() EventsOption {
@@ -88,8 +88,8 @@ func OfEntity(id string) EventsOption {
 // OfPart lets a loop read a part of the type's shards, so that several loops share the work: part
 // i, of n parts, for i from 0 to n-1. n is at most the number of the type's shards. A position is
 // valid only for its part, and under a [FollowerName] each part has its own record. Later loops of
-// the name may divide the shards otherwise: they continue where the former loops were. [Daemons]
-// runs one loop for each part.
+// the name may divide shards into other parts: they continue where the former were. [Daemons] runs
+// one loop for each part.
 func OfPart(i, n int) EventsOption {
 	return func(o *eventsOptions) { o.part = &durablehost.Part{Number: i, Of: n} }
 }
@@ -184,8 +184,8 @@ func eventOf[E any](f *following, shard int, r durable.Recorded, decode func(cod
 	}, nil
 }
 
-// follow calls each again and again, with events of one shard, until it fails. If the user's loop
-// was left, follow returns nil.
+// follow calls each repeatedly, with events of one shard, and returns the first error, or nil if
+// the user left the loop.
 func follow(ctx context.Context, p codegen.Invoker, from Position, opts []EventsOption, each func(f *following, shard int, all []durable.Recorded) error) error {
 	f, err := newFollowing(p, from, opts)
 	if err == nil {
@@ -228,13 +228,13 @@ type following struct {
 	from  Position
 	only  *string    // the id of the only entity that is followed; nil means all are
 	name  *ownedName // nil: none
-	saved time.Time  // when its position was stored last, or could not be
-	dirty bool       // the store does not have its position
-	begun bool       // the position has an event for each shard from which on it is followed
+	saved time.Time  // when storing the position was last tried
+	dirty bool       // the store lacks the latest position
+	begun bool       // the position names a place in each shard
 
 	log    *slog.Logger
-	away   time.Time // since when the store has not answered; zero means it has
-	logged time.Time // when that was logged last
+	away   time.Time // since when the store has not answered; zero means it answers
+	logged time.Time // when this was logged last
 }
 
 func newFollowing(p codegen.Invoker, from Position, opts []EventsOption) (*following, error) {
@@ -295,7 +295,7 @@ func (f *following) begin(ctx context.Context) error {
 	return err
 }
 
-// round reads all journals of the type once, and waits followPause if there are no new events.
+// round reads all journals of the type once, then waits followPause if there were no new events.
 func (f *following) round(ctx context.Context, each func(f *following, shard int, all []durable.Recorded) error) error {
 	all, err := f.Poll(ctx)
 	gone, lost := (*durable.GoneError)(nil), (*durable.LostError)(nil)
@@ -350,8 +350,8 @@ func (f *following) ofEntity(all []durable.Recorded) (its []durable.Recorded) {
 	return its
 }
 
-// answered is called with the result of each read, nil if the store answered. While the store does
-// not answer, it logs from time to time that the loop waits.
+// answered gets the error of each read, nil if the store answered. While the store does not answer,
+// answered logs occasionally that the loop waits.
 func (f *following) answered(err error) {
 	now := time.Now()
 	switch {
@@ -366,7 +366,7 @@ func (f *following) answered(err error) {
 }
 
 // save stores a named follower's position, or checks that the loop owns the name. A later call
-// repeats an unanswered one.
+// repeats an unanswered write.
 func (f *following) save(ctx context.Context) error {
 	if f.name == nil || time.Since(f.saved) < followSave {
 		return nil
@@ -390,8 +390,8 @@ func (f *following) end(ctx context.Context) {
 	}
 }
 
-// positionFormat is the prefix of every position. Those with positionFormatBefore have no
-// checksums, and follow a shard without events from its beginning.
+// positionFormat is the prefix of every new position. Those with positionFormatBefore lack
+// checksums; where they name no event, reading begins at the oldest.
 const (
 	positionFormat       = "2."
 	positionFormatBefore = "1."

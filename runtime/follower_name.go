@@ -13,8 +13,8 @@ import (
 )
 
 // An ownedName is a follower's name. Its record holds the position and the owner: the loop that
-// took it over last. Writes are compare-and-set, so one that conflicts with another owner's has
-// lost the name.
+// took the name last. Writes are compare-and-set, so a loop whose write conflicts with another's
+// has lost the name.
 type ownedName struct {
 	store      store.Backend
 	kind, name string
@@ -22,7 +22,7 @@ type ownedName struct {
 	owner      string         // this loop
 	before     string         // the owner when the loop began
 	taken      bool           // the store has answered that the loop owns the name
-	revision   store.Revision // of the record that the loop has read or written last
+	revision   store.Revision // of the record as last read or written by the loop
 	answered   func(error)    // gets the error of each attempt to reach the store
 }
 
@@ -35,7 +35,7 @@ func newOwnedName(k *node.Kind, name string, part durablehost.Part, answered fun
 }
 
 // take makes the loop the owner, and returns its first places: the stored ones if resume is set. It
-// waits for the read, while a later save repeats an unanswered write.
+// repeats an unanswered read, but leaves an unanswered write to save.
 func (n *ownedName) take(ctx context.Context, places []durable.Place, resume bool) ([]durable.Place, error) {
 	for {
 		found, revision, err := n.load(ctx)
@@ -92,7 +92,7 @@ func (n *ownedName) put(ctx context.Context, places []durable.Place) error {
 // save reports whether the store has the places. It returns an error if another loop owns the name,
 // or the places will never be accepted.
 func (n *ownedName) save(ctx context.Context, places []durable.Place) (stored bool, err error) {
-	for range 2 { // the second time, the loop's own write is known, whose answer was lost
+	for range 2 { // again if the conflict was the loop's own write, whose answer was lost
 		err = n.put(ctx, places)
 		switch {
 		case err == nil:
@@ -112,15 +112,15 @@ func (n *ownedName) save(ctx context.Context, places []durable.Place) (stored bo
 		if n.lostTo(found, revision) {
 			return false, n.followed(found)
 		}
-		if revision > n.revision || revision == store.None { // it may have been deleted
+		if revision > n.revision || revision == store.None { // None: the record may have been deleted
 			n.revision = revision
 		}
 	}
 	return false, nil
 }
 
-// look checks the name without a new position. It returns an error if another loop owns it or the
-// record cannot be read.
+// look checks the name without storing a position. It returns an error if another loop owns the
+// name or the record is unreadable.
 func (n *ownedName) look(ctx context.Context) error {
 	found, revision, err := n.load(ctx)
 	switch {

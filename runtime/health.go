@@ -47,7 +47,7 @@ func healthOf(found []operator.Finding, ending bool) Health {
 	h := Health{Live: worst < operator.Dead, Ready: worst < operator.Unready, Settled: !waits, Ending: ending}
 	for _, f := range found {
 		if f.Severity >= operator.Passing {
-			f.Node = "" // the reader knows which process it has asked
+			f.Node = "" // the reader knows the process
 			h.Reasons = append(h.Reasons, f.Sentence())
 		}
 	}
@@ -65,8 +65,8 @@ type watch struct {
 	mu     sync.Mutex
 	memory verdict.Memory
 	turns  []verdict.Turn
-	lookAt time.Time // when turns are looked for again
-	// expiries are read every expiryEvery.
+	lookAt time.Time // when to look for turns again
+	// expiries are updated every expiryEvery.
 	expiries []transport.Expiry
 	readAt   time.Time
 }
@@ -196,7 +196,7 @@ func (n *Node) look(s *verdict.Snapshot, leaveAt time.Time) {
 	p.Overloaded, p.OverQuota = drv.Refusals.Overloaded(), drv.Counts[node.ClientOverQuota].Load()
 }
 
-// expiries returns the certificates and credentials of the connection that have an end.
+// expiries returns the connection's certificates and credentials that expire.
 func (n *Node) expiries() []transport.Expiry {
 	n.watch.mu.Lock()
 	defer n.watch.mu.Unlock()
@@ -210,7 +210,7 @@ func endText(text string, err error) string {
 	return text
 }
 
-// waitingTypes returns the types whose shards have no home, or for whose calls this process waits. pool
+// waitingTypes returns the types with homeless shards, or with calls waiting here for a home. pool
 // reports whether a type is a pool.
 func waitingTypes(drv *node.Driver, reasons *control.Reasons, now time.Time, pool func(kind string) bool) (all []operator.Type) {
 	table, kinds := drv.ShardTable.Load(), *drv.Kinds.Load()
@@ -242,10 +242,10 @@ func whyWaits(drv *node.Driver, reasons *control.Reasons, name string, waiting b
 	return why
 }
 
-// homeless returns the shards that should have a home and have none. In a pool, these are at most
-// the first shard and those below the highest one with a home.
+// homeless returns the shards that should have a home and have none. In a pool, these are the
+// shards below the highest with a home, or only the first shard.
 func homeless(k *placement.TypeTable, pool bool) (numbers []uint32) {
-	has := min(1, int(k.Shards())) // how many of numbers count in a pool
+	has := min(1, int(k.Shards())) // how many elements of numbers count in a pool
 	for number := k.Shards(); number < 2*k.Shards(); number++ {
 		if e, ok := k.Lookup(number); !ok || e.Home.IsZero() {
 			numbers = append(numbers, number)
@@ -259,7 +259,7 @@ func homeless(k *placement.TypeTable, pool bool) (numbers []uint32) {
 	return numbers
 }
 
-// isPool reports whether the type is a pool, as this member knows.
+// isPool reports whether this member knows the type as a pool.
 func isPool(n *Node, kind string) bool {
 	k := (*n.driver.Kinds.Load())[kind]
 	return k != nil && k.Desc.Pool || hostmeta.IsPool(n.control.member.View(), kind)
@@ -295,7 +295,7 @@ func connHealth(c *Conn, now time.Time) Health {
 	if silent > 2*control.HelloEvery {
 		p.Outside = fmt.Sprintf("no member has answered this process for %v", tenths(silent))
 	}
-	s.Answers = []verdict.Answer{{Node: c.driver.Local.Address, Types: waitingTypes(c.driver, &c.reasons, now, func(kind string) bool { // a type that this process does not call may be one
+	s.Answers = []verdict.Answer{{Node: c.driver.Local.Address, Types: waitingTypes(c.driver, &c.reasons, now, func(kind string) bool { // an unknown type may be a pool
 		k := (*c.driver.Kinds.Load())[kind]
 		return k == nil || k.Desc.Pool
 	})}}

@@ -134,14 +134,13 @@ type (
 	// LeastShards gives each shard to the member with the fewest shards of its
 	// type.
 	LeastShards = placement.LeastShards
-	// LoadWeighted moves shards so that each member uses about the same part of the
-	// processors that it has.
+	// LoadWeighted moves shards so that each member uses about the same share of its processors.
 	LoadWeighted = placement.LoadWeighted
 	// Beside gives each shard the home of the shard with the same number of another
 	// type, named as Beside("Stock"), so that entities with the same id are together.
 	Beside = placement.Beside
-	// ConsistentHash chooses the member of each shard by hashing the shard's number, so
-	// that few shards move when a member comes or goes.
+	// ConsistentHash chooses members by hashing the shard's number and their names, so few shards
+	// move when one joins or leaves.
 	ConsistentHash = placement.ConsistentHash
 )
 
@@ -199,9 +198,9 @@ func (s *hostSettings) tuning() coordinator.Tuning {
 	return t
 }
 
-// notForSingletons names the first set option that has no effect on a singleton or harms it, or
-// returns "". Dropping the instance between turns harms: its tasks would run beside those of the
-// next instance.
+// notForSingletons returns why the first set option is useless or harmful for a singleton, or "".
+// For example, dropping the instance between turns would let its tasks overlap the next instance's
+// tasks.
 func (s *hostSettings) notForSingletons() string {
 	plain := defaultHostSettings(Config{})
 	for _, o := range []struct {
@@ -303,13 +302,12 @@ type RememberOptions struct {
 	// Replicas, the shard's home included. Default 2, 1 to 5. With a Config.Store, which
 	// keeps the ids, it must be 0.
 	Replicas int
-	// ConstantRate starts Entities of the type at this node every Every. Default false: 64
-	// are being started at a time, without a pause.
+	// ConstantRate activates a group of Entities at this node each Every. Default false: 64
+	// activations at a time, without a pause.
 	ConstantRate bool
-	// Entities is the number of entities that are activated at once with ConstantRate.
-	// Default 5, minimum 1.
+	// Entities is the number of entities in a group of ConstantRate. Default 5, minimum 1.
 	Entities int
-	// Every is the time between two such groups of activations. Default 100ms, minimum 1ms.
+	// Every is the time between two groups of ConstantRate. Default 100ms, minimum 1ms.
 	Every time.Duration
 	// Backoff is the pause before an entity is activated again after its supervisor
 	// stopped it or its activation failed. A call activates it earlier. Default 10s, 10ms

@@ -18,8 +18,8 @@ type Info struct {
 	// headers.
 	From Identity
 	// Kind, ID and Method identify the called entity and its method. For a page of a list, Method
-	// is "!list" and ID is "", because the call is to a shard. For a call that sets a reminder, Method
-	// is the reminder's. For those that cancel, list or retry reminders it is "!unschedule",
+	// is "!list" and ID is "", because the call is to a shard. For a call that sets a reminder,
+	// Method is the reminder's. For calls that cancel, list or retry reminders it is "!unschedule",
 	// "!scheduled" or "!retry".
 	Kind, ID, Method string
 	// Tell reports whether the call is a tell, whose caller does not wait for an answer.
@@ -65,7 +65,7 @@ func (i Info) Headers() iter.Seq2[string, string] {
 // A Class is the kind of process that a call came from.
 type Class int
 
-// The classes of callers, with the numbers of package node.
+// The classes of callers, numbered as in package node.
 const (
 	// ClassMember is a member of the cluster. An entity that calls another entity has this class.
 	ClassMember Class = iota + 1
@@ -104,9 +104,10 @@ func (i Identity) String() string {
 // without calling next. It must be safe for concurrent use.
 //
 // The caller of a refused call gets a [CallError] with the outcome NotExecuted, for which
-// errors.Is(err, ErrRefused) holds. If an interceptor of the caller refused, the CallError wraps
-// its error. If one of the host did, it has the error's text, and the errors in it that are
-// declared with //shard:error. A refused tell is only counted at the host, as "refused".
+// errors.Is(err, ErrRefused) holds. If the caller's interceptor refused, the CallError wraps the
+// interceptor's error. If the host's did, the CallError has the error's text, and those wrapped
+// errors that are declared with //shard:error. A refused tell is only counted at the host, as
+// "refused".
 //
 // Next returns the call's error when the call has ended, or when the caller has sent a tell. What
 // the interceptor returns after next has no effect.

@@ -29,8 +29,8 @@ import (
 
 type inspections struct{ node *Node }
 
-// explainTimeout bounds the wait for the coordinator's reason. An operator's process waits longer,
-// so it gets the home even without the reason.
+// explainTimeout bounds the wait for the coordinator's reason. The asking process waits longer, so
+// it gets the home even without the reason.
 const explainTimeout = 2 * time.Second
 
 func (i inspections) answer(ctx context.Context, r *operator.Request) (a operator.Answer, err error) {
@@ -184,8 +184,8 @@ func (i inspections) list(ctx context.Context, kind string, l operator.Listing) 
 	return ids, more, err
 }
 
-// page returns the first ids of all: as many as an answer may have, and at most limit unless it is
-// 0. more reports whether there are further ids.
+// page returns the first ids of all: as many as fit an answer, and at most limit unless limit is 0.
+// more reports whether there are further ids.
 func (i inspections) page(all iter.Seq2[string, error], limit int) (ids []string, more bool, err error) {
 	most, room := maxListed, i.node.driver.MaxResult()/2
 	if limit > 0 {
@@ -284,8 +284,8 @@ func (i inspections) pauseReminders(ctx context.Context, r *operator.Request) er
 	return durablehost.PauseReminders(ctx, i.node.cfg.Store, r.Entity.Kind, pause)
 }
 
-// pauseText describes the pause of the reminders of the request's type, or says that the store does
-// not answer. "" means that there is no pause.
+// pauseText describes the pause of reminders of the requested type, or says that the store does not
+// answer. "" means no pause.
 func (i inspections) pauseText(ctx context.Context, r *operator.Request) string {
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
@@ -310,7 +310,7 @@ func (i inspections) reminding(kind string) (*node.Kind, error) {
 	return k, nil
 }
 
-// reminders returns the reminders of an entity, after it has changed one if the request says so.
+// reminders returns the reminders of an entity, after changing one if the request says so.
 func (i inspections) reminders(ctx context.Context, r *operator.Request) ([]operator.Reminder, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -377,7 +377,7 @@ func (i inspections) facts() *operator.Fact {
 	}
 	if s, ok := n.cfg.Store.(interface {
 		Layout() (name string, replicas int)
-	}); ok { // it is on JetStream
+	}); ok { // the store is JetStream
 		f.StoreName, f.StoreReplicas = s.Layout()
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {

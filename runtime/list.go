@@ -17,9 +17,9 @@ import (
 //
 // A page is one shard's committed state at one moment, with all that was acknowledged before the
 // call. An entity that matches throughout the list appears once. One that begins, ends or changes
-// its value meanwhile may be missing, or appear twice if the list is between two values. Expired
+// its value meanwhile may be missing, or in a search between two values appear twice. Expired
 // entities may appear until they are deleted. A shard has until the deadline of the context to
-// answer, default Config.CallTimeout. The list holds about 4 MiB of ids.
+// answer, default Config.CallTimeout. A list in progress holds about 4 MiB.
 type ListOption func(*listOptions)
 
 type listOptions struct {
@@ -120,7 +120,7 @@ func FindEntities[ID any](ctx context.Context, p codegen.Invoker, x codegen.Inde
 	}
 }
 
-// idsOf yields those ids behind keys that begin with prefix.
+// idsOf yields those ids, from keys, that begin with prefix.
 func idsOf(keys iter.Seq2[string, error], prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for key, err := range keys {

@@ -22,7 +22,7 @@ func reportOf(l *node.ProcessLoad) coordinator.MemberLoad {
 	return r
 }
 
-// thousandths returns v in thousandths, rounded, within coordinator.MaxCapacity.
+// thousandths returns v in thousandths, rounded, up to coordinator.MaxCapacity.
 func thousandths(v float64) uint32 {
 	return uint32(min(coordinator.MaxCapacity, max(0, math.Round(1000*v))))
 }

@@ -32,9 +32,9 @@ type Node struct {
 	control *controlLoop
 	memory  *remembering.Memory
 	events  events
-	lines   operator.EventLog // the latest of its log, for operators
+	lines   operator.EventLog // its latest log lines, for operators
 	made    time.Time
-	options map[string]*hostSettings // of the types that HostX was called for; set before Start
+	options map[string]*hostSettings // of the types given to HostX; set before Start
 	cfgErr  error
 
 	mu         sync.Mutex
@@ -46,14 +46,14 @@ type Node struct {
 	give       context.CancelFunc // cancels connecting; nil unless the state is stateOpening
 	leaveAt    time.Time          // when Shutdown leaves the cluster; zero means not yet called
 	probe      storeProbe         // begun under mu
-	tableProbe storeProbe         // of a membership by a table; used under watch.mu
+	tableProbe storeProbe         // of the membership table; used under watch.mu
 	watch      watch              // its lock is taken before mu
 	store      string             // the identity of Config.Store, set by begin; "" without one
 
-	ordered  sync.Once     // an operator commanded it to leave
+	ordered  sync.Once     // begins leaving, on an operator's command
 	up       chan struct{} // closed when Up, or ended
 	upOnce   sync.Once
-	gone     chan struct{} // closed when the cluster has removed it after leaving in order
+	gone     chan struct{} // closed when the cluster has removed the node, after Shutdown
 	goneOnce sync.Once
 	goodbye  sync.Once     // begins drain
 	said     chan struct{} // closed at the end of drain
@@ -432,11 +432,11 @@ func (n *Node) stopEntities(ctx context.Context, over time.Time) {
 
 const (
 	// turnGrace is how long a leaving node still begins turns after it has ended the contexts of
-	// running turns. The last turns may go on as long after the end of their own contexts. It is
-	// enough to move shards whose turns end at once.
+	// running turns. It then ends the new turns' contexts, and waits as long again. That suffices
+	// to move shards whose turns end at once.
 	turnGrace = time.Second
 	// turnOvertime is how long a node that has left waits for methods and tasks after the end of
-	// their contexts. Their answers are then acknowledged within node.SettlePatience.
+	// their contexts. SettlePatience then leaves time to acknowledge their answers.
 	turnOvertime = node.SettlePatience - 500*time.Millisecond
 )
 
@@ -496,7 +496,7 @@ const (
 	// turnPatience is how long a stopping node waits for running turns after the end of their
 	// contexts.
 	turnPatience = 5 * time.Second
-	// leastPatience is how long it waits at least, for other goroutines.
+	// leastPatience is how long it waits at least for other goroutines.
 	leastPatience = time.Second
 )
 
@@ -527,9 +527,9 @@ func (n *Node) stop(err error) {
 	})
 }
 
-// Health returns the node's health. It takes well under a millisecond, and does not wait for the
-// store: the node tries a write every 5s if it has no others, or every 1s while the store takes none,
-// and Health reports how the last one went. Every 5s it may read the files of credentials.
+// Health returns the node's health. It takes well under a millisecond. It does not wait for the
+// store but reports the result of the node's last write. The node tries a write every 5s if it
+// makes no others, and every 1s while writes fail. Every 5s Health may read credentials files.
 func (n *Node) Health() Health { return healthOf(n.judge(time.Now())) }
 
 // Counters returns how many calls, tells, frames and shards of this node did not take the usual
@@ -542,7 +542,7 @@ func (n *Node) Counters() map[string]uint64 { return n.driver.Counters() }
 func (n *Node) tickClock() {
 	ticker, hosts := time.NewTicker(node.ClockTick), n.hosted()
 	defer ticker.Stop()
-	measured, reported := time.Duration(0), time.Duration(0) // since the load was
+	measured, reported := time.Duration(0), time.Duration(0) // since measuring and reporting
 	defer n.driver.Load.Begin(n.driver.Lease.Now())()
 	for {
 		select {

@@ -58,7 +58,7 @@ func Instance(ctx context.Context) (InstanceInfo, error) {
 	return InstanceInfo{index, count}, err
 }
 
-// validatePool checks a pool's options and fills in defaults. shards is the number of shards.
+// validatePool checks a pool's options and fills in defaults. It refuses them for other types.
 func (s *hostSettings) validatePool(k codegen.Kind) error {
 	fault := func(format string, args ...any) error {
 		return fmt.Errorf("host %s: "+format, append([]any{k.Name}, args...)...)

@@ -185,11 +185,11 @@ func (n *Node) PinShards(ctx context.Context, kind string, homes map[uint32]stri
 	return n.setPins(ctx, coordinator.SetPins{Type: kind, Pins: pins}, fail)
 }
 
-// SizePool asks for a number of instances of a pool, in place of the number that its load needs; 0 lets
-// the load decide again. The pool then has the nearest number within its [PoolSize], and not less than
-// [Survive] needs. SizePool returns nil when every member that hosts types has confirmed the number,
-// which then survives what pins survive (see [Node.PinShards]). It does not wait for the instances. It
-// may be called at any member.
+// SizePool asks for a number of instances of a pool, in place of the number that its load needs; 0
+// lets the load decide again. The pool then has the nearest number within its [PoolSize], and not
+// less than [Survive] needs. SizePool returns nil when every member that hosts types has confirmed
+// the number, which then survives like pins (see [Node.PinShards]). It does not wait for the
+// instances. It may be called at any member.
 func (n *Node) SizePool(ctx context.Context, kind string, instances int) error {
 	fail := func(err error) error { return fmt.Errorf("size pool %s: %w", clip(kind), err) }
 	if instances < 0 || instances > placement.MaxShards {
@@ -202,11 +202,10 @@ func (n *Node) SizePool(ctx context.Context, kind string, instances int) error {
 }
 
 // MoveShard asks the coordinator to move one shard of a type to the named node. The move counts as
-// one for balance. The shard is not pinned, so the type's [Allocation] may move it again;
-// LeastShards does if the numbers are no longer equal. MoveShard returns nil when the move has
-// begun, or if the shard is already there. It fails if the shard has no home, moves or is pinned,
-// if the node does not host the type, and while the members do not agree on the view. It may be
-// called at any member.
+// rebalancing. The shard is not pinned, so the type's [Allocation] may move it again; LeastShards
+// does if shard numbers become unequal. MoveShard returns nil when the move has begun, or if the
+// shard is already there. It fails if the shard has no home, is moving or pinned, if the node does
+// not host the type, and while the members disagree about the view. It may be called at any member.
 func (n *Node) MoveShard(ctx context.Context, kind string, shard uint32, node string) error {
 	fail := func(err error) error { return fmt.Errorf("move shard %d of %s: %w", shard, clip(kind), err) }
 	pins := []coordinator.Pin{{Shard: shard, Node: node}}
@@ -289,8 +288,8 @@ func (n *Node) Load() measure.Load {
 // method. It reads some hundred bytes for each method and visits no entity.
 func (n *Node) Calls() measure.Calls { return n.driver.Calls() }
 
-// Measure reports appends, moves and frames of the node to m until stop is called. Several meters may
-// measure one node.
+// Measure reports the node's appends, moves and frames to m until stop is called. Several meters
+// may measure one node.
 func (n *Node) Measure(m measure.Meter) (stop func()) {
 	appends := &durablehost.Measured{} // stays empty without a store
 	if d := n.driver.Durable; d != nil {

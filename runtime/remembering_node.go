@@ -42,8 +42,8 @@ func (m rememberingNode) MayAnswer() bool { return m.node.driver.Lease.MayAnswer
 // WaitLease waits until the node's lease lets it run turns.
 func (m rememberingNode) WaitLease(ctx context.Context) error { return m.node.driver.WaitLease(ctx) }
 
-// Full returns the error for an entity that cannot be remembered, because its shard already
-// remembers the maximum number of entities.
+// Full returns the error for an entity that cannot be remembered because its shard already
+// remembers the maximum.
 func (m rememberingNode) Full(err error) error {
 	return fmt.Errorf("%w: %w (raise RememberOptions.MaxPerShard, or use more shards)", ErrOverloaded, err)
 }

@@ -40,9 +40,8 @@ func At(t time.Time) CallOption {
 }
 
 // Every makes a tell a reminder that runs once each period. It is first due one period after the
-// turn that sets it. The period is at least 1 s. Due times that pass while it cannot run are
-// missed: it runs once for all of them, unless [CatchUpEach] or [SkipLate] says otherwise. See
-// [At].
+// turn that sets it. The period is at least 1 s. Due times that pass while the reminder cannot run
+// are missed: it runs once for all, unless [CatchUpEach] or [SkipLate] says otherwise. See [At].
 func Every(period time.Duration) CallOption {
 	return delayed(func(o *codegen.Delay) { o.Kind, o.Period = uint8(schedule.KindEvery), period })
 }
@@ -121,8 +120,8 @@ func Scheduled(ctx context.Context) ([]Reminder, error) {
 type Firing struct {
 	Name   string
 	Due    time.Time     // when it was due
-	Late   time.Duration // how long ago that was when the turn began
-	Missed int           // later due times that have passed too, for which it does not run again
+	Late   time.Duration // from Due to the turn's begin
+	Missed int           // later due times already passed, for which it does not run again
 }
 
 // Fired returns the reminder that the turn of ctx runs. It reports false if the method was called
@@ -160,7 +159,7 @@ func SelfTell(ctx context.Context, kind string, opts ...CallOption) *codegen.Ref
 	return codegen.NewRef(by, id, nil, opts...)
 }
 
-// nobody is the invoker of a reference made outside a turn: its tells fail with the reference's
+// nobody is the invoker of a reference made outside a turn: all tells fail with the reference's
 // error.
 type nobody struct{ codegen.Invoker }
 

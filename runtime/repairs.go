@@ -48,7 +48,7 @@ func (p repairs) states(r *operator.Request) (found []operator.Entity, err error
 	return found, nil
 }
 
-// hostOf returns the host of a type. It fails if the type has no shards or, if state is set, no
+// hostOf returns the host of a type. It fails if the type has no shards, or with state set no
 // state.
 func (p repairs) hostOf(kind string, state bool) (*node.Host, error) {
 	k := (*p.node.driver.Kinds.Load())[kind]

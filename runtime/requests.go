@@ -104,8 +104,8 @@ func (g requests) call(k *node.Kind, r *transport.Request) {
 	g.respond(r, asJSON, body, err)
 }
 
-// understand returns the description of the requested call and the time that the call may take. It
-// sets the key of raw.
+// understand returns the description and the timeout of the requested call. It sets the command id
+// and delay of raw.
 func (g requests) understand(k *node.Kind, r *transport.Request, raw *Raw) (info wire.Info, timeout time.Duration, err error) {
 	if r.IDErr != nil {
 		return info, 0, fmt.Errorf("%w: %w", ErrBadID, r.IDErr)
@@ -167,7 +167,7 @@ func delayHeader(raw *Raw, key string, values []string) (known bool, err error) 
 	case "shard-reminder":
 		delay.Name = value
 	default:
-		if strings.HasPrefix(strings.ToLower(key), "shard-") { // misspelled, it would run at once
+		if strings.HasPrefix(strings.ToLower(key), "shard-") { // else a misspelled one runs at once
 			err = errors.New("no such header (there are Shard-Timeout, and Shard-In and others of reminders)")
 		}
 		return false, err
@@ -216,8 +216,8 @@ func requestTimeout(asked string, usual time.Duration) (time.Duration, error) {
 	return d, nil
 }
 
-// respond answers a request that has a reply subject: outcome and error in headers, and in JSON the
-// error also in the body.
+// respond answers a request with a reply subject: outcome and error in headers, for JSON the error
+// also in the body.
 func (g requests) respond(r *transport.Request, asJSON bool, body []byte, err error) {
 	n := g.node
 	if r.Answer == nil {

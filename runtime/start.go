@@ -18,10 +18,10 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Start connects to the broker and joins the cluster. It returns nil when the node is Up, and
-// otherwise an error with the reason: an invalid config or host, an unreachable broker, or a
-// refusal by the cluster. With Config.Membership.JoinByCommand it returns when the node is connected. ctx
-// bounds the start only: a node that is not Up when ctx ends leaves again, within 2s.
+// Start connects to the broker and joins the cluster. It returns nil when the node is Up (with
+// Config.Membership.JoinByCommand, when it is connected), and otherwise an error with the reason:
+// an invalid config or host, an unreachable broker, or a refusal by the cluster. ctx bounds the
+// start only: a node that is not Up when ctx ends leaves again, within 2s.
 func (n *Node) Start(ctx context.Context) error {
 	err := n.begin(ctx)
 	if err == nil {
@@ -71,7 +71,7 @@ func (n *Node) giveUpJoining(why error) {
 	defer cancel()
 	select {
 	case <-n.gone:
-		_ = n.sayGoodbye(ctx) // the node's error is why
+		_ = n.sayGoodbye(ctx) // why is the node's error
 	case <-ctx.Done():
 	case <-n.done:
 	}
@@ -136,7 +136,7 @@ func (n *Node) begin(ctx context.Context) error {
 	if err := n.driver.OpenDirect(ctx); err != nil {
 		return n.notBegun(err)
 	}
-	link, err := n.cfg.Transport.Open(ctx, transport.Options{ // without the lock: Close must not wait for it
+	link, err := n.cfg.Transport.Open(ctx, transport.Options{ // without n.mu: Close must not wait for Open
 		Cluster: n.cfg.Cluster, Self: n.driver.Local.Address, Lanes: n.cfg.Lanes,
 		OnState: n.connState, Logger: n.log,
 	})
@@ -237,13 +237,13 @@ func checkStore(ctx context.Context, n *Node) error {
 		}
 		types = append(types, h.Desc.Name)
 	}
-	if len(types) == 0 { // the node needs little of the store
+	if len(types) == 0 { // no durable type needs rights
 		return nil
 	}
 	s, ok := n.cfg.Store.Shards().(interface {
 		CheckRights(ctx context.Context, types ...string) error
 	})
-	if !ok { // it is not on JetStream
+	if !ok { // the store is not JetStream
 		return nil
 	}
 	if err := s.CheckRights(ctx, types...); err != nil {
@@ -317,7 +317,7 @@ func (n *Node) StopHosting(ctx context.Context, kind string) error {
 // nodes named by seeds or, without seeds, as its config says. If the first seed is this node, it
 // founds the cluster when no other seed answers. Join returns nil when the node is Up, and
 // otherwise an error with the reason. If ctx ends first, only the waiting ends, and the node goes
-// on joining. A further call waits like the first call.
+// on joining. Further calls wait like the first.
 func (n *Node) Join(ctx context.Context, seeds ...string) error {
 	if !n.cfg.Membership.JoinByCommand {
 		return fmt.Errorf("join node %s: the node joins at Start (to join by Join, set Config.Membership.JoinByCommand)", n.cfg.Name)

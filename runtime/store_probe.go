@@ -15,8 +15,8 @@ import (
 type storeProbe struct {
 	mu      sync.Mutex
 	running bool
-	began   time.Time // of the latest try
-	failing time.Time // of the first try in a row that failed; zero means that the latest did not
+	began   time.Time // when the latest try began
+	failing time.Time // when the first failed try in a row began; zero: the latest succeeded
 	err     error
 }
 
@@ -29,9 +29,9 @@ const (
 	probeOfMember   = 100 * time.Millisecond
 )
 
-// ask starts try with spawn if it is due and none is running. It is due every after the latest try
-// began, or after other, when the store last answered such a request of the process. After a failed
-// try, it is due probeAgainAfter after that try began.
+// ask starts try with spawn if a try is due and none is running. After a success, the next is due
+// when every has passed since that try began, and since other, when the store last answered such a
+// request. After a failure, it is due probeAgainAfter that try began.
 func (p *storeProbe) ask(now, other time.Time, every time.Duration, try func() error, spawn func(func())) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -35,7 +35,7 @@ func RestartBackoff(first, longest time.Duration) HostOption {
 // A SupervisorAction is the decision of a supervisor about an entity whose turn failed.
 type SupervisorAction int
 
-// The actions of a supervisor, with the numbers of package node.
+// The actions of a supervisor, numbered as in package node.
 const (
 	// ActionResume keeps the entity as it is.
 	ActionResume SupervisorAction = iota

@@ -17,47 +17,47 @@ import (
 //
 // Calls that are not traced run as without Tracing, and allocate nothing for it in their own process.
 type Tracing interface {
-	// Ratio returns which part of the calls without a parent is traced, from 0, none, to 1, all. It
-	// is read once, and so is ParentKey.
+	// Ratio returns which part of the calls without a parent is traced, from 0, none, to 1, all.
+	// Ratio and ParentKey are called once.
 	Ratio() float64
 	// ParentKey returns the key under which contexts have the parent of their calls.
 	ParentKey() any
 	// Sampled reports whether a value under ParentKey is sampled. ok is false if it is no parent. It
 	// is called for each call whose context has such a value, and should not allocate.
 	Sampled(parent any) (sampled, ok bool)
-	// Begin reports whether another trace may begin. It is asked about calls without a parent, so that
-	// it can bound their traces.
+	// Begin reports whether another trace may begin. It is called for calls without a parent, so
+	// that it can bound their traces.
 	Begin(now time.Time) bool
 	// Call begins the trace of a call at its caller. The call began at began, shortly before. A
 	// tell ends when it is sent.
 	Call(ctx context.Context, call Info, began time.Time) CallTrace
 	// Turn begins the trace of a turn at the host of its entity. The call came at call.Arrived and
-	// has waited until now, or has not waited if that is zero. ctx is the turn's context. The
-	// parent is in the context caller, or in the headers of the call if caller is nil. Turn returns
-	// nil if the turn is not traced.
+	// has waited until now; zero means no wait. ctx is the turn's context. The parent is in the
+	// context caller, or in the headers of the call if caller is nil. Turn returns nil if the turn
+	// is not traced.
 	Turn(ctx, caller context.Context, call Info) TurnTrace
-	// Extract returns ctx with the parent that is in the headers of a call, and ctx if there is none.
+	// Extract returns ctx with the parent from a call's headers, or ctx itself if they have none.
 	Extract(ctx context.Context, call Info) context.Context
 	// Inject returns ctx with its parent in the headers of calls ([WithHeader]).
 	Inject(ctx context.Context) context.Context
 }
 
-// A CallTrace is what is recorded of one call at its caller.
+// A CallTrace records one call at its caller.
 type CallTrace interface {
 	// Context returns the context given to Tracing.Call, with the trace as the parent of calls.
 	Context() context.Context
-	// Repeat says that the call is sent again. why is the result of the attempt.
+	// Repeat says that the call is sent again. why is the last attempt's error.
 	Repeat(why error)
 	// End ends the trace with the error of the call, or nil.
 	End(err error)
 }
 
-// A TurnTrace is what is recorded of one turn at its host.
+// A TurnTrace records one turn at its host.
 type TurnTrace interface {
 	// Context returns the context given to Tracing.Turn, with the trace as the parent of calls.
 	Context() context.Context
-	// Return says that the method has returned with that error, or nil. A call that the host has
-	// refused ends in this way too.
+	// Return says that the method has returned err, perhaps nil. A call that the host has refused
+	// ends in this way too.
 	Return(err error)
 	// End ends the trace when the answer may be sent. appended is when the append that the answer
 	// waited for was sent to the store, or zero if it did not wait. err is not nil if the store may

@@ -43,8 +43,8 @@ type ClusterView struct {
 	// admitted the node, MemberRemoved once it has left the cluster.
 	Self   transport.Address
 	Status MemberStatus
-	// Founder is the node that founded the cluster; it may have left since. Clusters of the same
-	// name differ in it.
+	// Founder is the node that founded the cluster; it may have left since. It distinguishes
+	// clusters of the same name.
 	Founder transport.Address
 	// Leader is the member that admits and removes others. It is zero if no member can.
 	Leader transport.Address

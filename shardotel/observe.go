@@ -107,7 +107,7 @@ func (m *maker) note(o metric.Observable, name string, err error) {
 	m.all = append(m.all, o)
 }
 
-// share makes a gauge of a number that is not whole.
+// share makes a gauge of a fractional number.
 func (m *maker) share(name, unit, about string) metric.Float64Observable {
 	g, err := m.meter.Float64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(about))
 	m.note(g, name, err)

@@ -23,7 +23,7 @@ type counted struct {
 }
 
 // Count adds the calls of a process to what [Telemetry.Produce] reports, until stop is called. The
-// counts of that moment are kept. Observe counts its process itself.
+// calls counted until then stay in the report. Observe counts its process itself.
 func (t *Telemetry) Count(p Process) (stop func()) {
 	c := &t.counted
 	c.mu.Lock()

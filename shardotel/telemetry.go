@@ -22,9 +22,9 @@ type Options struct {
 	Tracers trace.TracerProvider
 	// Propagator writes traces into the headers of calls. Default: OpenTelemetry's global one.
 	Propagator propagation.TextMapPropagator
-	// Ratio is the part to trace of calls outside turns that have no parent span: from 0 (none) to
-	// 1 (all). A call whose context has a span is traced if the span is sampled, for any ratio.
-	// Default 0.
+	// Ratio is the fraction to trace, from 0 (none) to 1 (all), of calls outside turns without a
+	// parent span. A call whose context has a span is traced if the span is sampled, whatever the
+	// ratio. Default 0.
 	Ratio float64
 	// MaxTraces bounds the traces that the Telemetry begins in one second, with a tenth more at once
 	// after a pause; further calls are not traced. Default 1,000, minimum 1.

@@ -73,7 +73,7 @@ type limit struct {
 	next time.Time // time before which no trace may begin
 }
 
-// burst is the time for which unused traces may begin later.
+// burst is how long an unused right to begin a trace lasts.
 const burst = 100 * time.Millisecond
 
 func (l *limit) take(now time.Time) bool {
@@ -202,8 +202,8 @@ func (t *Telemetry) Inject(ctx context.Context) context.Context {
 	return with
 }
 
-// traceparent is the header of W3C Trace Context, written here without the propagator for calls
-// below a span that is not sampled, because most calls may be of this kind.
+// traceparent is the header of W3C Trace Context. For calls below a span that is not sampled,
+// perhaps most calls, it is written here without the propagator.
 const traceparent = "traceparent"
 
 // unsampled returns the traceparent of a span that is not sampled.

@@ -35,7 +35,7 @@ type Cluster struct {
 	random  *rand.Rand
 	log     *testLog
 	client  *shard.Conn         // belongs to the test's goroutine, as storms does
-	reads   *memorystore.Client // the client's store, in which it follows events
+	reads   *memorystore.Client // the client's store, from which it follows events
 	storms  uint64
 
 	mu     sync.Mutex // guards nodes and paused
@@ -190,7 +190,7 @@ func (c *Cluster) start(ctx context.Context, name string) error {
 	c.mu.Unlock()
 	err := p.node.Start(ctx)
 	if err != nil {
-		_ = p.node.Close() // it is always nil; a node whose Start failed may be started again
+		_ = p.node.Close() // the error is always nil; a node whose Start failed may be started again
 	}
 	return err
 }
@@ -216,7 +216,7 @@ func (c *Cluster) Kill(name string) {
 	}
 	c.broker.Disconnect(name)
 	p.store.Cut(true)
-	_ = p.node.Close() // it is always nil
+	_ = p.node.Close() // the error is always nil
 }
 
 // Shutdown makes a node leave in order. It fails the test if the node cannot.
@@ -475,10 +475,10 @@ func (c *Cluster) end() {
 	defer c.log.close()
 	c.Mend()
 	if c.client != nil {
-		_ = c.client.Close() // its error is about tells for which the test did not wait
+		_ = c.client.Close() // its error is about tells that the test did not await
 	}
 	for _, name := range c.Running() {
-		_ = c.process(name).node.Close() // it is always nil
+		_ = c.process(name).node.Close() // the error is always nil
 	}
 	if !c.virtual {
 		return
@@ -520,8 +520,8 @@ func locate(c *Cluster, kind, id string) (at shard.Location, err error) {
 	return at, err
 }
 
-// home returns where the entity's shard is active. If that is not one node, it returns the home in
-// the first answering node's table.
+// home returns where the entity's shard is active. If it is active at none or several nodes, home
+// returns its home in the first answering node's table.
 func home(c *Cluster, kind, id string) (string, error) {
 	at, err := locate(c, kind, id)
 	if err != nil {

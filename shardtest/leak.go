@@ -15,8 +15,8 @@ const leakPatience = 30 * time.Second
 // bubbleOf matches the bubble's name in a goroutine's stack.
 var bubbleOf = regexp.MustCompile(`^goroutine \d+ \[.*(synctest bubble \d+)`)
 
-// leaked waits until the bubble has only this goroutine and its own, at most leakPatience. It
-// returns the stacks of the others.
+// leaked waits until the bubble has only this goroutine and the bubble's own, at most leakPatience.
+// It returns the stacks of others.
 func leaked() (left []string) {
 	for end := time.Now().Add(leakPatience); ; time.Sleep(time.Second) {
 		synctest.Wait()

@@ -17,7 +17,7 @@ const (
 	Pauses                     // a node stands still
 	Cuts                       // two nodes do not hear each other
 	Isolations                 // a node is cut off from all others and the store
-	Losses                     // some of all messages are lost
+	Losses                     // some messages, on all paths, are lost
 	Moves                      // a shard is moved to another node
 	BrokerOutages              // the broker is restarted
 	StoreOutages               // the store is stopped, and started again

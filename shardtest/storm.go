@@ -120,7 +120,7 @@ func (s *storm) move(ctx context.Context, at step) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, retry)
 	defer cancel()
-	stats, _ := node.node.Shards(ctx, "") // without those that do not answer
+	stats, _ := node.node.Shards(ctx, "") // without members that do not answer
 	n := uint64(0)
 	for _, shards := range stats.Nodes {
 		n += uint64(len(shards))

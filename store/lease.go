@@ -15,7 +15,7 @@ type Lease interface {
 	// implementation may have to watch the lease for TTL plus Margin before it grants the lease to
 	// another holder, and it watches only while it is asked.
 	//
-	// A holder's lease is bounded by the TTL of its own claim.
+	// A lease lasts at most the TTL of its holder's claim.
 	Acquire(ctx context.Context, c Claim) (Held, error)
 	// Renew extends a lease that Acquire or Renew returned. ErrLost is final: another holder has or
 	// had the lease, or the lease ended. After any other error the lease lasts until h.Until, and

@@ -9,7 +9,7 @@ import (
 const (
 	// MaxType is the longest name of a type, in bytes.
 	MaxType = 256
-	// MaxShards bounds the numbers of a type's shards, which are below it.
+	// MaxShards is one more than the highest number of a shard.
 	MaxShards = 4096
 	// MaxAppend is the largest append, in bytes. A store may have a lower limit; its
 	// [*TooLargeError] then names that limit.
@@ -51,7 +51,7 @@ const (
 	Any Position = math.MaxUint64
 )
 
-// An Append is one entry of a log, as written by the method Append.
+// An Append is one entry of a log, as written by [Logs.Append].
 type Append struct {
 	Position Position
 	Data     []byte // belongs to the caller

@@ -25,9 +25,9 @@ const None Revision = 0
 
 // A Record is a value stored under a key.
 type Record struct {
-	Key      string   // as CheckKey allows it; of a shard's record, its id
+	Key      string   // obeys CheckKey; in a shard's record, its id
 	Value    []byte   // at most MaxValue bytes; belongs to the caller
-	Revision Revision // of the write that made it; None where nothing is
+	Revision Revision // of the write that made the record; None if there is none
 }
 
 // A Store keeps small records. All methods are safe for concurrent use, make one attempt, and
@@ -75,7 +75,7 @@ func inKey(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-' || c == '='
 }
 
-// CheckPrefix is CheckKey for the prefix of List: "", or a key with a slash at the end.
+// CheckPrefix is like CheckKey, for a prefix of List: "" or a key followed by a slash.
 func CheckPrefix(prefix string) error {
 	if prefix == "" {
 		return nil

@@ -43,11 +43,11 @@ type Ended interface {
 
 // Messages reads the messages of one partition in order. It is not safe for concurrent use.
 type Messages interface {
-	// Next waits for messages and returns at least one and at most most. It fails if ctx ends. If
-	// it fails because the source cannot be read on, Open must be called again.
+	// Next waits for messages and returns at least one and at most most. It fails if ctx ends. It
+	// also fails if reading cannot continue; then Open must be called again.
 	Next(ctx context.Context, most int) ([]Message, error)
-	// Missed returns how many messages were deleted before they could be read. If the partition has
-	// only a part of the stream, it may count messages of other partitions.
+	// Missed returns how many messages were deleted before they could be read. If the partition is
+	// only a part of the stream, Missed may count messages of other partitions.
 	Missed() uint64
 	// Close ends reading. It may be called twice.
 	Close()

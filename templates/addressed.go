@@ -8,8 +8,8 @@ import (
 
 type addressedEmitter struct{ *emitter }
 
-// addressed emits the interface of message structs with an id of n, and the functions that take
-// them.
+// addressed emits the interface and methods of n's message structs, and the functions that take
+// such structs.
 func (e addressedEmitter) addressed(n *model.Entity) {
 	if len(n.Addressed) == 0 {
 		return

@@ -172,7 +172,7 @@ func (e clientEmitter) list(n *model.Entity) {
 // findBy emits the methods that find entities by an indexed field.
 func (e clientEmitter) findBy(n *model.Entity, f model.Field) {
 	value := typ(f.Type.Expr)
-	if n.Client != "" { // whose package may not import that of the type
+	if n.Client != "" { // Client's package may not import that of the type
 		value = typ(basicOf(f.Type))
 	}
 	find := func(name string, ends ...string) {
@@ -210,7 +210,7 @@ func indexOf(f model.Field) []jen.Code {
 	return []jen.Code{field("Field", jen.Lit(f.Name)), field("Kind", jen.Lit(strconv.Itoa(f.Number)+f.Index))}
 }
 
-// basicOf returns the type from which t was declared.
+// basicOf returns the predeclared type under t, or t's own.
 func basicOf(t *model.Type) *model.Expr {
 	switch t.Shape {
 	case model.Bool:
@@ -235,7 +235,7 @@ func appendIndex(f model.Field, b, value *jen.Statement) *jen.Statement {
 	return codegen("Append"+name+"Index").Call(b, jen.Lit(f.Number), value)
 }
 
-// reminders emits what sets, lists and cancels reminders.
+// reminders emits Unschedule, Scheduled, and the function n.Self().
 func (e clientEmitter) reminders(n *model.Entity) {
 	recv, id := jen.Id("c").Op("*").Id(n.ClientType()), jen.Id("id").Add(typ(n.ID.Type))
 	ref := func() *jen.Statement { return jen.Id("c").Dot("Ref").Call(jen.Id("id")).Dot("ref") }

@@ -27,7 +27,7 @@ func (e cloneEmitter) cloneValue(t *model.Type, v *jen.Statement, in *model.Type
 	return codecEmitter(e).call(t, cloneFunc, in, v)
 }
 
-// cloneElement does for an element of a list or map what cloneValue does.
+// cloneElement does what cloneValue does, for an element of a list or map.
 func (e cloneEmitter) cloneElement(t *model.Type, v *jen.Statement, in *model.Type) *jen.Statement {
 	if t.Shape == model.Proto {
 		return codegen("CloneProtoElement").Call(v)
@@ -35,7 +35,7 @@ func (e cloneEmitter) cloneElement(t *model.Type, v *jen.Statement, in *model.Ty
 	return e.cloneValue(t, v, in)
 }
 
-// assign prints target = cloned. If fallible, it also prints the return after an error.
+// assign prints target = cloned. If fallible, it also prints the return of an error.
 func assign(g *jen.Group, fallible bool, target, cloned *jen.Statement, failed jen.Code) {
 	if !fallible {
 		g.Add(target).Op("=").Add(cloned)

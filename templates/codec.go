@@ -89,7 +89,7 @@ func (e codecEmitter) readElement(t *model.Type, d *jen.Statement, p place) *jen
 	return e.call(t, readElementFunc, nil, d, p.pointer)
 }
 
-// init prints statements that make nil maps in p.
+// init prints statements that make the nil maps in p.
 func (e codecEmitter) init(g *jen.Group, t *model.Type, p place) {
 	switch {
 	case !t.NeedsInit:

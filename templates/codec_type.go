@@ -30,7 +30,7 @@ func appendSignature(name string, t *model.Type) *jen.Statement {
 	return s.Index().Byte()
 }
 
-// grow prints b = encoded. If fallible, it also prints the return after an error.
+// grow prints b = encoded. If fallible, it also prints the return of an error.
 func grow(g *jen.Group, fallible bool, encoded *jen.Statement) {
 	if !fallible {
 		g.Id("b").Op("=").Add(encoded)

@@ -50,7 +50,7 @@ const (
 type emitter struct {
 	pkg  *model.Package
 	file *jen.File
-	// functions are the requested functions of types, wanted those not yet printed.
+	// functions are the requested functions of types; wanted are those not yet printed.
 	functions map[function]jen.Code
 	wanted    []function
 	// Whether messages hold interfaces with cases, and have JSON.
@@ -160,7 +160,7 @@ func groupImports(src []byte) []byte {
 	return []byte(head + begin + groups + end + rest)
 }
 
-// commentWidth is the maximum width in bytes.
+// commentWidth is the maximum width of lines in bytes.
 const commentWidth = 80
 
 func (e *emitter) comment(format string, args ...any) {

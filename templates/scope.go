@@ -26,8 +26,8 @@ func (s *scope) free(name string) bool {
 	return !s.taken[name] && !doc.IsPredeclared(name) && !token.IsKeyword(name)
 }
 
-// keep picks the user's name, or otherwise if that is "". If generated code needs the name itself,
-// it picks name+"Arg".
+// keep picks name, the user's, or the name otherwise if that is "" or _. If generated code needs
+// the name itself, it picks name+"Arg".
 func (s *scope) keep(name, otherwise string) string {
 	switch {
 	case name == "" || name == "_":
@@ -86,7 +86,7 @@ func invent(t *model.Type, otherwise string) string {
 	return otherwise
 }
 
-// exprNames returns the names that the user's package declares.
+// exprNames returns the names of types in x.
 func exprNames(x *model.Expr) []string {
 	if x == nil {
 		return nil

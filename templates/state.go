@@ -100,7 +100,7 @@ func readBack(e *emitter, g *jen.Group, n *model.Entity, formed []model.Field) {
 	g.For(jen.Id("d").Dot("Next").Call()).Block(jen.Switch(jen.Id("d").Dot("Field").Call()).BlockFunc(func(g *jen.Group) {
 		for _, f := range formed {
 			g.Case(jen.Lit(f.Number)).BlockFunc(func(g *jen.Group) {
-				g.Var().Id("again").Add(typ(f.Type.Expr)) // each part by itself, so that one that is absent costs nothing
+				g.Var().Id("again").Add(typ(f.Type.Expr)) // each field by itself, so that an absent one costs nothing
 				codecEmitter{e}.init(g, f.Type, variable("again"))
 				g.Add(codecEmitter{e}.readField(f.Type, jen.Op("&").Id("d"), variable("again")))
 			})
@@ -121,7 +121,7 @@ func formedFields(n *model.Entity) (list []model.Field) {
 	return list
 }
 
-// decoderOf names the decoder's constructor. It keeps unknown cases, if there may be any.
+// decoderOf names the decoder's constructor. The decoder keeps unknown cases, if there may be any.
 func decoderOf(n *model.Entity) string {
 	for _, f := range n.State {
 		if holds(f.Type, isOneof, make(map[*model.Type]bool)) {

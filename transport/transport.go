@@ -109,7 +109,7 @@ type Link interface {
 	// Anycast sends on Control to one serving member, which the broker chooses. If no member
 	// serves, an Unreachable with a zero From comes back.
 	Anycast(token uint64, payload []byte) error
-	// Serve sets whether this member receives Anycast messages. A new link does not. When
+	// Serve sets whether this member receives Anycast messages. A new link receives none. When
 	// Serve(true) returns nil, the broker has the subscription, or will get it with the next
 	// connection. Messages that the broker routed here before Serve(false) are still received.
 	// Clients cannot serve.
@@ -183,8 +183,8 @@ type Confidential interface {
 type Expiry struct {
 	What        string    // for people, such as "the broker's certificate"
 	From, Until time.Time // From is zero if it is not known
-	// Seen reports whether the present connection showed this certificate or credential when it was
-	// made. It may have been renewed since.
+	// Seen reports whether the present connection, when made, showed this certificate or
+	// credential, which may have been renewed since.
 	Seen bool
 }
 
@@ -204,9 +204,9 @@ type Mover interface {
 
 // A Scout is a [Link] that can ask other servers of the broker than that of Control.
 type Scout interface {
-	// Ask sends payload to a member's Control through a connection of its own to a server. at
-	// chooses the running instance of the server. listens is false if that instance knew no
-	// listener. Ask fails if no such instance can be reached, or ctx ends.
+	// Ask sends payload to a member's Control through a separate connection to the server instance
+	// that at chooses. listens is false if that instance knew no listener. Ask fails if no such
+	// instance can be reached, or ctx ends.
 	Ask(ctx context.Context, at func(server string) bool, to Address, payload []byte) (listens bool, err error)
 }
 

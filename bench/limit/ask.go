@@ -25,8 +25,8 @@ type stripe struct {
 	_     [48]byte // a cache line each
 }
 
-// NewRequester returns a Requester for calls to the process that serves subject. Calls work until
-// stop. fail gets errors of received messages.
+// NewRequester returns a Requester, until stop is called, for calls to the process that serves
+// subject. fail gets errors of received messages.
 func NewRequester(conn *nats.Conn, subject string, fail func(error)) (r *Requester, stop func(), err error) {
 	inbox := conn.NewInbox()
 	r = newRequester(func(batch []byte) error { return conn.PublishRequest(subject, inbox, batch) })

@@ -1,5 +1,5 @@
-// Package limit has the code with which benchmarks compare: requests, batches and acknowledged
-// publishes, written by hand on NATS and on TCP. Remote calls cannot be faster than its batches.
+// Package limit has the code that shardgen is compared with: requests, batches and acknowledged
+// publishes, written by hand on NATS and TCP. Remote calls cannot be faster than its batches.
 package limit
 
 import (

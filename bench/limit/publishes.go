@@ -23,8 +23,7 @@ type Publishes struct {
 	last []uint64 // by entity; each has one caller
 }
 
-// NewPublishes connects to a server with JetStream and creates an empty stream with that many
-// replicas.
+// NewPublishes connects to the server at url, which has JetStream, and creates an empty stream.
 func NewPublishes(ctx context.Context, url string, replicas, entities int) (*Publishes, error) {
 	conn, err := nats.Connect(url)
 	if err != nil {

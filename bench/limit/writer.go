@@ -23,7 +23,7 @@ type writer struct {
 	mu      sync.Mutex
 	room    sync.Cond // signalled when gathered was taken
 	writing bool
-	// gathered is the next batch, spare the last one's memory.
+	// gathered is the next batch, spare the previous one's memory.
 	gathered, spare []byte
 	written         uint64 // envelopes, with those gathered
 }
@@ -76,7 +76,7 @@ func (w *writer) write(id uint64, payload []byte) (place uint64, err error) {
 	return place, w.drainLocked()
 }
 
-// drainLocked publishes until nothing is left or an error. It releases w.mu meanwhile.
+// drainLocked publishes until gathered is empty or an error. It releases w.mu meanwhile.
 func (w *writer) drainLocked() error {
 	defer func() { w.writing = false }()
 	for len(w.gathered) > 0 {

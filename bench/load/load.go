@@ -18,29 +18,28 @@ type Measure struct {
 	Value     float64       // of a row that is no rate: bytes, or milliseconds
 	CPU       time.Duration // processor time of this process for each call
 	Servers   time.Duration // processor time of the servers for each call, where it is measured
-	PerAppend float64       // calls that one append to a log has, where that is counted
+	PerAppend float64       // calls in one append to a log, where that is counted
 }
 
 // A Load says how Run and Bulk make calls. With the zero value callers do not warm up, and each has
 // a goroutine of its own.
 type Load struct {
-	// Warm is how many calls each caller has made when the measurement begins. A new goroutine
-	// makes its first calls while its stack grows, and thousands of callers make few calls in a
-	// round.
+	// Warm is how many calls each caller makes before the measurement. A new goroutine's first
+	// calls make its stack grow, and with thousands of callers each makes few calls in a round.
 	Warm int
 	// Go runs f on the goroutine of a worker and returns at once. Without it each worker has a
 	// goroutine of its own.
 	Go func(worker int, f func())
 }
 
-// Run makes calls from that many goroutines for d. worker is the number of the goroutine, from 0,
+// Run makes calls for d, with a goroutine for each caller. worker is the goroutine's number, from 0,
 // and i the number of its call.
 func Run(callers int, d time.Duration, call func(worker, i int) error) (Measure, error) {
 	return Load{}.Run(callers, d, call)
 }
 
-// Bulk is Run for calls that are about as short as reading the clock: it reads the clock only once
-// for strideCalls calls.
+// Bulk is Run for calls about as short as reading the clock. It reads the clock only once for
+// strideCalls calls.
 func Bulk(callers int, d time.Duration, call func(worker, i int) error) (Measure, error) {
 	return Load{}.Bulk(callers, d, call)
 }

@@ -19,8 +19,8 @@ type command struct {
 	name    string
 	about   string
 	args    []argument
-	timeout time.Duration // the default of -timeout; 0 means that it runs until it is interrupted
-	reads   bool          // it changes nothing, so it has -watch
+	timeout time.Duration // the default of -timeout; 0 means that the command runs until it is interrupted
+	reads   bool          // the command changes nothing, so it has -watch
 	flags   func(*flag.FlagSet, *options)
 	run     func(ctx context.Context, c *admin.Client, o *options, w io.Writer) error
 	// alone takes the place of run for a command that needs none of an operator's rights, because it

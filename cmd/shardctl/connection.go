@@ -33,7 +33,7 @@ type connection struct {
 
 const defaultURL = "nats://127.0.0.1:4222"
 
-// defaultName is package admin's default.
+// defaultName is package admin's default operator name.
 const defaultName = "shardctl"
 
 func (c *connection) flags(f *flag.FlagSet, env func(string) string) {

@@ -115,7 +115,7 @@ func sinceText(t time.Time) string {
 	return fmt.Sprintf(" (since %s)", t.Local().Format(time.DateTime))
 }
 
-// interest returns the finding whether a subscriber outside the cluster also receives the
+// interest returns the finding about whether a subscriber outside the cluster also receives the
 // processes' messages.
 func interest(eavesdropped bool, err error) operator.Finding {
 	switch {

@@ -68,7 +68,7 @@ func topTables(o *options, top clusterview.Rates) []*table {
 	}
 	types := tableOf(o, "TYPE", "TURNS/S", "FAILED/S", "MEAN", "P99")
 	for _, t := range top.Types[:min(o.rows, len(top.Types))] {
-		p99 := "-" // its members are older
+		p99 := "-" // the members run an older version, without P99
 		if t.P99 > 0 {
 			p99 = fmt.Sprint(short(t.P99))
 		}

@@ -37,7 +37,7 @@ func printBy(form *template.Template, w io.Writer, do func(io.Writer) error) err
 type documents struct {
 	to   io.Writer
 	form *template.Template
-	rest []byte // the begin of a document
+	rest []byte // the beginning of a document
 }
 
 func (d *documents) Write(p []byte) (int, error) {

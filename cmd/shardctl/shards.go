@@ -226,7 +226,7 @@ func moves(ctx context.Context, c *admin.Client, o *options, w io.Writer) error 
 	if err != nil {
 		return err
 	}
-	lately, silent := c.Events().Next(ctx) // with an error, too, come the lines of the members that answer
+	lately, silent := c.Events().Next(ctx) // even with an error, it returns the lines of members that answer
 	lately = slices.DeleteFunc(lately, func(e admin.Event) bool {
 		return time.Since(e.Time) > o.since || !slices.Contains(ended, strings.TrimPrefix(e.Text, coordinatorSays))
 	})

@@ -57,7 +57,7 @@ func (l line) events() error {
 
 // An image is a part of a shard in the store's form: entities, ids of commands, waiting tells and
 // the journal. The lines of the shard's entities follow it. With -states, import writes these
-// instead, into shards that nodes have used.
+// entities instead of the image into shards that nodes have used.
 type image struct {
 	Head    []byte        `json:"head"`
 	Records []imageRecord `json:"records,omitempty"`
@@ -374,7 +374,7 @@ func (i *importer) line(ctx context.Context, l line) error {
 		return i.restore(ctx, l)
 	}
 	if i.restored[l.Shard] {
-		return nil // its image has it, and was counted
+		return nil // the shard's image has the entity, which was counted there
 	}
 	if len(l.Since) > 0 {
 		return l.events()

@@ -220,7 +220,7 @@ func storeShow(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Wr
 type sought struct {
 	shard   store.Shard // without a type if the entity is nowhere
 	kept    durable.StoredEntity
-	problem error // why its record cannot be decoded
+	problem error // why the record cannot be decoded
 	bytes   []byte
 }
 

@@ -42,7 +42,7 @@ import (
 
 const (
 	exitOK    = 0
-	exitWrong = 1 // the source, a stale file, or the file system
+	exitWrong = 1 // mistakes, a stale file, or a file system error
 	exitUsage = 2
 )
 

@@ -12,14 +12,14 @@ import (
 // lateness is how long after its deadline an auction may close.
 const lateness = 10 * time.Second
 
-// books has what was asked for, and what became of it.
+// books has the requests of a load, and their effects.
 type books struct {
-	bids  map[string]int64        // bids at each auction that were answered
+	bids  map[string]int64        // answered bids at each auction
 	paid  map[string]auction.Paid // payments by id
 	sent  map[string]int64        // messages of each payment in the stream
 	away  []span                  // when nobody could close auctions
 	live  int64                   // changes that a watcher got
-	again int64                   // requests that were repeated
+	again int64                   // repeated requests
 
 	auctions map[string]auction.View
 	users    map[string]auction.Account
@@ -44,7 +44,7 @@ func (b books) String() string {
 		len(b.auctions), bids, len(b.paid), len(b.mails), b.live, b.again)
 }
 
-// A verdict says whether books are right.
+// A verdict says whether books balance.
 type verdict struct {
 	lost, doubled, late int64
 	wrong               []string // a line for each fault
@@ -63,7 +63,7 @@ func (v *verdict) failf(format string, args ...any) {
 	v.wrong = append(v.wrong, fmt.Sprintf(format, args...))
 }
 
-// count compares how often something happened with how often it was to happen.
+// count compares got, how often something happened, with the right number want.
 func (v *verdict) count(what string, got, want int64) {
 	v.lost += max(want-got, 0)
 	v.doubled += max(got-want, 0)
@@ -72,8 +72,8 @@ func (v *verdict) count(what string, got, want int64) {
 	}
 }
 
-// check compares. Each auction is closed once, not before its deadline and not late, with one mail.
-// Each winner pays once. Each bid, payment and mail counts once, and the money is what was paid in.
+// check compares requests and effects. Each auction closes once, neither before its deadline nor late,
+// with one mail. Each winner pays once. Each bid, payment and mail counts once. No money is missing.
 func (b books) check() (v verdict) {
 	money := map[string]int64{} // what each user should have
 	won := map[string][]string{}

@@ -19,7 +19,7 @@ import (
 
 const workers = 3
 
-// A house is all processes of an auction house.
+// A house has all processes of an auction house.
 type house struct {
 	load    time.Duration
 	listen  string
@@ -27,14 +27,14 @@ type house struct {
 	stderr  io.Writer
 
 	url     string // of the NATS server
-	front   string // its URL
+	front   string // a URL
 	server  *process
 	workers []*process
 	web     *process
 	running sync.WaitGroup
 }
 
-// start starts everything. stop ends it.
+// start starts everything; stop ends everything.
 func (h *house) start(ctx context.Context, dir string) (nc *nats.Conn, stop func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop = func() {
@@ -150,8 +150,8 @@ func (h *house) run(ctx context.Context, dir string) (books, error) {
 	return settle(ctx, l.books, conn, js)
 }
 
-// killAll kills each process once and then all workers, spread over the time of the load. It returns
-// when nobody could close auctions.
+// killAll kills each process once and then all workers, spread over the time of the load. In away
+// nobody could close auctions.
 func (h *house) killAll(ctx context.Context) (away []span, err error) {
 	steps := [][]*process{{h.workers[0]}, {h.workers[1]}, {h.workers[2]}, {h.web}, {h.server}, h.workers}
 	next := time.NewTicker(h.load / time.Duration(len(steps)+1))
@@ -178,8 +178,8 @@ func (h *house) killAll(ctx context.Context) (away []span, err error) {
 	return away, nil
 }
 
-// settle reads the books until they balance, for at most half a minute, and once more a second later:
-// nothing may happen a second time.
+// settle reads the books until they balance, for at most half a minute, and once more a second later,
+// to find effects that come twice.
 func settle(ctx context.Context, b books, conn *shard.Conn, js jetstream.JetStream) (books, error) {
 	patience := time.After(30 * time.Second)
 	for settled := false; ; {
@@ -264,7 +264,7 @@ func readMails(ctx context.Context, js jetstream.JetStream) (all []mail, err err
 	return all, nil
 }
 
-// serve lets people look, with a load and without kills, until ctx ends.
+// serve runs the house for people to watch, without kills, until ctx ends.
 func (h *house) serve(ctx context.Context, dir string) error {
 	nc, stop, err := h.start(ctx, dir)
 	if err != nil {

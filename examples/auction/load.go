@@ -27,7 +27,7 @@ const (
 
 // A pace says how often something is done, and how long auctions last.
 type pace struct {
-	bid, open, pay    time.Duration // between two of a bidder, a seller, and the payment service
+	bid, open, pay    time.Duration // intervals of a bidder, a seller, and the payment service
 	shortest, longest time.Duration
 }
 
@@ -46,16 +46,16 @@ func bidderName(i int) string { return fmt.Sprint("bidder-", i+1) }
 
 func sellerName(i int) string { return fmt.Sprint("seller-", i+1) }
 
-// A load makes requests until its context ends, and notes in the books what was answered.
+// A load makes requests until its context ends, and notes the answers in the books.
 type load struct {
-	front string // its URL
+	front string // a URL
 	js    jetstream.JetStream
 	pace  pace
 	http  *http.Client
 
 	mu    sync.Mutex
 	books books
-	open  []front.Item // as the front has listed them last
+	open  []front.Item // the front's last list
 }
 
 func newLoad(url string, js jetstream.JetStream, p pace) *load {
@@ -128,7 +128,7 @@ func (l *load) sell(ctx context.Context, seller, n int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil {
-		l.books.bids[id] += 0 // it is there
+		l.books.bids[id] += 0 // creates the key
 	}
 	return err
 }
@@ -201,8 +201,8 @@ func (l *load) publish(ctx context.Context, subject string, data []byte, id stri
 	}
 }
 
-// ask makes one request, and repeats it with the same key while it did not run or may have run. It
-// returns the status of the answer.
+// ask makes one request, and repeats it with the same key until it certainly ran. It returns the
+// answer's status.
 func (l *load) ask(ctx context.Context, method, path, user, key string, in, out any) (code int, err error) {
 	body, err := json.Marshal(in)
 	if err != nil {

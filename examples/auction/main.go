@@ -7,7 +7,7 @@
 // is started again when it ends. Sellers open auctions that end seconds later, bidders bid through
 // the front, and a payment service publishes payments to a stream, some of them twice. Meanwhile
 // SIGKILL ends each worker, the front, the NATS server, and then all workers at once. In the end the
-// command compares what it has asked for with all entities and mails, and prints
+// command compares its requests with all entities and mails, and prints
 //
 //	auctions=92 bids=2210 payments=71 mails=2230 live=3055 repeated=102 seconds=24.6
 //	books=balanced lost=0 doubled=0 late=0

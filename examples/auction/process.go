@@ -19,7 +19,7 @@ type process struct {
 	name string
 	args []string
 	logs io.Writer
-	ups  atomic.Int64 // how often it said that it works
+	ups  atomic.Int64 // how often it reported that it works
 
 	mu  sync.Mutex
 	cmd *exec.Cmd // nil while it does not run
@@ -125,7 +125,7 @@ func (s span) overlap(from, to time.Time) time.Duration {
 }
 
 // freePort returns a port at which nobody listens. It is below the range of outgoing connections,
-// from which one could take it while its process is being started again.
+// which could take the port while its process is being restarted.
 func freePort() (int, error) {
 	for range 100 {
 		port := 10_000 + rand.IntN(20_000)

@@ -24,12 +24,12 @@ import (
 
 const (
 	cluster  = "auction"
-	payments = "PAYMENTS" // the stream that comes in
-	mails    = "MAILS"    // the stream that goes out
+	payments = "PAYMENTS" // the incoming stream
+	mails    = "MAILS"    // the outgoing stream
 )
 
-// roles are what a process can be. Each has two arguments, and calls up when it works. It returns
-// when ctx ends or it fails; then it is started again.
+// roles are what a process can be. A role has two arguments, and calls up when it works. It returns
+// when ctx ends or it fails, and is then restarted.
 var roles = map[string]func(ctx context.Context, args []string, log *slog.Logger, up func()) error{
 	"nats":   runNATS,   // PORT DIR
 	"worker": runWorker, // URL NAME

@@ -38,7 +38,7 @@ func (l *load) run(ctx context.Context) {
 	wg.Wait()
 }
 
-// call adds one at a time, so a counter's answers are the numbers from 1 to its calls.
+// call adds 1 with each call, so a counter's answers must be 1, 2 and so on.
 func (l *load) call(ctx context.Context) (answers []answer) {
 	for l.pace.take(ctx) {
 		i := rand.IntN(l.counters)
@@ -64,7 +64,7 @@ func (l *load) fail(what string, err error) {
 	}
 }
 
-// totals asks every counter. One that does not answer has -1, and counts as failed.
+// totals asks every counter. A silent counter has total -1, and counts as failed.
 func (l *load) totals(ctx context.Context) []int64 {
 	totals := make([]int64, l.counters)
 	var next atomic.Int64

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// pace spreads calls evenly, and holds some back until the members have changed, so that they
+// pace spreads calls evenly, and holds some back until the members have changed, so that members
 // change under load.
 type pace struct {
 	interval time.Duration
@@ -40,7 +40,7 @@ func (p *pace) take(ctx context.Context) bool {
 	}
 }
 
-// reserve returns when the call is due and whether it is the last; ok is false if none is left.
+// reserve returns when the next call is due and whether it is the last; ok is false without one.
 func (p *pace) reserve(now time.Time) (at time.Time, last, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,8 +22,8 @@ type process struct {
 	err  error         // how it ended; read after done
 
 	mu       sync.Mutex
-	expected bool   // that it ends
-	last     string // why it ended, in its own words
+	expected bool   // whether it should end
+	last     string // its message on why it ended
 }
 
 // startProcess starts a worker, and does not wait until it is ready. report gets its lines. lost

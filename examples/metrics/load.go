@@ -48,9 +48,8 @@ func (t *tally) count(name string, took time.Duration, err error) {
 	}
 }
 
-// bid makes deposits, questions for the highest bid, and bids beyond the user's money. It makes as
-// many as o.calls, or calls at the rate without waiting for answers. It returns when all calls have
-// ended.
+// bid makes deposits, reads of the highest bid, and bids beyond the user's money: o.calls calls or, if
+// that is 0, calls at o.rate without waiting for answers. It returns when all calls have ended.
 func bid(ctx context.Context, auctions *auction.AuctionClient, users *auction.UserClient, o options) *tally {
 	t := &tally{Methods: map[string]*method{}}
 	var calls sync.WaitGroup

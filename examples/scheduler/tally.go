@@ -15,7 +15,7 @@ type tally struct {
 	due    map[string][]time.Time // of each job's runs
 }
 
-// add adds a run, which came into the stream at a time.
+// add adds run r; at is its arrival in the stream.
 func (t *tally) add(r job.Run, at time.Time) {
 	t.runs++
 	if at.Before(r.Due) {
@@ -25,7 +25,7 @@ func (t *tally) add(r job.Run, at time.Time) {
 	t.due[r.Job] = append(t.due[r.Job], r.Due)
 }
 
-// complete reports whether each job has run for so many periods.
+// complete reports whether each job has run at least periods times.
 func (t *tally) complete(jobs, periods int) bool {
 	for i := range jobs {
 		if len(t.due[jobID(i)]) < periods {
@@ -35,7 +35,7 @@ func (t *tally) complete(jobs, periods int) bool {
 	return true
 }
 
-// judge returns how many periods had more than one run or none.
+// judge returns how many runs were repetitions, and how many were missing.
 func (t *tally) judge(jobs, periods int) (twice, missing int) {
 	for i := range jobs {
 		due := slices.Clone(t.due[jobID(i)])

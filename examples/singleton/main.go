@@ -130,8 +130,8 @@ func (w *watcher) until(ctx context.Context, jobs int64) error {
 	}
 }
 
-// judge asks the workers for their jobs. It returns how many of the first jobs were done twice, and
-// how many were not done.
+// judge asks the workers for their jobs. It returns how often a job was repeated, and how many of the
+// first jobs were missing.
 func judge(ctx context.Context, client *work.WorkerClient, workers, jobs int64) (twice, missing int, err error) {
 	times := map[int64]int{}
 	for i := range workers {

@@ -1,6 +1,6 @@
 // Package trip is an example of a workflow without a workflow engine: a saga with a deadline. A trip
-// reserves seats at several services. It is booked when it has them all, or gives all back. Its tests
-// kill nodes at each step.
+// reserves seats at several services. It is booked when it has all seats; otherwise it releases
+// them. Its tests kill nodes at each step.
 package trip
 
 import (
@@ -67,7 +67,7 @@ func (t *Trip) Refused(ctx context.Context, _ string) error { return t.cancel(ct
 // Expire cancels a trip whose services have not all answered in time.
 func (t *Trip) Expire(ctx context.Context) error { return t.cancel(ctx) }
 
-// cancel gives back what the trip has. An answer that comes later gives back its own seat.
+// cancel gives the trip's seats back. A seat reserved later is given back by Reserved.
 func (t *Trip) cancel(ctx context.Context) error {
 	if t.State != Reserving {
 		return nil

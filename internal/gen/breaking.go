@@ -19,8 +19,8 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A Breach is a break between the contract that running programs have and the present contract of a
-// folder.
+// A Breach is an incompatibility between the contract of running programs and the present contract
+// of a folder.
 type Breach struct {
 	Folder string // of the contract, relative to the one asked about; "." for itself
 	contract.Break
@@ -135,7 +135,7 @@ func skipFolder(name string) bool {
 	return name == "testdata" || name == "vendor" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_")
 }
 
-// contractsAt reads the contracts in dir, or with all also those below it, from a git revision.
+// contractsAt reads dir's contract, or if all is true also those below, from a git revision.
 func contractsAt(revision, dir string, all bool) (contracts, error) {
 	git := func(args ...string) (string, error) {
 		cmd := exec.Command("git", append([]string{"-C", dir}, args...)...)

@@ -299,7 +299,8 @@ func writeAtomic(path string, content []byte) (err error) {
 }
 
 // gcPercent lets the heap grow to five times its live size, up to memoryLimit. By default the
-// collector takes a third of a large first run, because most allocations live until its end.
+// collector takes a third of a large first run's time, because most allocations live until the
+// run's end.
 const (
 	gcPercent   = 400
 	memoryLimit = 1 << 30

@@ -16,8 +16,9 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// adopt gives the model the numbers of the contract in dir, and returns its new content. pkg is nil
-// in a folder without entity. After problems, which become diagnostics, nothing may be written.
+// adopt gives the model the numbers of the contract in dir, and returns the contract's change. pkg
+// is nil in a folder without entity. After problems, which become diagnostics, nothing may be
+// written.
 func adopt(dir string, pkg *model.Package, out *Outcome) ([]change, error) {
 	path := filepath.Join(dir, contract.FileName)
 	content, err := os.ReadFile(path)

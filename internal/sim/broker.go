@@ -15,10 +15,10 @@ type Server struct {
 	instance int
 	id       string // of this instance
 	up       bool
-	still    time.Duration // until when it stands still
+	still    time.Duration // when its standstill ends
 	nodes    []*Node       // the nodes that are connected in the server's view, in the order of connecting
 	dirty    bool          // nodes holds some that have ended
-	serving  int           // the number of nodes that answer probes, as far as the server knows
+	serving  int           // how many nodes answer probes, as far as the server knows
 }
 
 func (s *Server) named() { s.id = fmt.Sprintf("%s/%d", s.name, s.instance) }
@@ -154,7 +154,7 @@ func (w broker) startServing(n *Node) {
 	}
 }
 
-// claim makes the node answer other nodes' probes once its server has received the claim.
+// claim makes the node answer other nodes' probes when its server has received the claim.
 func (w broker) claim(n *Node, number uint64) {
 	n.claims = number
 	conn, at := n.conn, network(w).up(n)
@@ -173,8 +173,8 @@ func (w broker) stopServing(n *Node) {
 	}
 }
 
-// probe sends a probe to the node's server. The node gets Vacant if the server knows no serving
-// node then.
+// probe sends a probe to the node's server. The node gets Vacant if the server then knows no serving
+// node.
 func (w broker) probe(n *Node) {
 	conn := n.conn
 	w.At(network(w).up(n), func() {
@@ -184,8 +184,8 @@ func (w broker) probe(n *Node) {
 	})
 }
 
-// ask makes the node connect to the server of a question. Nobody answers for a server that is not
-// running, or that messages to or from the node do not reach.
+// ask makes n ask the server q.Server whether q.Peer listens there. No answer comes if the server does
+// not run, or n is cut off in one direction.
 func (w broker) ask(n *Node, q membership.Question) {
 	for _, s := range w.servers {
 		if message.MarkOf(s.id) != q.Server || !s.up || w.now < s.still || n.lossIn >= 1 || n.lossOut >= 1 {
@@ -202,7 +202,7 @@ func (w broker) ask(n *Node, q membership.Question) {
 	}
 }
 
-// input gives the node the input in at the given time, unless its present connection has ended by
+// input gives in to the node at the given time, unless the node's present connection has ended by
 // then.
 func (w broker) input(n *Node, at time.Duration, in membership.Input) {
 	e := w.queue.put(at, eventInput)

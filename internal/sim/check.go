@@ -9,22 +9,22 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// judge remembers what the invariants need to know of the past.
+// judge keeps the history that these invariants need:
 //
 //  1. After every step the machine's own invariants hold (membership's Machine.Check).
 //  2. When a member marks a process of its cluster as fenced, or has removed it without its
 //     having left, the lease of that process has ended.
 //  3. A member's status moves along the table of legal moves. Steps may be skipped.
 //  4. A member that has removed a process never has it as a member again.
-//  5. No two members of a cluster get the same UpNumber, unless from two leaders of which one has
+//  5. No two members of a cluster get the same UpNumber, unless from two leaders, one of which has
 //     been downed or is about to be.
 //  6. UpCounter, RemovalCounter and a process's own count in the version never fall.
 type judge struct {
 	fenced   map[*Node]transport.Address // the first member that fenced the node
 	ages     map[age]transport.Address   // the first member that had the age
-	grants   map[grant]transport.Address // the node at which the grant was first seen: the leader
+	grants   map[grant]transport.Address // the node that first had the grant: the leader
 	versions map[uint64]string           // of the table, as it was first seen
-	downed   map[transport.Address]bool  // the nodes that a member ever saw downed, or removed without having left
+	downed   map[transport.Address]bool  // nodes that a member ever saw downed, or removed without having left
 	reach    [membership.Removed + 1][membership.Removed + 1]bool
 }
 
@@ -105,8 +105,8 @@ func (w checker) checkFenced(n *Node, g *gossip.State) {
 	}
 }
 
-// doneWithout reports whether a running process of n's cluster lacks n or has fenced it. If all
-// members that had fenced n have ended, the others may keep n.
+// doneWithout reports whether a running process of n's cluster lacks member n or has fenced n. If all
+// members that fenced n have ended, the others may keep n.
 func (w checker) doneWithout(n *Node) bool {
 	mine := n.gossip()
 	for _, o := range w.nodes {
@@ -124,8 +124,8 @@ func (w checker) doneWithout(n *Node) bool {
 	return false
 }
 
-// fence records that node by has fenced or removed the node at a, and checks that a's lease has
-// ended. It ignores a if its node is in another cluster, as after a lost Welcome.
+// fence records that node by has fenced or removed a, and checks that a's lease has ended. It ignores
+// a node a in another cluster, as after a lost Welcome.
 func (w checker) fence(by *Node, a transport.Address, founder transport.Address) {
 	o := w.byName[a]
 	if o == nil || o.ended {

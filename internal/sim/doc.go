@@ -26,9 +26,9 @@
 // # The broker
 //
 // A connection keeps the order of its messages. A server passes a message on to the
-// listeners that it knows: its own nodes at once, and those of other servers once it has heard of
-// them. Only a server without a known listener answers that nobody listens. A server learns at once
-// of a dead process, and only after minutes of a vanished host or a process that stands still.
+// listeners that it knows: its own nodes at once, and nodes of other servers after hearing of
+// them. Only a server that knows no listener answers that nobody listens. A server notices a dead
+// process at once, and a vanished host or a process that stands still only after minutes.
 // Server instances have new names after a restart.
 //
 // # Faults
@@ -42,7 +42,7 @@
 //
 // They are tested after every step; the documentation of type judge in check.go lists them.
 // To add one, give it a number there and test it in check, looking only at state that a step can
-// have changed. Keep the history needed in the judge, and add a test that breaks the invariant. The
+// have changed. Keep the needed history in the judge, and add a test that breaks the invariant. The
 // first broken invariant ends the world: [World.Err]. Conditions that must hold only at the end
 // (one view within a stated time) are tested by chaos.
 package sim

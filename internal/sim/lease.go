@@ -7,8 +7,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// holding is the lease that decides a cluster's splits, and its holder. The store is at the first
-// server.
+// holding is the lease that decides a cluster's splits, with its holder. The store is at server 0.
 type holding struct {
 	holder transport.Address
 	token  uint64
@@ -20,9 +19,8 @@ const storeTime = 5 * time.Millisecond
 
 type leaseStore struct{ *World }
 
-// takeLease sends a request to the store. It gets the lease if that is free or the asker's own, or
-// if the request names the present holding as the one to succeed. An asker without an answer may
-// still have got the lease.
+// takeLease sends n's request to the store. n gets the lease if it is free or n's own, or if r.Over is
+// the present holding's token. If n gets no answer, it may still have the lease.
 func (w leaseStore) takeLease(n *Node, r membership.LeaseRequest) {
 	away := 2*w.config.Latency + w.config.Between
 	answer := func(after time.Duration, a membership.LeaseAnswer) {
@@ -66,7 +64,7 @@ func (w leaseStore) take(n *Node, r membership.LeaseRequest) (token uint64) {
 
 type foundingStore struct{ *World }
 
-// ask sends a request to the store and the answer to n. The answer may be lost.
+// ask sends n's request to the store and returns the answer, which may be lost.
 func (w foundingStore) ask(n *Node, r membership.FoundingRequest) {
 	away := 2*w.config.Latency + w.config.Between
 	answer := func(after time.Duration, a membership.FoundingAnswer) {

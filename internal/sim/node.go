@@ -272,7 +272,7 @@ func (n *Node) end(w *World) {
 	n.waiting, n.sent = nil, nil
 }
 
-// Set returns a hash and the number of the members that are not Down in the node's last view.
+// Set returns a hash and the number of the members in the node's last view, without Down members.
 func (n *Node) Set() (hash uint64, size int) { return n.track.published, n.track.size }
 
 // Converged reports whether the node's last view has converged.
@@ -294,8 +294,8 @@ func (c clock) local(t time.Duration) time.Time {
 	return epoch.Add(c.offset + t + t/1_000_000*time.Duration(c.ppm))
 }
 
-// virtual returns a time, not before now, at which the clock shows at, or up to a few
-// microseconds more.
+// virtual returns a time, not before now, at which the clock shows at or up to a few microseconds
+// more.
 func (c clock) virtual(at time.Time, now time.Duration) time.Duration {
 	d := at.Sub(epoch) - c.offset
 	t := max(now, d-d/1_000_000*time.Duration(c.ppm))

@@ -53,8 +53,8 @@ func (w tableStore) carry(n *Node, out *membership.Output) {
 	}
 }
 
-// request lets the table carry out a request, and sends the answer. Both may be lost. A request
-// may outlive its process.
+// request lets the table carry out do, and sends the answer to n. Both may be lost. A request may
+// outlive n.
 func (w tableStore) request(n *Node, within time.Duration, do func() membership.Input, unknown membership.Input) {
 	trouble := func() bool { return w.config.TableTrouble > 0 && w.random.Float64() < w.config.TableTrouble }
 	give := func(after time.Duration, in membership.Input) {
@@ -66,7 +66,7 @@ func (w tableStore) request(n *Node, within time.Duration, do func() membership.
 	if !w.reaches(n) || trouble() {
 		w.TableStats.Failed++
 		give(within, unknown)
-		if w.config.TableLate > 0 && w.random.IntN(3) == 0 { // it is on its way all the same
+		if w.config.TableLate > 0 && w.random.IntN(3) == 0 { // the request arrives late all the same
 			w.After(time.Duration(w.random.Int64N(int64(w.config.TableLate))), func() {
 				if !w.tableDown && !n.tableCut {
 					do()
@@ -135,8 +135,8 @@ func (w tableStore) alive(n *Node, r *membership.TableAlive) membership.TableWri
 	return membership.TableWritten{Number: r.Number, Done: true}
 }
 
-// read returns the present table or, with Config.TableGaps, at times an earlier one. In an
-// unchecked run all readers of a version share it, with the I-am-alives of the first.
+// read returns the present table or, with Config.TableGaps, at times an earlier one. In an unchecked
+// run all readers of a version get the first reader's table, I-am-alives included.
 func (w tableStore) read() *rows.Table {
 	if w.known != nil && w.known.Version == w.table.Version {
 		return w.known
@@ -150,12 +150,12 @@ func (w tableStore) read() *rows.Table {
 	return w.table
 }
 
-// judgeWrite checks the invariants of a write. Node by has replaced row was by row, or deleted
-// it:
+// judgeWrite checks the invariants of a write: node by has replaced was with row, or deleted
+// was.
 //
-//  1. A member's status moves along the table of legal moves, and no row comes back.
+//  1. A status moves along the table of legal moves. Deleted rows are fenced or removed.
 //  2. No two members get the same age number.
-//  3. The lease of a member that is fenced, or whose row is deleted, is over.
+//  3. The lease of a fenced member is over.
 func (w tableStore) judgeWrite(by *Node, was, row *rows.Row, deleted bool) {
 	if deleted {
 		if !was.Fenced && was.Status != membership.Removed {
@@ -182,7 +182,7 @@ func (w tableStore) judgeWrite(by *Node, was, row *rows.Row, deleted bool) {
 	}
 }
 
-// shape formats what all processes must see alike in one version.
+// shape formats what must be equal at all processes per version.
 func shape(t *rows.Table) string {
 	text := ""
 	for i := range t.Rows {

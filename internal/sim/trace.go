@@ -165,7 +165,7 @@ func (t *trace) gossip(g *gossip.State) {
 type tracked struct {
 	set       uint64 // a hash of the members that are not Down
 	size      int    // the number of these members
-	published uint64 // set, after the last step that had events
+	published uint64 // set after the last step with events
 	converged bool
 }
 

@@ -27,7 +27,7 @@ type Config struct {
 	// Jitter is the longest random time that is added on the way to the server. Messages of a
 	// connection still keep their order. Default 0.
 	Jitter time.Duration
-	// Between is the additional time from one server to another.
+	// Between is a message's additional time between two servers.
 	// Default 500µs.
 	Between time.Duration
 	// Spread is the time until a server knows that a node at another server listens, or has stopped
@@ -121,7 +121,7 @@ type World struct {
 	err        error
 	known      *rows.Table // the latest version that a member knows, in an unchecked run
 	tableDown  bool
-	// recoded is the last state that was encoded and decoded, before and after.
+	// recoded is the last state that was encoded, and the result of decoding.
 	recoded struct{ from, to *gossip.State }
 
 	// OnChange, if set, is called after a step that changed the node's view or had events, before

@@ -22,7 +22,7 @@ const (
 	TypeAnswer  Type = 3  // results of call ID, or the error that Code names
 	TypeRefusal Type = 4  // the other direction's envelope Seq was not executed; Code says why
 	TypeCancel  Type = 5  // the caller of ID gave up
-	TypeFlush   Type = 6  // the sender sends no older call for the shard; forward this to Node, or after the envelopes forwarded before
+	TypeFlush   Type = 6  // the sender sends no older call for the shard; pass this on behind the forwarded calls or, without any, to Node
 	TypeFlushed Type = 7  // a Flush by Node came through Via; Payload is its destination, if it must first follow calls of a higher epoch
 	TypeBarrier Type = 8  // hold later envelopes for the shard until the Flush through Via comes
 	TypeInit    Type = 9  // a shard's state, in parts
@@ -39,7 +39,7 @@ const (
 	CodeOK          Code = 0
 	CodeMethodError Code = 1  // the method returned an error: executed
 	CodePanic       Code = 2  // the method panicked: executed
-	CodeMoved       Code = 3  // this node is not the shard's home; Epoch and Node name it
+	CodeMoved       Code = 3  // this node is not the shard's home; Epoch and Node name the home
 	CodeOverloaded  Code = 4  // a queue is full
 	CodeCircular    Code = 5  // the call chain came back to a waiting entity; Text prints it
 	CodeUnknownKind Code = 6  // this node does not host the kind
@@ -87,8 +87,8 @@ type Envelope struct {
 	Last    bool
 	Via     transport.Peer
 	Hop     uint64 // of a Flush or a Flushed: the epoch of the calls before it; of a forwarded call: not 0 if its sender, Node, sent it to the forwarding home
-	Command []byte // of a call to a durable entity
-	Info    []byte // of a call or a tell: an encoded Info; nil means the zero one
+	Command []byte // of a call to a durable entity: its encoded command id
+	Info    []byte // of a call or a tell: an encoded Info; nil means the zero Info
 }
 
 const (
@@ -131,7 +131,7 @@ func (e *Envelope) KeptSize() int {
 // Node is the sender; otherwise Node is the zero Peer.
 func (e *Envelope) Relayed() bool { return e.Node.Address != transport.Address{} }
 
-// MayComeFrom reports whether a process of a class other than members may send the envelope. A
+// MayComeFrom reports whether a process of class, which is not Member, may send the envelope. A
 // client may send its own calls and tells, and the control envelopes that belong to them. It may
 // not send calls forwarded by a member or made by a turn. Only members send answers, and the
 // envelopes of a shard's move.

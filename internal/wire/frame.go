@@ -94,7 +94,7 @@ func AppendFrameHeader(b []byte, h *FrameHeader) []byte {
 // checked once.
 type names struct {
 	last  string
-	valid string // the last one that was checked, and is a name; "" means none
+	valid string // the last name that check accepted; "" means none
 }
 
 func (n *names) get(b []byte) string {

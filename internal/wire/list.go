@@ -11,8 +11,8 @@ import (
 // number and value, encoded by package ordered, and the id of an entity with that value.
 type ListRequest struct {
 	Prefix string // what the ids or keys begin with
-	After  string // they are above it; "" means from the first on
-	To     string // they are below it; "" means to the last
+	After  string // exclusive lower bound; "" means from the first on
+	To     string // exclusive upper bound; "" means to the last
 	Index  string // of MethodFind: the field and its kind, as in codegen.Index
 	Limit  uint32 // at most so many ids; 0 and too large values mean the home's own bound
 	Bytes  uint32 // at most so many bytes, but at least one id; 0 and too large values mean the home's own bound
@@ -20,8 +20,7 @@ type ListRequest struct {
 }
 
 // DueKey returns the key of an entity with reminders in the answer to MethodDue: at is the earliest
-// time at which a reminder is due, in Unix milliseconds from 0 on. Keys have the order of their
-// times.
+// time at which a reminder is due, in Unix milliseconds from 0 on. Keys sort by time.
 func DueKey(at int64, id string) string {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], uint64(at))

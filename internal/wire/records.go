@@ -19,7 +19,7 @@ const (
 	NotRemembered Remembered = iota // it is activated by its next call
 	WithState                       // it is activated again, from its state
 	WithoutState                    // it is activated again, and has no state
-	OfReminders                     // the State has its reminders instead
+	OfReminders                     // State holds the entity's reminders instead
 )
 
 // AppendRecord appends one record to encoded records.

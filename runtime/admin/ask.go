@@ -46,7 +46,7 @@ type reply struct {
 	from   transport.Peer
 	answer operator.Answer
 	nobody bool
-	denied error // the broker refuses the request
+	denied error // the broker's refusal
 }
 
 // Close ends the connections. It may be called twice.
@@ -78,7 +78,7 @@ func (c *Client) receive(link transport.Link) {
 		}
 		from, topic, body, err := wire.OpenControl(c.cluster, m.Payload)
 		if err != nil || topic != wire.ControlTopic_CONTROL_TOPIC_ADMIN || !wire.Vouched(m, from) {
-			continue // not for operators
+			continue // no operator message
 		}
 		if id, _, a, err := operator.Decode(body); err == nil && a != nil {
 			c.hand(id, reply{from: from, answer: *a})
@@ -95,7 +95,7 @@ func (c *Client) hand(id uint64, r reply) {
 	if ch := c.pending[id]; ch != nil {
 		select {
 		case ch <- r:
-		default: // more answers than are kept
+		default: // the channel is full
 		}
 	}
 }
@@ -127,7 +127,7 @@ func (c *Client) open() (id uint64, replies <-chan reply, end func()) {
 }
 
 type recipient struct {
-	to   transport.Address // zero: the request is not to one process
+	to   transport.Address // zero: not to a named process
 	what string
 	all  bool // every process
 }
@@ -161,9 +161,9 @@ func (c *Client) send(ctx context.Context, to recipient, id uint64, r operator.R
 }
 
 const (
-	// askAgain is the time after which a request is repeated. All commands may be obeyed twice.
+	// askAgain is the time after which a request is repeated. All commands may be executed twice.
 	askAgain = 500 * time.Millisecond
-	// askAnother is askAgain for a question to any member: the member picked last may hang.
+	// askAnother is askAgain for requests to any member, because the member picked last may hang.
 	askAnother = 100 * time.Millisecond
 )
 

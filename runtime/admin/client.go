@@ -18,7 +18,7 @@ import (
 
 // Causes of a client's errors; test with errors.Is.
 var (
-	// ErrNoCluster: no process of the cluster answers. The error's text names the part at fault.
+	// ErrNoCluster: no process of the cluster answers. The error's text names the faulty part.
 	ErrNoCluster = errors.New("no process of this cluster answers")
 	// ErrNoMember: processes answer, but none of them is a member that is up.
 	ErrNoMember = errors.New("no member is up")
@@ -39,7 +39,7 @@ type Options struct {
 	// Name is the operator's name, 1 to 64 of the same characters, for which the broker's
 	// permissions grant rights. Default "shardctl".
 	Name string
-	// AnswerTimeout bounds the wait for one answer. Until then the request is sent again every
+	// AnswerTimeout bounds the wait for one answer. Meanwhile the request is sent again every
 	// 500ms, or every 100ms if any member can answer, because the broker may have picked a hanging
 	// member. Default 3s; above 0.
 	AnswerTimeout time.Duration
@@ -71,8 +71,8 @@ type Client struct {
 
 const answerTimeout = 3 * time.Second
 
-// Dial connects to the broker. It sends no request to the cluster. ctx bounds the connecting. The
-// first command opens a second connection, so an operator who only reads needs no right to command.
+// Dial connects to the broker within ctx. It sends no request to the cluster. The first command
+// opens a second connection, so an operator who only reads needs no right to command.
 func Dial(ctx context.Context, o Options) (*Client, error) {
 	switch {
 	case o.Transport == nil:
@@ -99,7 +99,7 @@ func (c *Client) State(ctx context.Context, kind, id string) (Entity, error) {
 }
 
 // SetState replaces the state of an inactive entity. A nil state drops the entity's state, and the
-// next call begins a fresh entity. The request is refused if the entity is active (call the entity
+// next call begins a fresh entity. The request is refused if the entity is active (call it
 // instead), or if its node cannot decode the state.
 func (c *Client) SetState(ctx context.Context, kind, id string, state []byte) (Entity, error) {
 	return c.askEntity(ctx, operator.Request{Command: operator.SetState, Entity: Entity{Kind: kind, ID: id, State: state}})
@@ -107,8 +107,8 @@ func (c *Client) SetState(ctx context.Context, kind, id string, state []byte) (E
 
 const look = 200 * time.Millisecond
 
-// Join commands the process called name, started with Config.Membership.JoinByCommand, to join through the
-// nodes named by seeds or, without seeds, through those of its own config. It waits until the
+// Join commands the process called name, started with Config.Membership.JoinByCommand, to join
+// through the nodes named by seeds or, without seeds, as its own config says. It waits until the
 // process is up, or until ctx ends.
 func (c *Client) Join(ctx context.Context, name string, seeds ...string) (transport.Address, error) {
 	a, err := c.ask(ctx, everyProcess, operator.Request{Command: operator.Join, Node: transport.Address{Name: name}, Seeds: seeds})
@@ -153,7 +153,7 @@ func (c *Client) Leave(ctx context.Context, node string) (transport.Address, err
 		case errors.Is(err, ErrNoMember):
 			return c.absent(ctx, m.Address), nil
 		case err != nil:
-			return false, nil // asked again
+			return false, nil // ask again
 		}
 		now, err := v.Find(m.Address.String())
 		if err == nil && now.Status == membership.Down {
@@ -179,7 +179,7 @@ func (c *Client) Place(ctx context.Context, kind, id, home string) (Place, error
 	return c.askHost(ctx, operator.Request{Command: operator.Place, Entity: Entity{Kind: kind, ID: id}, Home: home})
 }
 
-// MoveShard has a shard moved to the member named home, once: the shard is not pinned (see
+// MoveShard moves a shard once to the member named home, without pinning it (see
 // shard.Node.MoveShard). It does not wait for the end of the move.
 func (c *Client) MoveShard(ctx context.Context, kind string, shard uint32, home string) error {
 	if _, _, err := c.find(ctx, "move to", home); err != nil {
@@ -196,14 +196,14 @@ func (c *Client) SizePool(ctx context.Context, kind string, instances uint32) er
 	return err
 }
 
-// Rebalance makes the coordinator begin moves for balance at once, including shards whose moves
-// were just given up. Rebalance returns the number of moves as text. It is refused while
-// rebalancing is paused, and while the members do not agree on the view.
+// Rebalance makes the coordinator begin rebalancing moves at once, including those of shards whose
+// moves just failed. Rebalance returns the number of moves as text. It is refused while rebalancing
+// is paused, and while the members do not agree on the view.
 func (c *Client) Rebalance(ctx context.Context) (result string, err error) {
 	return c.balance(ctx, operator.Rebalance)
 }
 
-// PauseRebalancing stops moves for balance until [Client.ResumeRebalancing], even if the
+// PauseRebalancing stops rebalancing moves until [Client.ResumeRebalancing], even if the
 // coordinator changes. Moves under way go on, shards without a home still get one, and shards still
 // move away from leaving members and to the homes of [Client.Place]. PauseRebalancing returns when
 // all members with hosted types have confirmed the pause. [View] shows the pause. The pause ends if
@@ -238,7 +238,7 @@ func (c *Client) Down(ctx context.Context, node string, force bool) (transport.A
 	by := v.Self
 	for _, o := range v.Members {
 		if by == m.Address && o.Address != m.Address && o.Status == membership.Up && o.Reachable {
-			by = o.Address // the member itself would end before it had told the others
+			by = o.Address // the member itself would stop before telling the others
 		}
 	}
 	_, err = c.ask(ctx, recipient{to: by, what: by.String()}, operator.Request{Command: operator.Down, Node: m.Address, Force: force})

@@ -15,8 +15,8 @@ import (
 // thing, it is one Event.
 type Event struct {
 	Line
-	Node transport.Address   // the first member that has it
-	Also []transport.Address // members that have a line of the same text and attributes, at most SameWithin later
+	Node transport.Address   // the first member with the line
+	Also []transport.Address // members with a line of the same text and attributes, at most SameWithin later
 }
 
 // SameWithin is the largest difference between the times of equal lines of several members that

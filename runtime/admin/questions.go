@@ -17,9 +17,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Unreadable lists the entities of a type whose states could not be read when they were last
-// called, in order of ids, and at most 1,000 of each node. If a member does not answer, the error
-// names it, and the answers of the other members are returned.
+// Unreadable lists the entities of a type whose states were unreadable at their last call, in order
+// of ids, and at most 1,000 of each node. If a member does not answer, the error names it, and the
+// answers of the other members are returned.
 func (c *Client) Unreadable(ctx context.Context, kind string) ([]Entity, error) {
 	at, err := c.hosts(ctx, kind)
 	if err != nil {
@@ -38,8 +38,8 @@ func (c *Client) Unreadable(ctx context.Context, kind string) ([]Entity, error) 
 }
 
 // Inspect returns an entity without its state. The result has the turn under way and the number of
-// calls that wait behind it, or the size of the state if no turn runs. The id is in wire form: the
-// string itself, an integer in decimal, or its text.
+// waiting calls, or the size of the state if no turn runs. The id is in wire form: the string
+// itself, an integer in decimal, or its text.
 func (c *Client) Inspect(ctx context.Context, kind, id string) (Entity, error) {
 	return c.askEntity(ctx, operator.Request{Command: operator.Inspect, Entity: Entity{Kind: kind, ID: id}})
 }
@@ -106,8 +106,8 @@ func (c *Client) Members(ctx context.Context) (View, error) {
 	if !errors.Is(err, errNobody) {
 		return View{}, fmt.Errorf("cluster %s: %w", c.cluster, err)
 	}
-	// A member that is up serves a moment later, and not while its lease has
-	// lapsed; the roll call reaches it all the same.
+	// A member that is up may not serve yet, or not while its lease has lapsed; the roll call still
+	// reaches it.
 	views, err := c.RollCall(ctx)
 	if err != nil {
 		return View{}, err
@@ -269,16 +269,15 @@ func (c *Client) Turns(ctx context.Context) ([]NodeTurns, error) {
 // NodeTrend is the last hour of one member.
 type NodeTrend struct {
 	Node transport.Address
-	// Minutes are the minutes that were asked for, the oldest first. The last one may not be over.
+	// Minutes are the requested minutes, the oldest first. The last minute may not be over.
 	Minutes []Minute
 	// Err is the reason why the member did not answer for all minutes; nil if it did. Members of
-	// older releases refuse the question.
+	// older releases refuse such requests.
 	Err error
 }
 
-// Trends asks every member for its minutes that begin after a time, at most the last 60. The
-// results are in order of the members' names. It fails if no member answers with the list of
-// members.
+// Trends asks every member for its minutes begun later than after, at most the last 60. The results
+// are in order of the members' names. It fails if no member answers with the list of members.
 func (c *Client) Trends(ctx context.Context, after time.Time) ([]NodeTrend, error) {
 	from := uint64(max(0, after.Unix()))
 	answers, err := c.each(ctx, operator.Request{Command: operator.Trends, After: from})
@@ -326,7 +325,7 @@ func (c *Client) Feeds(ctx context.Context) ([]Feed, error) {
 	return nil, err
 }
 
-// A NodeFact has the facts of one member.
+// A NodeFact holds the facts of one member.
 type NodeFact struct {
 	Node transport.Address
 	Fact
@@ -377,10 +376,10 @@ func (c *Client) Dump(ctx context.Context, node string) (string, error) {
 // Eavesdropped reports whether a process outside the cluster, such as nats sub 'sh.>', receives the
 // messages between the cluster's processes. The broker then does not report when a process ends,
 // and members notice the end only later, because the process is silent. To find out, Eavesdropped
-// sends a question to a process that does not exist.
+// sends a request to a process that does not exist.
 func (c *Client) Eavesdropped(ctx context.Context) (bool, error) {
 	to := recipient{to: transport.Address{Name: "nobody", Incarnation: identity.New(identity.Member)}, what: "nobody"}
-	ctx, cancel := context.WithTimeout(ctx, askAgain+askAgain/2) // for a second question, if the first is lost
+	ctx, cancel := context.WithTimeout(ctx, askAgain+askAgain/2) // for a second request, if the first is lost
 	defer cancel()
 	_, err := c.ask(ctx, to, operator.Request{Command: operator.Members})
 	switch {
@@ -419,8 +418,8 @@ func (c *Client) Moves(ctx context.Context) ([]Move, transport.Address, error) {
 	return fail(errors.New("the coordinator is moving to another member (try again)"))
 }
 
-// maxHosts is how many members are asked about a home. One member is not enough: it may just have
-// stopped unnoticed.
+// maxHosts is how many members are asked about a home. One is not enough: it may just have stopped
+// unnoticed.
 const maxHosts = 2
 
 // Entities yields the ids of a type's entities, as on the wire and in the order of their bytes, as
@@ -466,7 +465,7 @@ type Reminded struct {
 
 // Reminded yields the entities of a type that have reminders, by the earliest due time of their
 // reminders, and then by id. Reminders that were given up do not count. With limit above 0 it ends
-// after that many. It asks for them as [Client.Entities] does.
+// after that many. It asks in portions like [Client.Entities].
 func (c *Client) Reminded(ctx context.Context, kind string, limit int) iter.Seq2[Reminded, error] {
 	return func(yield func(Reminded, error) bool) {
 		for key, err := range c.list(ctx, operator.Reminders, kind, Listing{Limit: limit}) {
@@ -496,8 +495,8 @@ func (c *Client) ResumeReminders(ctx context.Context, kind string) error {
 	return err
 }
 
-// RemindersPaused says since when and by whom the reminders of a type are paused, or that the store does
-// not answer; "" means that they are not.
+// RemindersPaused says since when and by whom the reminders of a type are paused, or that the store
+// does not answer; "" means not paused.
 func (c *Client) RemindersPaused(ctx context.Context, kind string) (string, error) {
 	a, err := c.answerOfHost(ctx, operator.Request{Command: operator.Reminders, Entity: Entity{Kind: kind}, List: Listing{Limit: 1}})
 	return a.Result, err
@@ -509,13 +508,13 @@ func (c *Client) Reminders(ctx context.Context, kind, id string) ([]Reminder, er
 }
 
 // CancelReminder cancels a reminder of an entity, and returns the reminders that are left. It fails
-// if there is none of that name.
+// if no reminder has that name.
 func (c *Client) CancelReminder(ctx context.Context, kind, id, name string) ([]Reminder, error) {
 	return c.reminders(ctx, operator.CancelReminder, kind, id, name)
 }
 
 // RetryReminder lets a given-up reminder run again, and returns the entity's reminders. It fails if
-// none of that name was given up.
+// no given-up reminder has that name.
 func (c *Client) RetryReminder(ctx context.Context, kind, id, name string) ([]Reminder, error) {
 	return c.reminders(ctx, operator.RetryReminder, kind, id, name)
 }
@@ -542,7 +541,7 @@ func (c *Client) answerOfHost(ctx context.Context, r operator.Request) (operator
 		}
 		err = fmt.Errorf("cluster %s: %w", c.cluster, askErr)
 		if errors.Is(askErr, ErrRefused) || ctx.Err() != nil || i+1 == maxHosts {
-			break // another would refuse it, too
+			break // other hosts would refuse, too
 		}
 	}
 	return operator.Answer{}, err
@@ -551,7 +550,7 @@ func (c *Client) answerOfHost(ctx context.Context, r operator.Request) (operator
 type answered struct {
 	node   transport.Address
 	answer operator.Answer
-	at     time.Time // when it came
+	at     time.Time // arrival time
 	err    error
 }
 

@@ -29,7 +29,7 @@ type (
 	Pause = operator.Pause
 	// A Move is a move of a shard that is under way.
 	Move = operator.Move
-	// A Fact has the version, clock, health and limits of a member's process.
+	// A Fact holds the version, clock, health and limits of a member's process.
 	Fact = operator.Fact
 	// A Contract is an entity type's contract in a member's program.
 	Contract = operator.Contract
@@ -37,7 +37,7 @@ type (
 	Line = operator.Line
 	// A Minute is a minute of a member's last hour.
 	Minute = operator.Minute
-	// A TypeMinute has the turns of a type in a Minute.
+	// A TypeMinute holds the turns of a type in a Minute.
 	TypeMinute = operator.TypeMinute
 	// A Feed is a partition of a stream that members read.
 	Feed = operator.Feed

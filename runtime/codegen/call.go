@@ -22,21 +22,20 @@ type Invoker interface {
 	// Begin begins a turn of the entity on the caller's goroutine. If it returns the zero Turn and
 	// no error, the call must be encoded. noContext says that the method does not use its context.
 	Begin(ctx context.Context, r *Ref, method string, noContext bool) (Turn, error)
-	// Check returns the reason why a call cannot be sent, so that the arguments need not be
-	// encoded.
+	// Check returns the reason why a call cannot be sent, before its arguments are encoded.
 	Check(ctx context.Context, r *Ref, method string) error
 	// Do sends encoded arguments, in a buffer from NewArgs, and waits for the encoded results. The
 	// Invoker owns the buffer from then on.
 	Do(ctx context.Context, r *Ref, method string, args []byte) ([]byte, error)
-	// Send is Do for a call without an answer. It returns the reason if the call cannot be sent.
+	// Send is Do for a call without an answer. It returns the reason why the call cannot be sent.
 	Send(ctx context.Context, r *Ref, method string, args []byte) error
-	// Failed makes the caller's error from err: the arguments cannot be encoded or, if ran is set,
-	// the results cannot be decoded.
+	// Failed makes the caller's error from err: failed encoding of arguments or, if ran is set,
+	// failed decoding of results.
 	Failed(r *Ref, method string, ran bool, err error) error
-	// Hash returns the hash of an id, from which the shard follows, or the reason why the id is
+	// Hash returns the hash of an id, which determines the shard, or the reason why the id is
 	// invalid.
 	Hash(id string) (hash uint64, err error)
-	// Refs returns the cache of references to use again, or nil for none.
+	// Refs returns the cache of references for reuse, or nil for none.
 	Refs() *RefCache
 }
 

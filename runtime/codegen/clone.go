@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The Clone functions copy values that a local call must not share. The copies are as they would
-// have arrived from the wire.
+// The Clone functions copy values that a local call must not share. The copies equal values decoded
+// from the wire.
 
 // CloneSlice copies a slice whose elements hold no references. The copy of an empty slice is nil.
 func CloneSlice[S ~[]T, T any](s S) S {

@@ -24,15 +24,15 @@ import (
 //     pointer to zero.
 //   - time.Time is shaped as google.protobuf.Timestamp; it arrives in UTC and
 //     without a monotonic reading, and the zero time as the zero time.
-//   - A protobuf message is itself; a type with MarshalText and UnmarshalText is
-//     a string; one with MarshalBinary and UnmarshalBinary is bytes.
+//   - A protobuf message is itself; a type with MarshalText and UnmarshalText is a string; one with
+//     MarshalBinary and UnmarshalBinary is bytes.
 //
-// An empty slice arrives as nil and a nil map as an empty one: both append to a slice and
-// assignment to a map work on the value that arrives. Arguments and results of a local
-// call are copied (Clone…) so that they arrive the same.
+// An empty slice arrives as nil and a nil map as an empty one, so that append to the slice and
+// assignment to the map work. Arguments and results of a local call are copied (Clone…) so that
+// they arrive the same.
 //
-// Append… leaves out a value that is zero, as protobuf does; Put… never does, for
-// elements and for targets of pointers.
+// Append… leaves out a zero value, as protobuf does; Put… never does, and is for elements and for
+// targets of pointers.
 
 type signed interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64
@@ -188,10 +188,10 @@ type Decoder struct {
 	typ    protowire.Type
 	unread bool // the field's value has not been read
 	passed bool // a field was skipped
-	keeps  bool // it reads a state, and keeps unknown cases
-	strict bool // it reads an event: unknown fields are refused
+	keeps  bool // for a state: unknown cases are kept
+	strict bool // for an event: unknown fields are refused
 	err    error
-	// If the message has the results of a call: the call, which a decoding error then names.
+	// ref and method name the call if the message has its results; decoding errors name them.
 	ref    *Ref
 	method string
 }
@@ -255,8 +255,8 @@ func (d *Decoder) Leave(outer int) {
 	d.end = outer
 }
 
-// Skipped reports whether a field of the message, or of a message in it, was skipped. Such a field
-// means that a newer program wrote the message.
+// Skipped reports whether a field of the message, or of a message in it, was skipped. A skipped
+// field means that a newer program wrote the message.
 func (d *Decoder) Skipped() bool { return d.passed }
 
 // Err returns nil, or the first error as a [*DecodeError] about the value named what.
@@ -287,8 +287,8 @@ func (d *Decoder) Results() error {
 	return d.ref.Invoker.Failed(d.ref, d.method, true, d.Err("results"))
 }
 
-// ReadBack returns nil, or an [*EncodeError] if the value just encoded cannot be decoded here. A
-// type's own encoding may write values that its decoding refuses.
+// ReadBack returns nil, or an [*EncodeError] if this decoder failed on a value just encoded. A
+// type's own encoding may write what its decoding refuses.
 func (d *Decoder) ReadBack(what string) error {
 	if d.err == nil {
 		return nil
@@ -365,7 +365,7 @@ func (d *Decoder) varint() uint64 {
 	return x
 }
 
-// bytes returns the current field's content as part of the input, with its capacity cut.
+// bytes returns the current field's content as a slice of the input, with capped capacity.
 func (d *Decoder) bytes() []byte {
 	if !d.want(protowire.BytesType) {
 		return nil

@@ -70,7 +70,7 @@ func AppendFloat64s[S ~[]T, T ~float64](b []byte, num int, v S) []byte {
 	return Close(b, at)
 }
 
-// AppendStrings appends each string of v as a field num of its own.
+// AppendStrings appends each string of v as its own field num.
 func AppendStrings[S ~[]T, T ~string](b []byte, num int, v S) []byte {
 	for _, e := range v {
 		b = PutString(b, num, e)

@@ -22,8 +22,8 @@ func CheckID(id string) error {
 	return nil
 }
 
-// Locate returns the hash of an entity's id and the number of its shard. It asks no cluster,
-// because the result for a kind is the same in every process of every cluster.
+// Locate returns the hash and the shard number of an entity's id. It asks no cluster, because the
+// result for a kind is the same in every process of every cluster.
 func Locate(k Kind, id string) (hash uint64, shard uint32, err error) {
 	if err := CheckID(id); err != nil {
 		return 0, 0, fmt.Errorf("locate %s: %w", k.Name, err)
@@ -51,10 +51,9 @@ func EntityShard(k Kind, id string) (uint32, error) {
 
 // MixHash spreads the result of a user's shard function over all 64 bits. This is needed because a
 // shard is a prefix of the hash: without mixing, all numbers below 2^57 would fall into the first
-// of 128 shards. Equal results stay equal, so entities of different types that have the same
-// function and result are in shards of the same number. The mixing is the step of SplitMix64
-// (Steele, Lea, Flood 2014). Members and stores know the mixed function by its name,
-// "splitmix64(package.Func)".
+// of 128 shards. Equal results stay equal, so entities of types with the same function have the
+// same shard number if their results are equal. The mixing is the step of SplitMix64 (Steele, Lea,
+// Flood 2014). Members and stores know the mixed function by its name, "splitmix64(package.Func)".
 func MixHash(h uint64) uint64 {
 	h += 0x9e3779b97f4a7c15
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9

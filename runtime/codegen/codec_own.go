@@ -7,16 +7,16 @@ import (
 	"sync"
 )
 
-// A type with its own encoding to text or bytes may fail to decode the form of its zero value: a
-// date's would be 0000-00-00, which is no date. And values that are not zero may have an empty
-// form, as the regular expression "" has. So:
+// A type with its own encoding to text or bytes may fail to decode the form of its zero value: for
+// a date 0000-00-00, which is no date. And nonzero values may have an empty form, such as the
+// regular expression "". So:
 //
 //   - A zero value is written as an empty form if decoding its own form does not give the zero
 //     value.
 //   - An empty form is decoded by the type's own method if the method accepts it and the zero value
 //     is written in its own form. Otherwise an empty form means the zero value.
 //   - A value that would therefore arrive as the zero value is refused, unless the zero value has
-//     the same form: then the type itself does not tell them apart.
+//     the same form: then the type itself does not distinguish them.
 
 // ownMethods are the methods of one encoding that T defines itself.
 type ownMethods[T any, P ~*T] struct {
@@ -32,8 +32,8 @@ const (
 )
 
 type ownZero struct {
-	written    bool // in its own form; else as an empty form
-	empty      bool // its own form is empty
+	written    bool // zero is written in its own form
+	empty      bool // zero's own form is empty
 	readsEmpty bool // the type's own method decodes an empty form
 }
 
@@ -57,7 +57,7 @@ func (m ownMethods[T, P]) zero() ownZero {
 
 func (m ownMethods[T, P]) tryZero() (z ownZero) {
 	defer func() {
-		if recover() != nil { // the type's own methods panic for the zero value
+		if recover() != nil { // a method panicked for the zero value
 			z = ownZero{}
 		}
 	}()

@@ -2,9 +2,9 @@ package codegen
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// Fields reports whether this program knows field num of a message. inside is not nil if the field
-// holds one message (a struct, or a pointer to one). It is then the Fields of that inner message,
-// because the inner message's unknown fields are kept too.
+// Fields reports whether this program knows field num of a message. If the field holds one message
+// (a struct, or a pointer to one), inside is the Fields of that inner message, whose unknown fields
+// are kept too; otherwise nil.
 type Fields func(num int) (known bool, inside Fields)
 
 // UnknownFields returns the fields of the message b that f does not know. Unknown fields of
@@ -34,9 +34,9 @@ func appendUnknown(out, b []byte, f Fields) []byte {
 }
 
 // AppendUnknown appends kept, the result of [UnknownFields] for an earlier encoding, to the encoded
-// message b. It leaves out kept fields of inner messages that b does not have, for example because
-// a pointer became nil. An inner message may then be in the result twice; readers of protobuf merge
-// its two parts.
+// message b. It leaves out kept fields of inner messages that b lacks, for example because a
+// pointer became nil. The result may contain an inner message twice; readers of protobuf merge the
+// two parts.
 func AppendUnknown(b, kept []byte, f Fields) []byte {
 	if len(kept) == 0 {
 		return b
@@ -51,7 +51,7 @@ func mergeUnknown(out, now, kept []byte, f Fields) []byte {
 			out = append(out, raw...)
 			return
 		}
-		var message []byte // the field as it is now
+		var message []byte // the present field
 		eachField(now, func(n int, _, content []byte) {
 			if n == num {
 				message = content

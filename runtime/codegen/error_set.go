@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// An ErrorSet collects the errors that callers of one package's entities can match: the errors of
-// that package, and those of the packages whose clients it uses, because its entities may return
-// errors of nested calls.
+// An ErrorSet collects the errors that callers of one package's entities can match: that package's
+// own, and those of packages whose clients it uses, because its entities may return errors of
+// nested calls.
 type ErrorSet struct {
 	list []Error
 	seen []string // packages
@@ -25,16 +25,16 @@ func Errors(add func(*ErrorSet)) []Error {
 }
 
 // Declare adds the errors of a package. It adds none and returns false if the package was added
-// before, because several other packages import it. The first package added must be the package of
-// the entities. The errors of this first package have short names on the wire, so that the package
-// may be moved; the names of other errors have their package's path as prefix.
+// before, through another importing package. The first package added must be the package of the
+// entities. The errors of this first package have short names on the wire, so that the package may
+// be moved; the names of other errors have their package's path as prefix.
 func (s *ErrorSet) Declare(path string, errors ...Error) bool {
 	if slices.Contains(s.seen, path) {
 		return false
 	}
 	s.seen = append(s.seen, path)
 	for _, e := range errors {
-		if len(s.seen) > 1 && !strings.Contains(e.Name, ".") { // else it has a path already
+		if len(s.seen) > 1 && !strings.Contains(e.Name, ".") { // else the name already contains one
 			e.Name = path + "." + e.Name
 		}
 		if !slices.ContainsFunc(s.list, func(o Error) bool { return o.Name == e.Name }) {

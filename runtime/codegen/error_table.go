@@ -9,8 +9,8 @@ import (
 // find it in a method's error with errors.Is or errors.As. It comes from [SentinelError],
 // [ValueError] or [PointerError].
 type Error struct {
-	Name string // on the wire, unique in a kind
-	// find reports whether a node of an error's tree is the error, without those that it wraps.
+	Name string // on the wire; unique in a kind
+	// find reports whether a node of an error's tree is the error, ignoring errors that it wraps.
 	// pointer reports whether the node is a pointer to a type whose values are errors too.
 	find func(node error) (content []byte, pointer, ok bool)
 	// revive makes the error that find found.
@@ -129,9 +129,9 @@ const (
 	causePointer = 3
 )
 
-// DescribeError returns the wire form of a method's error: its text, and those errors in its tree
-// that table has, each value once and in the order of errors.Is. Causes beyond 64 KiB are left out.
-// If a method of one of these errors panics, the text says so.
+// DescribeError returns the wire form of a method's error: its text, and the errors in its tree
+// that are in table, each value once and in the order of errors.Is. Causes beyond 64 KiB are left
+// out. If a method of an error panics, the text says so.
 func DescribeError(table []Error, err error) (text string, causes []byte) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -8,14 +8,13 @@ import (
 
 // An Index names an indexed field.
 type Index struct {
-	Field string // in Go
-	// Kind is the number of the field, and b, i, s or t for a bool, an integer, a string or a time.
+	Field string // its name in Go
+	// Kind is the number of the field with b, i, s or t for a bool, integer, string or time.
 	Kind string
 }
 
-// AppendStringIndex appends the key of an indexed field to b, the keys of a state. A key is the
-// field's number and the first 512 bytes of its value. Keys of a field have the order of its
-// values.
+// AppendStringIndex appends the key of an indexed field to b, which holds a state's keys. A key is
+// the field's number and the first 512 bytes of its value. Keys of one field sort like its values.
 func AppendStringIndex[T ~string](b []byte, field int, v T) []byte {
 	return ordered.AppendString(ordered.AppendField(b, field), v)
 }
@@ -40,8 +39,8 @@ func AppendTimeIndex(b []byte, field int, v time.Time) []byte {
 	return ordered.AppendTime(ordered.AppendField(b, field), v)
 }
 
-// IndexedID splits what a [Lister] yields for an index: a key and an id. index is "" if there is no
-// key.
+// IndexedID splits a string that a [Lister] yields for an index into key and id. index is ""
+// without a key.
 func IndexedID(key string) (index, id string) {
 	n := ordered.SizeOfKey(key)
 	return key[:n], key[n:]

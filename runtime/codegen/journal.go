@@ -16,7 +16,7 @@ type Journal[E any] struct {
 	encode   func(b []byte, event E) ([]byte, error) // set by TakeEvents; nil in an entity that was made by hand
 }
 
-// A recorded is an event, encoded before Apply, because Apply may keep parts of it in the state,
+// A recorded is an event, encoded before Apply because Apply may keep parts of it in the state,
 // where they may change.
 type recorded[E any] struct {
 	event   E

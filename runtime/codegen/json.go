@@ -16,8 +16,8 @@ import (
 // A JSONMethod converts the arguments of one method from JSON and its results to JSON, for callers
 // without generated code. A JSONMethod uses reflection, which typed calls do not.
 type JSONMethod struct {
-	// Args appends the encoded arguments to b, from text, a JSON object of the arguments by name.
-	// It is nil if the method has no arguments.
+	// Args encodes the arguments in text, a JSON object by name, and appends them to b. It is nil
+	// if the method has no arguments.
 	Args func(b, text []byte) ([]byte, error)
 	// Reply returns the JSON object of the results, by name. It is nil if the
 	// method has no results.
@@ -78,7 +78,7 @@ func readJSON(text []byte, fields []JSONField) error {
 // take. text must be valid JSON.
 func checkNames(text []byte) error {
 	type level struct {
-		names map[string]bool // nil: of an array
+		names map[string]bool // nil for an array
 		value bool            // a name was read, and its value comes
 	}
 	var open []level
@@ -87,7 +87,7 @@ func checkNames(text []byte) error {
 	for {
 		token, err := d.Token()
 		if err != nil {
-			return nil // its end
+			return nil // text ends
 		}
 		in := len(open) - 1
 		name, isName := token.(string)
@@ -115,7 +115,7 @@ func checkNames(text []byte) error {
 	}
 }
 
-// strictJSON is json.Unmarshal without unknown names, unless a type's own UnmarshalJSON accepts
+// strictJSON is json.Unmarshal refusing unknown names, unless a type's own UnmarshalJSON accepts
 // them.
 func strictJSON(text []byte, to any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -123,7 +123,7 @@ func strictJSON(text []byte, to any) error {
 	return d.Decode(to)
 }
 
-// readValue reads a value from JSON, protobuf messages in their standard form.
+// readValue reads a value from JSON, protobuf messages in protobuf's JSON form.
 func readValue(raw []byte, to any) error {
 	if o, ok := to.(oneofAt); ok {
 		return o.read(raw)
@@ -137,7 +137,7 @@ func readValue(raw []byte, to any) error {
 	return strictJSON(raw, to)
 }
 
-// messageAt returns the message for v, a pointer to a pointer to a message, made if nil.
+// messageAt returns the message behind v, a pointer to a message pointer, which it sets if nil.
 func messageAt(v any) (proto.Message, bool) {
 	p, ok := v.(interface{ message() proto.Message })
 	if !ok {

@@ -48,7 +48,7 @@ type interfaceJSON struct {
 
 type oneofs struct {
 	known map[reflect.Type]*interfaceJSON
-	memo  map[reflect.Type]bool // whether a type holds one
+	memo  map[reflect.Type]bool // whether types reach known interfaces
 }
 
 func (o *oneofs) holds(t reflect.Type) bool {
@@ -73,7 +73,7 @@ func (o *oneofs) reaches(t reflect.Type, seen map[reflect.Type]bool) bool {
 	case seen[t], t.Kind() == reflect.Interface:
 		return false
 	case t.Implements(jsonMarshaler), t.Implements(textMarshaler), t.Implements(protoMessage):
-		return false // its JSON form names its own type
+		return false // the type has its own JSON form
 	}
 	seen[t] = true
 	switch t.Kind() {
@@ -162,14 +162,14 @@ func (o *oneofs) writeMap(v reflect.Value) ([]byte, error) {
 type member struct {
 	name  string
 	index []int
-	omit  bool // where it is empty
+	omit  bool // left out if empty
 }
 
 // members returns in own the fields of t that may hold one of the interfaces. rest is a struct type
-// with the other fields, and at has their indices in t.
+// with the other fields, and at their indices in t.
 func (o *oneofs) members(t reflect.Type) (own []member, rest reflect.Type, at [][]int) {
 	var others []reflect.StructField
-	var named [][]int // embedded structs that are members themselves
+	var named [][]int // embedded structs with their own name
 	for _, f := range reflect.VisibleFields(t) {
 		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		inner := f.Type
@@ -179,7 +179,7 @@ func (o *oneofs) members(t reflect.Type) (own []member, rest reflect.Type, at []
 		embedded := f.Anonymous && inner.Kind() == reflect.Struct
 		switch {
 		case within(f.Index, named):
-		case embedded && tag == "": // its fields follow
+		case embedded && tag == "": // its fields come next
 		case !f.IsExported():
 		case !o.holds(f.Type):
 			others = append(others, reflect.StructField{Name: f.Name, Type: f.Type, Tag: f.Tag})
@@ -210,7 +210,7 @@ func (o *oneofs) writeStruct(v reflect.Value) ([]byte, error) {
 	own, rest, at := o.members(v.Type())
 	r := reflect.New(rest).Elem()
 	for i, index := range at {
-		if f, err := v.FieldByIndexErr(index); err == nil { // else it is in a nil pointer
+		if f, err := v.FieldByIndexErr(index); err == nil { // else a nil pointer precedes the field
 			r.Field(i).Set(f)
 		}
 	}

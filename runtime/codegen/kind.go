@@ -16,8 +16,8 @@ type Kind struct {
 	// Singleton means that the kind has one instance in a cluster, and one shard. The singleton
 	// manager chooses its node, not the allocation of shards.
 	Singleton bool
-	// Pool means that the kind is a pool: instance i is the entity with id i, alone in the shard of
-	// number i. Its Hash is that of [PoolHash].
+	// Pool means that the kind is a pool: instance i is the entity with id i, alone in the i-th
+	// shard. Its Hash is that of [PoolHash].
 	Pool bool
 	// Again has the names of a pool's methods that may run twice: those that change no state.
 	Again []string
@@ -29,8 +29,8 @@ type Kind struct {
 	// Errors adds the errors that callers can match; nil means none. It is called when the first
 	// call of the kind fails.
 	Errors func(*ErrorSet)
-	// JSON returns the conversion of a method's messages from and to JSON, or the zero value for a
-	// method without arguments and results. It is nil if the directive does not have json.
+	// JSON returns the conversion of a method's arguments and results, or the zero value for a
+	// method without these. It is nil if the directive does not have json.
 	JSON     func(method string) JSONMethod
 	Stateful bool // some fields are tagged state
 	// Durable means that the state of the kind's entities is in the store, and a call is answered
@@ -40,7 +40,7 @@ type Kind struct {
 	// version above 1 have a method MigrateState(from int) error.
 	StateVersion int
 	// Contract is a hash of the type's contract in shard.lock, to show operators that two programs
-	// differ. It is "" if an older generator made the code.
+	// differ. It is "" in code of an older generator.
 	Contract string
 	// TTL is the time without a commit after which an entity of a durable kind expires; 0 means
 	// never.
@@ -90,8 +90,8 @@ func Factory[T any](factory func() *T) func() any {
 }
 
 // CheckMethods returns an error if the entity's struct has gained or lost exported methods since
-// its code was generated. It compares only their number, because code that looks up methods by
-// reflection keeps the linker from removing unused methods of the whole program.
+// its code was generated. It compares only their numbers, because looking up methods by reflection
+// keeps the linker from removing unused methods of the whole program.
 func (h *Host) CheckMethods() error {
 	if h.Struct == nil {
 		return nil
@@ -110,8 +110,7 @@ func (h *Host) CheckMethods() error {
 // be encoded; any other error is the method's own. It keeps neither args nor out.
 type Method func(ctx context.Context, entity any, args, out []byte) ([]byte, error)
 
-// Run makes a [Method] of a method without arguments and results. E is the type to which the entity
-// is asserted.
+// Run makes a [Method] of a method without arguments and results. E is the entity's type.
 func Run[E any](method func(e E, ctx context.Context) error) Method {
 	return func(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
 		return out, method(entity.(E), ctx)

@@ -12,8 +12,8 @@ import (
 // protobuf message. Nil pointers are refused, because they would look like pointers to zero values.
 //
 // A case that the reader does not know was added by a newer program. Arguments, results and errors
-// with such a case are refused. A state keeps it: the entity holds a value of a generated type in
-// its place, whose methods panic, and writes the case back as it came.
+// with such a case are refused. A state keeps it: the entity holds in its place a value of a
+// generated type, whose methods panic, and writes the case back unchanged.
 
 // An UnknownCase is a case of an interface that this program does not know.
 type UnknownCase struct {
@@ -24,8 +24,8 @@ type UnknownCase struct {
 
 type unknownCase interface{ ShardUnknownCase() UnknownCase }
 
-// UnknownCase reads the decoder's current field, which is none of the known cases of the interface
-// oneof. In a state the case is kept; elsewhere the decoder refuses it.
+// UnknownCase reads the decoder's current field, which is no known case of the interface oneof. In
+// a state the case is kept; elsewhere the decoder refuses it.
 func (d *Decoder) UnknownCase(oneof string) (c UnknownCase, kept bool) {
 	if d.err != nil {
 		return c, false

@@ -13,9 +13,9 @@ type PoolChoice uint8
 
 // The choices of an instance, made for each call.
 const (
-	PoolAny  PoolChoice = iota // an idle instance at this process, else the better one of two
+	PoolAny  PoolChoice = iota // an idle instance at this process, else the better of two random
 	PoolNear                   // an instance at this process, or as PoolAny if there is none
-	PoolKey                    // the same instance for calls with the same key, while the number of instances stays
+	PoolKey                    // the same instance for equal keys, while the number of instances stays
 )
 
 // AnyInstance is the id of a [Raw] call whose instance is chosen as by [PoolAny].

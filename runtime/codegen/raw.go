@@ -20,7 +20,7 @@ const (
 // A Raw is a call whose arguments are already encoded.
 type Raw struct {
 	Method string
-	ID     string // as on the wire; not of a singleton; of a pool a number, or AnyInstance
+	ID     string // as on the wire; none for a singleton; for a pool a number, or AnyInstance
 	// ContentType is ContentJSON for a JSON object of the arguments by name, or ContentProtobuf for
 	// the message that "shardgen contract proto" prints. If it is empty, the body counts as JSON if
 	// it is empty, begins with "{", or is valid JSON. A few protobuf messages are valid JSON too,
@@ -30,7 +30,7 @@ type Raw struct {
 	// CommandID is the idempotency key of a call to a durable type; "" means none.
 	CommandID string
 	// Delay makes the call a reminder of an entity of a durable type, whose results are empty. nil
-	// makes it at once.
+	// calls at once.
 	Delay *Delay
 }
 
@@ -95,7 +95,7 @@ func CallRaw(ctx context.Context, p Invoker, k Kind, r Raw) ([]byte, error) {
 	}
 	if !asJSON {
 		results, err := p.Do(ctx, ref, r.Method, args)
-		return slices.Clone(results), err // the store's answer to the same call may have them too
+		return slices.Clone(results), err // the answer kept for repetitions may share them
 	}
 	results := ref.Ask(ctx, r.Method, args, nil)
 	if results.err != nil {
@@ -111,7 +111,7 @@ func CallRaw(ctx context.Context, p Invoker, k Kind, r Raw) ([]byte, error) {
 	return reply, err
 }
 
-// form reports whether the call is in JSON. If so, m converts its arguments and results.
+// form reports whether the call is in JSON. If so, m converts arguments and results.
 func (r *Raw) form(k Kind) (m JSONMethod, asJSON bool, err error) {
 	asJSON, err = r.IsJSON()
 	switch {

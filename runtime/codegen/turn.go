@@ -13,8 +13,8 @@ import "context"
 //	args := codegen.AppendString(codegen.NewArgs(), 1, order)
 //	return decodeStockReserveReply(r.ref.Ask(ctx, "Reserve", args, err))
 type Turn struct {
-	Entity  any             // whose turn it is
-	Context context.Context // the method's context, which is an ender
+	Entity  any             // the called entity
+	Context context.Context // the method's context, which implements ender
 }
 
 // An ender ends a turn, for Turn.End.
@@ -41,8 +41,7 @@ func Result[T any](v T, err error) (T, error) {
 	return v, nil
 }
 
-// A PublishFunc receives what a method publishes in place of a store. subject and data are as they
-// would be published.
+// A PublishFunc receives, in place of a store, what a method publishes: subject and encoded data.
 type PublishFunc func(subject string, data []byte, bestEffort bool) error
 
 type publishKey struct{}

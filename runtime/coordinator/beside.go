@@ -57,8 +57,7 @@ type follows struct {
 	kind, leader       *entityType
 }
 
-// to returns the home of the leader's shard that a shard follows. If the leader's shard moves, this
-// is its new home.
+// to returns the home of the leader's shard that a shard follows, or its new home if it is moving.
 func (f follows) to(shard uint32, homes []placement.Load) (to transport.Address, ok bool) {
 	to = f.leader.led(f.kind, shard).goesTo()
 	_, ok = slices.BinarySearchFunc(homes, to, func(l placement.Load, a transport.Address) int { return l.Node.Compare(a) })
@@ -85,7 +84,7 @@ func (f follows) Rebalance(_ string, homes []placement.Load, limit int) (moves [
 	return moves
 }
 
-// withBeside adds the costs of following shards to the costs of the type's shards that they follow.
+// withBeside adds the costs of following shards to costs, at the shards of k that they follow.
 func (c *Coordinator) withBeside(k *entityType, costs []float32) {
 	for _, name := range c.names {
 		f := c.types[name]

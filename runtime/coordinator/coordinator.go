@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Config has a coordinator's settings. Zero values mean the defaults.
+// Config holds a coordinator's settings. Zero values mean the defaults.
 type Config struct {
 	// Self is the node on which the coordinator runs.
 	Self transport.Address
@@ -25,13 +25,13 @@ type Config struct {
 	// MinMembers is the number of Up members with hosted types that must exist before a type is
 	// allocated for the first time. Default 1.
 	MinMembers int
-	// MaxMoves bounds how many shards of a type move for balance at the same time, unless the
-	// type's own Tuning sets a bound. Default 3.
+	// MaxMoves bounds how many shards of a type move for rebalancing at once, unless the type's own
+	// Tuning sets a bound. Default 3.
 	MaxMoves int
-	// MaxLeaveMoves bounds how many shards move away from leaving members at the same time, beside
-	// moves for balance. Default 32.
+	// MaxLeaveMoves bounds how many shards move away from leaving members at once, in addition to
+	// rebalancing. Default 32.
 	MaxLeaveMoves int
-	// RebalanceInterval is how long a shard stays at its home after its move for balance was
+	// RebalanceInterval is how long a shard stays at its home after a rebalancing move was
 	// cancelled. Default 10s.
 	RebalanceInterval time.Duration
 	// ResendInterval is the interval at which a message is sent again until its effect shows.
@@ -41,7 +41,7 @@ type Config struct {
 	StatusInterval time.Duration
 	// LoadInterval is the interval at which members report loads, see [ReportInterval]. After a
 	// move by load a shard rests for 30 intervals. The budget of moves by load is for an hour of
-	// 360 intervals. Only simulations shorten it. Default [LoadInterval].
+	// 360 intervals. Only simulations set it. Default [LoadInterval].
 	LoadInterval time.Duration
 	// Strategy places shards of types that name no strategy. Default
 	// placement.LeastShards{Threshold: 1}.
@@ -96,7 +96,7 @@ func (c Config) validate() error {
 // leaveRest is how long a shard rests at a leaving member after a cancelled move.
 const leaveRest = time.Second
 
-// maxAsked bounds the asked-for types that no member has registered.
+// maxAsked bounds the wanted types that no member has registered.
 const maxAsked = 1024
 
 // maxShards bounds the shards of all types. Each costs about 150 bytes of memory.
@@ -109,16 +109,16 @@ type Input interface{ input() }
 type View struct {
 	Members []Member // in any order; absent members were removed
 	// Converged reports whether all members agree on this view and none is unreachable. If not, no
-	// shard moves for balance.
+	// shard moves for rebalancing.
 	Converged bool
 }
 
-// A Member is one member of the cluster, with what the coordinator needs to know.
+// A Member is one member of the cluster, with the properties that the coordinator needs.
 type Member struct {
 	Address     transport.Address
 	Status      membership.Status
 	Unreachable bool
-	Hosts       bool // it announced at joining that it hosts entities, so it registers
+	Hosts       bool // it announced at joining that it hosts types, so it registers
 }
 
 // Receive is a message received for the coordinator.
@@ -158,8 +158,8 @@ type Coordinator struct {
 	now  time.Time // of this Step
 	out  Output    // of this Step
 	reap bool      // the view changed: look for shards of members that are gone
-	plan bool      // something changed that allocation or balance depend on
-	// superseded reports that a higher term exists. The coordinator does nothing any more then.
+	plan bool      // something changed on which allocation or rebalancing depends
+	// superseded reports that a higher term exists. The coordinator then does nothing.
 	superseded bool
 	unchecked  int // steps since the last Check
 
@@ -176,7 +176,7 @@ type Coordinator struct {
 	types  map[string]*entityType
 	names  []string        // keys of types, sorted
 	shards int             // of all types
-	asked  map[string]bool // types that were asked for before they were known
+	asked  map[string]bool // types wanted by calls before any registration
 
 	// table.go
 	table    *placement.Table
@@ -187,7 +187,7 @@ type Coordinator struct {
 	nudgeAt  time.Time           // next TableStatus to those that have not registered
 
 	// requests.go: what every registered member keeps for the next coordinator.
-	requests []*request // under way, and the latest that are done
+	requests []*request // those under way, and the latest done
 	pause    Pause      // of rebalancing; pins are at their types
 	keepAt   time.Time  // when to send pins and the pause to members that do not keep them; zero means all do
 
@@ -195,11 +195,11 @@ type Coordinator struct {
 	moves []*move // in the order of their begin
 
 	// plan.go
-	loadAt  time.Time         // when to look at loads; zero means that no type needs that yet
+	loadAt  time.Time         // when to evaluate loads next; zero: no type needs it yet
 	sumAt   time.Time         // when to add reports to the means, at the earliest
 	planAt  time.Time         // when the first resting shard may move again; zero means none rests
 	loaded  bool              // a load was reported since the last round
-	refused string            // why balance was refused last, to say it once
+	refused string            // why rebalancing was refused last, to log it once
 	last    transport.Address // the member that got an instance of a pool last
 }
 
@@ -267,7 +267,7 @@ func (c *Coordinator) Step(now time.Time, in Input) Output {
 // next coordinator. Until then the coordinator's own process must not leave.
 func (c *Coordinator) HandedDown() bool {
 	if c.superseded {
-		return true // a later coordinator has them
+		return true // a later coordinator keeps them
 	}
 	return c.recovered && !slices.ContainsFunc(c.order, func(a transport.Address) bool {
 		m := c.members[a]
@@ -327,8 +327,7 @@ func (c *Coordinator) wakeAt() time.Time {
 }
 
 // onReceive passes a message to its handler. A later term ends this coordinator; an earlier one is
-// refused, and its sender learns this term from the status. Only members may send anything but
-// questions.
+// refused, and its sender learns this term from the status. Non-members may send only questions.
 func (c *Coordinator) onReceive(from transport.Address, m Message) {
 	term := m.term()
 	if term.Compare(c.config.Term) > 0 {

@@ -2,12 +2,12 @@
 // state machine.
 //
 // One [Coordinator] runs in a cluster, on its oldest Up or Leaving member (by runtime/singleton),
-// and decides during one [placement.Term]. It writes the table; every process follows it with a
+// and decides during one [placement.Term]. It writes the table, which every process follows with a
 // [Follower]. The steady path of calls never asks the coordinator. All messages are idempotent and
 // sent again until their effect shows, so the control channel may lose, repeat and reorder.
 //
 // A coordinator must not be started twice within one term, because it would assign the same epochs
-// twice. So a node whose coordinator ends by a bug ends with it.
+// twice. So a bug that ends the coordinator ends its node too.
 //
 // # Recovery
 //
@@ -18,9 +18,9 @@
 // announced at joining has registered or is Down. There is no timeout, because downing decides
 // about silent members. Known shards keep working meanwhile.
 //
-// Then it decides shard by shard. The claim with the highest epoch decides (for a move, the move's
-// epoch); lower claims are outdated, and their nodes give the shard up when they see the table. For
-// a move from N1 to N2 at epoch m:
+// Then it decides shard by shard, by the claim with the highest epoch (for a move, the move's
+// epoch). Lower claims are outdated: their nodes give the shard up when they see the table. For a
+// move from N1 to N2 at epoch m:
 //
 //	row  claims of the highest epoch                  decision
 //	1    a live node is active                        it is the home, under that epoch
@@ -44,19 +44,19 @@
 //
 // # Allocation
 //
-// [Ask] makes a type wanted. All its shards get a home at once, for a shard without entities costs
-// nothing. The first time at least MinMembers hosting members must be Up. Only Up, reachable
-// members that registered the type as hosted are given shards. Shards of a Down or removed node are
-// given to others in the step that learns of it.
+// [Ask] makes a type wanted. All its shards get a home at once: shards without entities cost
+// nothing. For its first allocation at least MinMembers hosting members must be Up. Only Up,
+// reachable members that registered the type as hosted are given shards. Shards of a Down or
+// removed node are given to others in the step that learns of it.
 //
-// The [placement.Strategy] of a type, by the name that its hosts registered last, decides where its
-// shards go. A type has its own bound of moves and its own minimum of hosts. Members may differ in
-// these, so that a change can be rolled out.
+// A type's shards are placed by the [placement.Strategy] whose name its hosts registered last. A
+// type has its own bound of moves and minimum of hosts. Members may differ in these three, so that
+// changes can be rolled out.
 //
-// [placement.LoadWeighted] looks at the loads that members report ([MemberLoad]). Registrations do
-// not have them: each report replaces the one before, and a coordinator moves nothing by load until
-// each home has reported in the last three intervals. The shards of a type that is placed by
-// [placement.Beside] follow those of another type, which gets its homes and moves first.
+// [placement.LoadWeighted] looks at the loads that members report ([MemberLoad]). Registrations
+// contain no loads: each report replaces the one before, and a coordinator moves nothing by load
+// until each home has reported in the last three intervals. The shards of a type that is placed by
+// [placement.Beside] follow another type's shards, which get their homes and moves first.
 //
 // Pins ([SetPins], [Pins]) come before the strategy: a shard pinned to a node moves there as soon
 // as this node hosts the type and the view has converged, and is not offered to the strategy. The
@@ -71,13 +71,13 @@
 //
 // # Pools
 //
-// A type with a [Pool] has one instance a shard. The coordinator sets their number n: what failures
-// and load need, or what operators ask for with their pins in place of the load, within the pool's
-// bounds and the room of its members. Shards from n on have no home. Instances are placed round the
-// members, beginning behind the member that got the last one, at the member with the fewest, in the
-// zone with the fewest. A join moves instances only to spread them over members and zones as far as
-// failures need. A loss gives only the lost instances new homes. An instance also moves if its
-// member has too many, because one was to end there and is needed again.
+// A type with a [Pool] has one instance a shard. The coordinator sets their number n as failures
+// and load need, or operators with pins instead of the load, within the pool's bounds and its
+// members' room. Shards from n on have no home. Instances go to the member with the fewest; among
+// equals, in the zone with the fewest; among these, to the next after the member chosen last. A
+// join moves instances only to spread them over members and zones as far as failures need. A loss
+// gives only the lost instances new homes. An instance also moves if its member has too many
+// because one that was ending there is needed again.
 //
 // An instance above n ends by a move to no home: N1 gets MoveBegin without a node, ends its turns and
 // the instance, and answers MoveDone. Then the table shows no home at m. If N1 gives up, it resumes
@@ -106,7 +106,7 @@
 // the answered calls undone.
 //
 // By default up to 32 shards at once move away from leaving members, whether or not the view has
-// converged, and up to 3 at once move for balance, only while it has converged. When a move ends,
+// converged. Up to 3 at once move for rebalancing, only while it has converged. When a move ends,
 // the next begins. A shard whose move was cancelled is not moved again for a while. If no other
 // member can take a leaving member's shards, they stay.
 //

@@ -21,15 +21,15 @@ const (
 	MoveStarted                           // Shard goes from Node to Peer under Epoch
 	MoveRestored                          // a move begun by a former coordinator goes on
 	MoveCommitted                         // Shard is open at Peer
-	MoveCancelling                        // Node gave up; Peer is asked to forget
+	MoveCancelling                        // Node gave up; Peer must drop Shard
 	MoveResumed                           // Shard stays at Node under a new Epoch
 	MovePromoted                          // Node is gone, or has passed Shard on; Peer is its home under a new Epoch
 	ClaimLost                             // Node claimed a shard whose home is Peer under a higher Epoch
 	RebalanceRefused                      // shards should move and may not (Reason)
 	StrategyRefused                       // the strategy asked for an impossible home or move
-	TypeRefused                           // Node registered a type that does not match
+	TypeRefused                           // Node registered a type unlike the cluster's
 	TypeTuned                             // Node registered a type with other settings, which count now
-	Pinned                                // the pins of Count shards of a type were set or taken away
+	Pinned                                // the pins of Count shards of a type were set or withdrawn
 	Refused                               // a message of Node was refused
 	Superseded                            // a higher term exists; this coordinator has stopped
 	RebalancePaused                       // an operator paused rebalancing (Reason)
@@ -56,11 +56,11 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("EventKind(%d)", uint8(k))
 }
 
-// An Event is something that the driver logs, counts or shows. The field What decides which other
-// fields are set.
+// An Event is for the driver to log, count or show. The field What determines which other fields
+// are set.
 type Event struct {
 	What   EventKind
-	Shard  placement.ShardID // the type alone where Shard.Shard is 0
+	Shard  placement.ShardID // if Shard.Shard is 0, only a type
 	Node   transport.Address
 	Peer   transport.Address
 	Epoch  placement.Epoch
@@ -176,8 +176,8 @@ type Moving struct {
 	From, To transport.Address
 	Epoch    placement.Epoch // of the new home
 	Why      string
-	Phase    string    // how far it is
-	Began    time.Time // as this coordinator knows
+	Phase    string    // of the move
+	Began    time.Time // start, or restoration here
 }
 
 // Moves returns the moves under way, in the order in which they began.

@@ -16,11 +16,11 @@ const requestInterval = 200 * time.Millisecond
 // register. It is a pure machine, not safe for concurrent use.
 type Follower struct {
 	hosts       bool
-	term        placement.Term    // the highest heard of: everything below is refused
+	term        placement.Term    // the highest heard of: lower ones are refused
 	coordinator transport.Address // the last sender of a message of that term
 	table       *placement.Table
 	latest      placement.Version // the highest heard of
-	parts       []Table           // of one difference that has not come whole
+	parts       []Table           // of one incomplete difference
 	seq         uint64            // of the node's latest Register; 0 means none
 	registered  bool              // the term's coordinator knows seq
 	registerAt  time.Time         // next Register
@@ -29,13 +29,13 @@ type Follower struct {
 	pause       Pause             // the latest
 }
 
-// NewFollower returns a follower with the empty table. hosts says that this process hosts types, so
-// the follower registers with every coordinator.
+// NewFollower returns a follower with the empty table. With hosts, for processes hosting types, it
+// registers with every coordinator.
 func NewFollower(hosts bool) *Follower {
 	return &Follower{hosts: hosts, seq: 1}
 }
 
-// Followed has the actions that the driver must take after a step of a [Follower], in this order.
+// Followed lists the driver's actions after a step of a [Follower], in this order.
 type Followed struct {
 	// Refused means that the message is of an ended term and must be ignored.
 	Refused bool
@@ -60,9 +60,9 @@ func (f *Follower) Term() placement.Term { return f.term }
 // Coordinator returns the coordinator of the term, or zero if none is known yet.
 func (f *Follower) Coordinator() transport.Address { return f.coordinator }
 
-// Changed records that the node has something new to register: its types have changed or, before
-// the first table of the term has come, a move of one of its shards has progressed. Call it after
-// every such change, and then Step.
+// Changed records that the node must register again: its types have changed or, before the first
+// table of the term has come, a move of one of its shards has progressed. Call it after every such
+// change, and then Step.
 func (f *Follower) Changed() {
 	f.seq++
 	f.registered = false
@@ -116,7 +116,7 @@ func (f *Follower) Step(now time.Time, from transport.Address, m Message) Follow
 		case -1:
 			return Followed{Refused: true, Coordinator: f.coordinator, WakeAt: f.wakeAt()}
 		case 1:
-			// From here on the promise holds: Register is made after it.
+			// From here on lower terms are refused; Register is made afterwards.
 			f.term, f.registered, f.registerAt, f.parts = term, false, now, nil
 			f.latest, f.requestAt = placement.Version{Term: term}, time.Time{}
 		}

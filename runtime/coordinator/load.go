@@ -17,7 +17,7 @@ import (
 // changed. The first report in a term, and then each tenth, has all shards that the member holds. A
 // lost report is not sent again.
 type MemberLoad struct {
-	Other  uint32 // thousandths of a processor that the process uses, but not its shards; at most MaxCapacity
+	Other  uint32 // thousandths of a processor that the process uses, without its shards; at most MaxCapacity
 	Memory uint32 // thousandths of GOMEMLIMIT; 0 means no limit
 	Shards []ShardLoad
 }
@@ -28,8 +28,8 @@ type ShardLoad struct {
 	Level LoadLevel
 }
 
-// A LoadLevel is a number of processors in steps of 19 %: 0 is none, and n is 2^((n-1)/4) millionths
-// of a processor.
+// A LoadLevel is a number of processors in steps of 19 %: level 0 is none, and level n is
+// 2^((n-1)/4) millionths.
 type LoadLevel uint8
 
 const (
@@ -64,20 +64,20 @@ const (
 	// loadFresh is the weight of the latest report in a running mean. The latest three reports have
 	// half of the weight together.
 	loadFresh = 0.2063
-	// loadSilent is how many intervals without a report stop moves by load.
+	// loadSilent is how many missing reports of a member stop moves by load.
 	loadSilent = 3
-	// restLoads is the number of intervals in which a shard stays at a home that it got: 5 min.
+	// restLoads is the number of intervals that a shard stays at a new home: 5 min.
 	restLoads = 30
 	// loadsAnHour is the number of intervals in an hour.
 	loadsAnHour = 360
-	// manyMembers is the number of members above which they report less often.
+	// manyMembers is the number of members above which each reports less often.
 	manyMembers = 1000
 	// savedAtMost is the part of an hour's budget that may be saved for a later move.
 	savedAtMost = 1.0 / 3
 )
 
-// ReportInterval returns the interval at which each of that many members sends a [MemberLoad]: 10 s, and
-// above 1,000 members a hundredth of a second for each. So all together send a bounded number of reports.
+// ReportInterval returns the interval at which each of that many members sends a [MemberLoad]: 10
+// s, or above 1,000 members 10 ms for each, so all send at most 100 reports a second.
 func ReportInterval(members int) time.Duration { return reportInterval(LoadInterval, members) }
 
 func reportInterval(of time.Duration, members int) time.Duration {
@@ -89,18 +89,18 @@ func (c *Coordinator) interval() time.Duration {
 	return reportInterval(c.config.LoadInterval, len(c.view.Members))
 }
 
-// rest returns how long a shard stays at a home that it got, as far as loads are concerned.
+// rest returns how long a shard at a new home does not move by load.
 func (c *Coordinator) rest() time.Duration { return restLoads * c.config.LoadInterval }
 
 // A load is what a coordinator knows of a member's load.
 type load struct {
 	at     time.Time // of the last report; zero: none in this term
 	last   float64   // processors of the process itself, as last reported
-	mean   float64   // of these
+	mean   float64   // of last
 	memory float64   // share of GOMEMLIMIT
 }
 
-// mean returns the running mean of after a further value.
+// mean returns of, a running mean, updated with value.
 func mean(of, value float64) float64 { return of + loadFresh*(value-of) }
 
 // onMemberLoad keeps a member's report until the next round.
@@ -131,7 +131,7 @@ func (c *Coordinator) anyByLoad() bool {
 	return slices.ContainsFunc(c.names, func(name string) bool { return c.types[name].byLoad() })
 }
 
-// addUp ends a round of the loads: it adds the reports to the means.
+// addUp ends a round of loads: it adds the reports to the means.
 func (c *Coordinator) addUp() {
 	if !c.loaded || c.now.Before(c.sumAt) || !c.anyByLoad() {
 		return
@@ -163,13 +163,13 @@ func (c *Coordinator) addUp() {
 	}
 }
 
-// saved returns how many moves of a type may be saved; a coordinator begins with them.
+// saved returns how many moves a type's budget may save; a coordinator begins with these.
 func (k *entityType) saved() float64 {
 	return max(1, savedAtMost*placement.LoadWeighted{}.Hourly(len(k.shards)))
 }
 
-// earn adds a share of an hour to a type's budget. What may be saved and what an hour adds are
-// together less than one move above the type's moves of an hour.
+// earn adds a share of an hour to a type's budget. The saved moves and those of one hour together
+// exceed LoadWeighted.Hourly by at most one.
 func (k *entityType) earn(share float64) {
 	saved := k.saved()
 	hour := math.Floor(placement.LoadWeighted{}.Hourly(len(k.shards))) + 1 - saved
@@ -184,7 +184,7 @@ func (k *entityType) costOf(s *shard) float64 {
 	return float64(s.cost)
 }
 
-// silent returns a member of homes whose reports have stopped, or have not begun.
+// silent returns a member of homes whose reports have stopped or not begun.
 func (c *Coordinator) silent(homes []placement.Load) (name string, is bool) {
 	for i := range homes {
 		if at := c.members[homes[i].Node].load.at; at.IsZero() || c.now.Sub(at) > loadSilent*c.interval() {
@@ -204,7 +204,7 @@ func (c *Coordinator) planByLoad(k *entityType, w placement.LoadWeighted, homes 
 	moves, after, still := w.Plan(homes, k.balance, limit)
 	k.still = still
 	if !c.view.Converged {
-		after.Budget = budget // they are refused
+		after.Budget = budget // moves are refused
 	}
 	k.balance = after
 	for _, m := range moves {

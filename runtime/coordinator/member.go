@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A member is one process. A registered one that was removed is kept until recovery ends: its
-// reports about moves count.
+// A member is one process. After removal, a registered member is kept until recovery ends, because
+// its reports about moves count.
 type member struct {
 	Member
 	present  bool      // in the last view
@@ -25,11 +25,11 @@ type member struct {
 	// plan.go: while a plan is made.
 	total int     // shards that it will have
 	used  float64 // processors that they use
-	slot  int     // its place among the homes of a type, from 0; -1: it is none
+	slot  int     // its index among the homes of a type; -1: not a home
 }
 
-// add counts shards that come, and the processors that they use. Negative numbers mean shards that
-// go.
+// add counts arriving shards and the processors that they use. Negative numbers mean departing
+// shards.
 func (m *member) add(shards int, processors float64) {
 	m.total += shards
 	m.used += processors
@@ -125,8 +125,8 @@ func (c *Coordinator) onView(v View) {
 	c.reap = true
 }
 
-// onRegister handles a registration. After recovery, reported shards count only where nothing else
-// is known.
+// onRegister handles a registration. After recovery, only first registrations count, for shards
+// that are otherwise unknown.
 func (c *Coordinator) onRegister(from transport.Address, r Register) {
 	if r.Node != from {
 		c.refuse(from, r, fmt.Sprintf("it names %v", r.Node))

@@ -12,11 +12,11 @@ import (
 )
 
 // A Message travels between the coordinator and the processes of the cluster on the control
-// channel, which may lose, repeat and reorder messages. Every message is therefore idempotent, and
-// is repeated until its effect is seen.
+// channel, which may lose, repeat and reorder messages. Every message is therefore idempotent and,
+// except for loads, repeated until its effect is seen.
 type Message interface {
-	// term is the coordinator's term that the message belongs to. A node that promised a
-	// higher term refuses it. It is zero for messages that any coordinator may answer.
+	// term is the term of the message's coordinator. A node that promised a higher term refuses the
+	// message. It is zero for messages that any coordinator may answer.
 	term() placement.Term
 }
 
@@ -29,19 +29,19 @@ type TypeInfo struct {
 	Package  string // import path of the struct
 	Shards   uint32 // a power of two
 	HashName string
-	Hosts    bool // the node can host it; false: it only calls it
+	Hosts    bool // the node hosts the type; false: it only calls it
 	Tuning
 }
 
 // MaxTuning bounds each number of a [Tuning].
 const MaxTuning = 1 << 20
 
-// Tuning has the operators' settings for the placement of one type. Members may differ during a
+// Tuning holds the users' settings for the placement of one type. Members may differ during a
 // rollout: the last registration counts.
 type Tuning struct {
 	Allocation string // name of the strategy; "" means the coordinator's default
-	MaxMoves   uint32 // moves for balance at once; 0 means the coordinator's default
-	MinHosts   uint32 // members that host it before it is first allocated; 0 means one
+	MaxMoves   uint32 // rebalancing moves at once; 0 means the coordinator's default
+	MinHosts   uint32 // hosting members required for the first allocation; 0 means one
 	Pool       Pool
 }
 
@@ -56,7 +56,7 @@ const (
 	// Draining: a move has begun. No turns start. Running turns end, some only when barriers have
 	// opened or the new home is ready.
 	Draining
-	// Sent: Init was sent with the state, and no answer has come.
+	// Sent: Init was sent with the state, and Ready has not come.
 	Sent
 	// Forwarding: Ready has come and Open was sent. From now on the shard lives at the new home, or
 	// is lost with it.
@@ -102,9 +102,9 @@ type HeldShard struct {
 	Peer transport.Address
 }
 
-// Register is sent by a member to a coordinator of a higher term than it knew, and when its types
-// change, every 500 ms until [Registered] arrives. With it the member promises to refuse messages
-// of lower terms, so the member must begin to refuse them before it reads Shards.
+// Register is sent by a member to a coordinator of a newly known term, and when its types change,
+// every 500 ms until [Registered] arrives. With it the member promises to refuse messages of lower
+// terms, so the member must begin to refuse them before it reads Shards.
 //
 // Members that host nothing need not register.
 type Register struct {
@@ -113,8 +113,8 @@ type Register struct {
 	Seq    uint64 // grows with each change of the content; from 1
 	Types  []TypeInfo
 	Shards []HeldShard
-	Pins   []Pins // the pins that it keeps, one for each type that has any
-	Pause  Pause  // that it keeps
+	Pins   []Pins // the pins that the member keeps, one for each type with any
+	Pause  Pause  // that the member keeps
 	// Capacity is the thousandths of a processor that the member may use, at most MaxCapacity; 0
 	// means unknown. Zone is the member's zone, or "".
 	Capacity uint32
@@ -167,14 +167,14 @@ type NoHome struct {
 	Reason string
 }
 
-// MoveBegin asks the old home to give a shard away, or to end it if To is zero. It is sent every 500 ms while the move lasts,
-// and each one is answered by [MoveStatus]. A node that is not the home under epoch From ignores
-// it, because the node does not have the table yet.
+// MoveBegin asks the old home to give a shard away, or to end the shard if To is zero. It is sent
+// every 500 ms while the move lasts, and each MoveBegin is answered by [MoveStatus]. A node that is
+// not the home under epoch From ignores it, because that node's table is old.
 type MoveBegin struct {
 	Term placement.Term
 	placement.ShardID
 	To    transport.Address
-	From  placement.Epoch // under which the old home has it
+	From  placement.Epoch // of the old home's present tenure
 	Epoch placement.Epoch // of the move, and of the new home when it opens
 }
 
@@ -254,7 +254,7 @@ type SetPins struct {
 	Type  string
 	Pins  []Pin
 	Count *uint32 // of a pool; nil leaves it as it is
-	Once  bool    // move the shards there, and leave their pins as they are
+	Once  bool    // move the shards there now, without changing pins
 }
 
 // PinsSet answers [SetPins]: either every member that hosts types keeps the pins, or the moves have
@@ -278,7 +278,7 @@ type PinsKept struct {
 	Seq  placement.Epoch
 }
 
-// Explain asks, for operators, where a shard is and why. Any process may send it.
+// Explain asks, for operators, where a shard is and why. Any process may send Explain.
 type Explain struct {
 	ID uint64 // tells questions of one asker apart
 	placement.ShardID
@@ -389,10 +389,10 @@ func nameOf(m Message) string { return strings.TrimPrefix(fmt.Sprintf("%T", m), 
 // A Pause says whether rebalancing is paused. Every member keeps the latest Pause, so that it
 // outlives the coordinator.
 type Pause struct {
-	Seq placement.Epoch // of the latest change: the coordinator's term and a counter; 0 means nobody ever paused
+	Seq placement.Epoch // of the latest change: the coordinator's term and a counter; 0: never paused
 	On  bool
-	By  string    // the operator who changed it last
-	At  time.Time // of that change, by the coordinator's clock
+	By  string    // the operator who changed it
+	At  time.Time // of the change, by the coordinator's clock
 }
 
 // String describes the pause for people.
@@ -408,13 +408,12 @@ type Wanted uint8
 
 // The requests about rebalancing.
 const (
-	// WantPause stops moves for balance. Moves under way go on, and so do moves away from leaving
+	// WantPause stops rebalancing. Moves under way go on, and so do moves away from leaving
 	// members, moves by pins, and the allocation of shards without a home.
 	WantPause Wanted = iota + 1
 	// WantResume ends a pause.
 	WantResume
-	// WantNow makes the coordinator plan moves at once, including shards whose moves were just
-	// given up.
+	// WantNow makes the coordinator plan moves at once, even of shards whose moves just failed.
 	WantNow
 )
 
@@ -430,7 +429,7 @@ type Balance struct {
 }
 
 // Balanced answers [Balance]: the request was refused for the given reason, or is done. A pause, or
-// its end, is done when every registered member keeps it.
+// its end, is done when every registered member has confirmed.
 type Balanced struct {
 	Term    placement.Term
 	ID      uint64

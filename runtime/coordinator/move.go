@@ -19,8 +19,7 @@ const (
 	moving phase = iota + 1
 	// askingNew: the old home gave up; the new home is asked to end the move.
 	askingNew
-	// askingOld: the new home is gone; the old home is asked whether the shard
-	// went with it.
+	// askingOld: the new home is gone; the old home is asked whether it had sent Open.
 	askingOld
 	// ended: the shard has a home again, or will be allocated.
 	ended
@@ -52,7 +51,7 @@ type cause uint8
 const (
 	balancing cause = iota + 1
 	leaving
-	retiring // to no node: the pool has fewer instances
+	retiring // to no node: the pool shrinks
 )
 
 // A move is one move of a shard from its home to another node.
@@ -65,8 +64,8 @@ type move struct {
 	state    HeldState // the old home's last report; 0 means none
 	reason   string    // why the old home gave up
 	resendAt time.Time
-	began    time.Time // as this coordinator knows
-	by       string    // why it was chosen; "" means as the type's strategy does
+	began    time.Time // start, or restoration here
+	by       string    // why the move was chosen; "" means by the type's strategy
 }
 
 func (m *move) become(p phase) {
@@ -98,7 +97,7 @@ func (c *Coordinator) countOf(kind string) int {
 
 func (c *Coordinator) begin(s *shard, to transport.Address, why cause) { c.beginBy(s, to, why, "") }
 
-// beginBy is begin with by, the move's reason in words.
+// beginBy is begin with the move's reason, by, in words.
 func (c *Coordinator) beginBy(s *shard, to transport.Address, why cause, by string) {
 	m := &move{shard: s, from: s.home, to: to, epoch: c.nextEpoch(s), cause: why, phase: moving, resendAt: c.now, began: c.now, by: by}
 	s.move = m

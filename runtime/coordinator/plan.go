@@ -10,8 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// onAsk records that calls need a type. If it has homes, the sender has an old table, and gets the
-// latest.
+// onAsk records that calls need a type. A sender with an old table gets the latest one.
 func (c *Coordinator) onAsk(from transport.Address, a Ask) {
 	k := c.types[a.Type]
 	switch {
@@ -25,7 +24,7 @@ func (c *Coordinator) onAsk(from transport.Address, a Ask) {
 	case !k.wanted:
 		k.wanted, c.plan = true, true
 		if l := c.leader(k); l != nil {
-			l.wanted = true // its shards get their homes first
+			l.wanted = true // the leader's shards get homes first
 		}
 	}
 	switch {
@@ -88,7 +87,7 @@ func (c *Coordinator) allocate() {
 	}
 }
 
-// choose asks the strategy for a home, and adds the shard to its load.
+// choose asks the strategy for a home, and counts the shard there.
 func (c *Coordinator) choose(id placement.ShardID, homes []placement.Load) transport.Address {
 	k := c.types[id.Kind]
 	to, pinned := k.pinned(id.Shard, homes)
@@ -133,7 +132,7 @@ func (c *Coordinator) emptyLeaving() {
 			}
 			if homes == nil {
 				if homes, _ = c.homes(k); homes == nil {
-					break // nobody to give to: the shards stay
+					break // no member takes them: they stay
 				}
 			}
 			if to := c.choose(s.id, homes); !to.IsZero() {
@@ -149,8 +148,8 @@ func (c *Coordinator) mustGo(s *shard) bool {
 	return s.at != nil && s.move == nil && !c.now.Before(s.rest) && s.at.empties(s.id.Kind)
 }
 
-// rebalance moves shards to members with few. All members must agree on the view: the coordinator
-// of half a cluster must not move shards. During a pause only pins move them.
+// rebalance moves shards as pins and strategies require. All members must agree on the view: the
+// coordinator of half a cluster must not move shards. During a pause only pins count.
 func (c *Coordinator) rebalance() {
 	refused, begun := "", 0
 	for _, name := range c.inOrder() {
@@ -167,7 +166,7 @@ func (c *Coordinator) rebalance() {
 		pinned := len(transfers)
 		var why []string // the reasons of moves without pins
 		if w, ok := c.place(k).(placement.LoadWeighted); ok && !c.pause.On {
-			if pinned == 0 { // else pins change the loads first
+			if pinned == 0 { // else pins change loads first
 				transfers, why = c.planByLoad(k, w, homes, free)
 			}
 		} else if pinned < free && !c.pause.On {
@@ -202,8 +201,8 @@ func (c *Coordinator) rebalance() {
 	c.looked(begun, c.count(balancing), refused)
 }
 
-// allowed reports whether a strategy may propose t: an offered shard, not proposed before, to
-// another home.
+// allowed reports whether a strategy may propose t: it moves an offered shard, once, to another
+// home.
 func allowed(homes []placement.Load, t placement.Transfer) bool {
 	known, movable := false, false
 	for i := range homes {
@@ -239,14 +238,14 @@ func (c *Coordinator) moveLimit(k *entityType) int {
 	return c.config.MaxMoves
 }
 
-// homes returns the members that may get shards of the type, with loads, by address. moves are the
-// moves that pins require, by present home.
+// homes returns the loads of members that may get shards of the type, by address. moves are those
+// that pins require, by present home.
 func (c *Coordinator) homes(k *entityType) (loads []placement.Load, moves []pinMove) {
 	_, rests := k.place.(placement.LoadWeighted)
 	loads = make([]placement.Load, 0, len(c.order))
 	for _, a := range c.order {
 		m := c.members[a]
-		all := m.hosted == len(c.names) // saves the lookup of the type
+		all := m.hosted == len(c.names) // saves a map lookup
 		if m.slot = -1; !m.up() || m.Unreachable || !all && !m.hosts[k.info.Name] {
 			continue
 		}
@@ -260,14 +259,14 @@ func (c *Coordinator) homes(k *entityType) (loads []placement.Load, moves []pinM
 	if len(loads) == 0 {
 		return nil, nil
 	}
-	// What is added up for each home is in small arrays, because the homes of shards are in no order.
+	// The sums of each home are in small arrays, because the homes of shards are in no order.
 	kept, shards, used := k.kept(), make([]int, len(loads)), make([]float64, len(loads))
-	slots, costs := make([]int32, len(kept)), make([]float32, len(kept)) // of the shards that may move; -1: it may not
+	slots, costs := make([]int32, len(kept)), make([]float32, len(kept)) // of the kept shards; slot -1: may not move
 	var movesFrom [][]pinMove
 	for i := range kept {
 		costs[i] = float32(k.costOf(&kept[i]))
 	}
-	own := costs // of the type alone
+	own := costs // without following types
 	if rests {
 		own = slices.Clone(costs)
 		c.withBeside(k, costs)
@@ -295,7 +294,7 @@ func (c *Coordinator) homes(k *entityType) (loads []placement.Load, moves []pinM
 			movesFrom[m.slot] = append(movesFrom[m.slot], pinMove{from, placement.Transfer{Shard: s.id.Shard, To: to}})
 		}
 	}
-	// One slice has the Movable of all homes, and one their Costs.
+	// One slice holds the Movable of all homes, and one the Costs.
 	movable, ordered, next := make([]uint32, len(kept)), make([]float32, len(kept)), make([]int, len(loads))
 	for i, at := 1, 0; i < len(loads); i++ {
 		at += shards[i-1]
@@ -337,8 +336,8 @@ func fulfil(moves []pinMove, homes []placement.Load, limit int) (transfers []pla
 	return transfers
 }
 
-// countTotals counts the shards of each member, and adds up what they use. It also counts the shards
-// without a home.
+// countTotals counts the shards of each member and their processors. It also counts each type's
+// shards without a home.
 func (c *Coordinator) countTotals() {
 	for _, a := range c.order {
 		c.members[a].total, c.members[a].used = 0, 0

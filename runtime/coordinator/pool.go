@@ -15,7 +15,7 @@ import (
 // the type is not a pool. Instance i is the shard of number Shards+i; if the pool has n instances,
 // those from n on have no home.
 type Pool struct {
-	Min, Max uint32 // bounds of the number of instances, Min from 1
+	Min, Max uint32 // bounds of the number of instances; 1 or more
 	PerNode  uint32 // instances of the pool at one member at most; 0 means any number
 	// Survive is the number of members that may fail at once, by the number of members that host
 	// the type, as [FormatSurvive] writes it. "" means none. If hosts differ, the highest counts.
@@ -23,12 +23,12 @@ type Pool struct {
 }
 
 // MaxSurviveNodes is the number of members up to which a pool's hosts announce how many may fail.
-// For more members the number is that for MaxSurviveNodes.
+// For more members, the number for MaxSurviveNodes counts.
 const MaxSurviveNodes = 256
 
-// FormatSurvive calls f, the number of members that may fail, for 1 to [MaxSurviveNodes] members.
-// The result lists the numbers of members from which on f has another value: "1:0 5:1". It returns
-// an error if f is negative for some number of members, or not below it.
+// FormatSurvive calls f, which returns how many members may fail, for 1 to [MaxSurviveNodes]
+// members. The result lists each number of members from which f changes, with f's value: "1:0 5:1".
+// It returns an error if f(n) is not 0 to n-1 for some n.
 func FormatSurvive(f func(nodes int) int) (string, error) {
 	var words []string
 	last := -1
@@ -74,9 +74,9 @@ func (k *entityType) keeps(s *shard) bool {
 	return !k.isPool() || s.id.Shard-k.info.Shards < uint32(k.count)
 }
 
-// sizePools sets the number of instances of each pool, within the pool's bounds and the room of its
-// members. It is what the tolerated failures need, or the number that the load needs or operators
-// ask for, if that is larger.
+// sizePools sets the number of instances of each pool, within the pool's bounds and its members'
+// room: the larger of what tolerated failures need and what operators ask for or, by default, the
+// load needs.
 func (c *Coordinator) sizePools() {
 	for _, name := range c.names {
 		k := c.types[name]
@@ -87,7 +87,7 @@ func (c *Coordinator) sizePools() {
 		if nodes == 0 {
 			continue
 		}
-		if k.load.want == 0 { // this coordinator begins with the present instances
+		if k.load.want == 0 { // new coordinators begin with the present instances
 			k.load.want = max(1, k.highest())
 		}
 		p := k.info.Pool
@@ -107,8 +107,8 @@ func (c *Coordinator) sizePools() {
 	}
 }
 
-// checkPools returns an error if a pool has too few or too many instances, or one without a home or
-// in excess at its member. An instance that moves to a member counts as there.
+// checkPools returns an error if a pool has too few or too many instances, an instance without a
+// home, or too many at one member. An instance that moves to a member counts as there.
 func (c *Coordinator) checkPools() error {
 	for _, name := range c.names {
 		k := c.types[name]
@@ -165,7 +165,7 @@ func (c *Coordinator) sizeOf(k *entityType) string {
 		k.count, len(c.hostsOf(k.info.Name)), k.wants, c.needed(k), by, k.info.Pool.Min, k.info.Pool.Max)
 }
 
-// highest returns the number of the shards up to the last one with a home.
+// highest returns the number of shards up to the last one with a home.
 func (k *entityType) highest() int {
 	for i := len(k.shards) - 1; i >= 0; i-- {
 		if !k.shards[i].home.IsZero() {
@@ -175,8 +175,8 @@ func (k *entityType) highest() int {
 	return 0
 }
 
-// needed returns the number of members that must have an instance, so that one is left if as many
-// members fail as the pool must survive.
+// needed returns the number of members that must have an instance: one more than the failures that
+// the pool must survive.
 func (c *Coordinator) needed(k *entityType) int {
 	hosts := c.hostsOf(k.info.Name)
 	fail := 0
@@ -197,9 +197,8 @@ func (c *Coordinator) hostsOf(kind string) (all []*member) {
 	return all
 }
 
-// retire takes the instances above the number of a pool from their homes, which end them in order.
-// It begins when the pool's other instances are at their homes, so that a pool never has fewer than
-// it should.
+// retire makes the homes of a pool's surplus instances end these in order. It begins when the
+// pool's other instances are at their homes, so that a pool never has too few.
 func (c *Coordinator) retire() {
 	for _, name := range c.names {
 		k := c.types[name]
@@ -216,8 +215,7 @@ func (c *Coordinator) retire() {
 	}
 }
 
-// retires reports whether r claims the shard as an instance that ends, because its pool no longer has
-// it.
+// retires reports whether r claims the shard as an ending instance, which its pool no longer needs.
 func (r *Register) retires(o HeldShard) bool {
 	return o.Peer.IsZero() && o.Epoch > 0 && o.Move > o.Epoch && (o.State == Draining || o.State == Sent) &&
 		slices.ContainsFunc(r.Types, func(t TypeInfo) bool { return t.Name == o.Kind && t.isPool() })
@@ -251,11 +249,11 @@ func (c *Coordinator) place(k *entityType) placement.Strategy {
 	return circle{last: c.last, used: used, perNode: int(k.info.Pool.PerNode), apart: min(c.needed(k), k.count)}
 }
 
-// A circle places the instances of a pool round the members, in the order of their addresses, from
-// behind the last one given. It takes the member with the fewest instances of the pool; among
-// equals the one whose zone has the fewest, then the one with the fewest of all pools, then the
-// first one on the way. So pools overlap as little as possible, and the loss of a zone takes as few
-// instances as possible.
+// A circle places the instances of a pool round the members, in the order of their addresses,
+// beginning after the member chosen last. It takes the member with the fewest instances of the
+// pool; among equals the one whose zone has the fewest, then the one with the fewest of all pools,
+// then the first in that order. So pools overlap as little as possible, and the loss of a zone
+// takes as few instances as possible.
 type circle struct {
 	last    transport.Address         // zero: begin with the first member
 	used    map[transport.Address]int // instances of all pools
@@ -296,7 +294,7 @@ func zonesOf(homes []placement.Load) map[string]int {
 
 // Rebalance implements [placement.Strategy]. It moves instances only if too few members or zones
 // have one for the failures that the pool must survive, or if a member has too many: it got one
-// while another was to end there, which stayed after all.
+// while another was ending, which then stayed.
 func (c circle) Rebalance(_ string, homes []placement.Load, limit int) (moves []placement.Transfer) {
 	homes = slices.Clone(homes)
 	for len(moves) < limit {
@@ -312,7 +310,8 @@ func (c circle) Rebalance(_ string, homes []placement.Load, limit int) (moves []
 	return moves
 }
 
-// excess returns the member that an instance should leave, and where it should go; -1 if none should.
+// excess returns the indices of the member that an instance should leave (-1: none) and of its
+// destination.
 func (c circle) excess(homes []placement.Load) (from, to int) {
 	members, zones, used := 0, zonesOf(homes), 0
 	for i := range homes {

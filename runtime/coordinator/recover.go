@@ -63,9 +63,9 @@ func (c *Coordinator) recover() {
 	}
 }
 
-// disown puts the shards of pools that nobody claims into the table without a home. A former term
-// may have assigned a home that never heard of it; members and callers then forget that home.
-// Shards of other types all get homes anyway.
+// disown puts the unclaimed shards of pools into the table without a home. A former term may have
+// assigned a home that never learnt of it; members and callers then forget that home. All shards of
+// other types get homes anyway.
 func (c *Coordinator) disown() {
 	if c.config.Term.Number == 1 {
 		return // there was no former term
@@ -80,8 +80,8 @@ func (c *Coordinator) disown() {
 	}
 }
 
-// adopt uses the claims of a node that registered after recovery, for shards about which nothing is
-// known. The node became a member later, so it holds only shards given since.
+// adopt uses the claims of a node that registered after recovery, for otherwise unknown shards. The
+// node joined later, so it holds only shards assigned since.
 func (c *Coordinator) adopt(from transport.Address, held []HeldShard) {
 	var fresh []claim
 	for _, o := range held {
@@ -112,8 +112,7 @@ func (c *Coordinator) resolve(all []claim) int {
 	return n
 }
 
-// resolveShard decides a shard's home by the table in the package's doc, whose rows are named
-// inside.
+// resolveShard decides a shard's home by the table in the package's doc. Comments name its rows.
 func (c *Coordinator) resolveShard(s *shard, claims []claim) {
 	for _, o := range claims {
 		s.last = max(s.last, o.rank())
@@ -155,10 +154,10 @@ func (c *Coordinator) resolveMove(s *shard, old claim, prepared bool) {
 		case !peer: // row 5
 			c.give(s, transport.Address{})
 			e = Event{What: HomeLost, Shard: s.id, Node: old.Peer, Reason: "lost after it had taken the shard over"}
-		case prepared && !c.config.Anew: // row 4: no need to wait for Open, as the old home is past it
+		case prepared && !c.config.Anew: // row 4: no need to wait for Open, which was sent
 			c.set(s, old.Peer, old.Move)
 			e.What = MoveCommitted
-		default: // row 4: it may be prepared since, or have passed the shard on
+		default: // row 4: it may be prepared since, or have given the shard away
 			c.give(s, old.Peer)
 			e.What, e.Reason = MovePromoted, "the old home has sent Open"
 		}
@@ -182,8 +181,8 @@ func (c *Coordinator) resolveMove(s *shard, old claim, prepared bool) {
 	c.event(Event{What: MoveRestored, Shard: s.id, Node: m.from, Peer: m.to, Epoch: m.epoch, Reason: m.phase.String()})
 }
 
-// contest reports nodes whose claim lost to a higher epoch, as after a healed partition. They give
-// the shard up when they get the table.
+// contest reports nodes whose claim lost to a higher epoch, for example after a partition. They
+// give the shard up when they get the table.
 func (c *Coordinator) contest(s *shard, claims []claim) {
 	for _, o := range claims {
 		if o.State == Active && o.node != s.home {

@@ -11,13 +11,13 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// maxAnswered bounds the remembered requests: a repeated one gets the same answer.
+// maxAnswered bounds the remembered requests: a repeated request gets the same answer.
 const maxAnswered = 128
 
 type request struct {
 	from   transport.Address
 	id     uint64
-	kind   string          // whose pins it changes; "" for a Balance
+	kind   string          // type whose pins change; "" for a Balance
 	now    bool            // it is a Balance with WantNow
 	seq    placement.Epoch // of the change that it made
 	answer Message         // nil while it is under way
@@ -46,7 +46,7 @@ func CheckPins(kind string, pins []Pin) error {
 func (c *Coordinator) Pause() Pause { return c.pause }
 
 // repeated reports whether a request came before, and repeats its answer. Before recovery it
-// reports true for all requests, because the members will repeat them.
+// reports true for all requests: members send them again.
 func (c *Coordinator) repeated(from transport.Address, id uint64) bool {
 	for _, r := range c.requests {
 		if r.from == from && r.id == id {
@@ -166,7 +166,7 @@ func describePins(pins []Pin) string {
 }
 
 // onBalance changes the pause at once, and answers when every registered member keeps it. looked
-// answers a request to rebalance now, in the same step.
+// answers a request to rebalance now.
 func (c *Coordinator) onBalance(from transport.Address, b Balance) {
 	if c.repeated(from, b.ID) {
 		return
@@ -246,7 +246,7 @@ func (c *Coordinator) onKept(from transport.Address, kind string, seq placement.
 	c.answerKept()
 }
 
-// spread sends pins to registered members and the pause to all, until they keep them.
+// spread sends pins to registered members and the pause to all who lack them.
 func (c *Coordinator) spread() {
 	c.keepAt = time.Time{}
 	for _, a := range c.order {

@@ -18,7 +18,8 @@ type PoolLoad struct {
 	Waiting   uint32 // calls in their mailboxes at the end of the interval
 }
 
-// LoadInterval is the interval at which members send a [PoolLoad] and the coordinator looks at the loads.
+// LoadInterval is the interval at which members send a [PoolLoad] and the coordinator evaluates
+// loads.
 const LoadInterval = 10 * time.Second
 
 // A pool's number of instances follows their busy share u, the mean of loadMean rounds. Above
@@ -27,8 +28,8 @@ const LoadInterval = 10 * time.Second
 // above loadGoal. After a change the rounds begin anew.
 //
 // The pool need not wait for a mean if u of one round is above loadFull and at least as many calls
-// wait as there are instances. It then grows so much that u becomes loadGoal when all calls have an
-// instance, but at most fourfold. It does not while the waiting calls become fewer, because they
+// wait as there are instances. It then grows so much that u would be loadGoal with an instance for
+// each call, but at most fourfold. It does not while the waiting calls become fewer, because these
 // have waited since before the last change.
 const (
 	loadMean = 3
@@ -38,7 +39,7 @@ const (
 	loadGoal = 0.6
 	loadFull = 0.9
 	loadLeap = 4
-	// loadLate is for how many intervals a report counts.
+	// loadLate is how many intervals a report counts.
 	loadLate = 2.5
 )
 
@@ -46,7 +47,7 @@ const (
 type scaling struct {
 	want    int // 0: not known yet
 	rounds  []float64
-	calls   float64 // that ran or waited in the last round
+	calls   float64 // running or waiting in the last round
 	reports map[transport.Address]loadReport
 }
 
@@ -64,8 +65,8 @@ func (s *scaling) take(from transport.Address, at time.Time, l PoolLoad) {
 	s.reports[from] = loadReport{at, int(l.Instances), int(l.Busy), int(l.Waiting)}
 }
 
-// look ends a round of a pool with n instances, and reports whether want has changed. Instances whose
-// members do not report count as the mean.
+// look ends a round of a pool with n instances, and reports whether want has changed. Instances of
+// silent members count as the mean.
 func (s *scaling) look(now time.Time, interval time.Duration, n int) bool {
 	instances, thousandths, waits := 0, 0, 0
 	for a, r := range s.reports { //arch:order-free sums of integers
@@ -85,7 +86,7 @@ func (s *scaling) look(now time.Time, interval time.Duration, n int) bool {
 	s.rounds = append(s.rounds, math.Round(1000*busy/float64(instances))/1000)
 	s.rounds = s.rounds[max(0, len(s.rounds)-loadCalm-loadMean+1):]
 	next := s.next(n)
-	share := float64(n) / float64(instances) // members that do not report count as the mean
+	share := float64(n) / float64(instances) // silent members count with the mean
 	calls := math.Round(share * (busy + waiting))
 	if calls >= 0.95*s.calls && busy > loadFull*float64(instances) && waiting >= float64(instances) {
 		next = max(next, min(int(math.Ceil(calls/loadGoal)), loadLeap*n))
@@ -147,7 +148,7 @@ func (c *Coordinator) onPoolLoad(from transport.Address, l PoolLoad) {
 	}
 }
 
-// weigh looks at the loads of all pools, members and shards, every LoadInterval.
+// weigh evaluates the loads of all pools, members and shards, every LoadInterval.
 func (c *Coordinator) weigh() {
 	needed := slices.ContainsFunc(c.names, func(name string) bool { return c.types[name].isPool() || c.types[name].byLoad() })
 	switch {
@@ -166,8 +167,7 @@ func (c *Coordinator) weigh() {
 	c.addUp()
 }
 
-// Wanted returns how many instances each pool should have, by its type, also if its members have no
-// room for them.
+// Wanted returns how many instances each pool should have, by type, even if the members lack room.
 func (c *Coordinator) Wanted() map[string]int {
 	all := map[string]int{}
 	for _, name := range c.names {

@@ -69,7 +69,7 @@ func (c *Coordinator) publish() {
 }
 
 // onTableRequest answers with the difference from the sender's table, or with the whole table if
-// that one is too old or unknown. Before recovery it does not answer: all members will get the
+// the sender's is too old or unknown. Before recovery it does not answer: all members will get the
 // first table.
 func (c *Coordinator) onTableRequest(from transport.Address, r TableRequest) {
 	if c.table == nil {

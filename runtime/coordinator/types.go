@@ -16,35 +16,36 @@ type entityType struct {
 	place  placement.Strategy
 	pins   Pins
 	shards []shard // shards[i] has number info.Shards+i
-	wanted bool    // somebody has calls for it
-	opened bool    // it was allocated before: the minimum of members no longer counts
+	wanted bool    // calls need the type
+	opened bool    // allocated before, so the minimum of members no longer counts
 	count  int     // of a pool: its instances
 	wants  int     // of a pool: the instances that it would have if its members had room for them
 	load   scaling // of a pool
 	lacks  int     // its shards without a home, while a plan is made
 	// load.go: of a type that is placed by load.
-	mean    float64 // processors that a measured shard uses
+	mean    float64 // mean processors of a measured shard
 	balance placement.Balance
 	still   string // why no more shards move by load, for people
 }
 
-// A shard is what the coordinator knows of one shard. The fields that each plan reads are together.
+// A shard is the coordinator's knowledge of one shard. The fields that each plan reads are
+// together.
 type shard struct {
 	id    placement.ShardID
 	home  transport.Address // zero: none
 	epoch placement.Epoch   // of the table's entry; 0 means never in a table
 	last  placement.Epoch   // the highest ever heard of or given out
-	why   string            // the reason for which it is there, for people
+	why   string            // the reason for its home, for people
 
 	at   *member // the home; nil: none
 	move *move
-	// load.go: what it uses.
+	// load.go: its load.
 	cost     float32 // processors, a mean; see costOf
 	reported uint16  // one more than its last reported LoadLevel; 0 means none
 	measured bool    // cost has a measured value
 
 	rest  time.Time // the shard does not move before this time
-	since time.Time // when it came there; zero means before this term
+	since time.Time // when its home began; zero: before this term
 }
 
 func (k *entityType) homeless() int {
@@ -174,8 +175,7 @@ func describe(k TypeInfo) string {
 	return fmt.Sprintf("%s with %d shards by %s", k.Package, k.Shards, k.HashName)
 }
 
-// Strategies are a user's own strategies by name. Lookups also find the strategies of package
-// placement.
+// Strategies are a user's own strategies by name. Lookups also find those of package placement.
 type Strategies map[string]placement.Strategy
 
 func (s Strategies) find(name string, fallback placement.Strategy) (_ placement.Strategy, ok bool) {

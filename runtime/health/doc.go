@@ -6,5 +6,5 @@
 //	err := node.Run(ctx) // until SIGTERM ends ctx
 //
 // An orchestrator restarts a process that is not live and sends work only to ready processes. In a
-// rolling restart it stops a node only when the one before is ready again.
+// rolling restart it stops a node only when the previous node is ready again.
 package health

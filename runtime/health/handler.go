@@ -17,8 +17,8 @@ import (
 //     process sees it (Health.Settled), and else 503.
 //
 // The body of each answer is text: one line with the state, and a line for each reason. It names
-// members and types, so serve it to operators only. check is Health of a node or a connection, and
-// is called at each request, concurrently.
+// members and types, so serve it to operators only. check is the method Health of a node or a
+// connection, called concurrently for each request.
 func Handler(check func() shard.Health) http.Handler {
 	mux := http.NewServeMux()
 	serve := func(path, state string, holds func(shard.Health) bool) {

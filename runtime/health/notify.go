@@ -21,9 +21,8 @@ import (
 //   - STOPPING=1 when the node begins to leave or has ended, or when ctx ends. Notify
 //     then returns, because the watchdog does not count while a service stops.
 //
-// check is Health of the node. Without NOTIFY_SOCKET in the environment Notify returns nil
-// at once. It returns an error only if the socket cannot be used. The protocol is that of
-// sd_notify(3).
+// check is node.Health. Without NOTIFY_SOCKET in the environment Notify returns nil at once. It
+// returns an error only if the socket cannot be used. The protocol is that of sd_notify(3).
 func Notify(ctx context.Context, check func() shard.Health) error {
 	name := os.Getenv("NOTIFY_SOCKET")
 	if name == "" {
@@ -68,7 +67,7 @@ type notifier struct {
 	send     func(text string) error
 	watchdog time.Duration // 0: none
 	ready    bool          // READY=1 was sent
-	status   string        // the last one sent
+	status   string        // the last STATUS sent
 }
 
 func (n *notifier) run(ctx context.Context) error {

@@ -4,12 +4,12 @@ import "time"
 
 // Calls are the calls of a process since shard.New, or since Dial. Node.Calls and Conn.Calls return
 // them. Counts are exact. About one in 64 of the calls that run on their callers' goroutines is
-// timed, and more of the long ones; each other call counts with the duration of the timed call
-// before it. A connection has only Made.
+// timed, and more of the long ones; an untimed call counts with the duration of the previous timed
+// one. Connections set only Made.
 type Calls struct {
 	Made    []Series // calls that the process has made, by Outcome and Cause; a tell ends when it is sent
 	Turns   []Series // turns that the node has run, by Cause
-	Waits   []Series // waits of calls that arrived for a shard to open and for a turn
+	Waits   []Series // waits of arrived calls, for an open shard and a turn
 	Commits []Series // waits of the answers of durable types for the store, after the turn
 }
 
@@ -36,8 +36,8 @@ func (s *Series) Count() (n uint64) {
 	return n
 }
 
-// Sum returns the time that the calls took together, from the middles of their buckets: it is at
-// most 6 % wrong.
+// Sum returns the total time of the calls, from the middles of their buckets: it is at most 6 %
+// wrong.
 func (s *Series) Sum() (sum time.Duration) {
 	for _, b := range s.Durations {
 		sum += time.Duration(b.Count) * ((b.From + b.To) / 2)

@@ -1,12 +1,12 @@
-// Package measure describes the load of a node. Node.Load returns how much of each kind of load
-// there is. After Node.Measure a [Meter] also gets durations and sizes as they occur. Module
-// shardotel turns both into OpenTelemetry metrics.
+// Package measure describes the load of a node. Node.Load returns the amount of each kind of load.
+// After Node.Measure a [Meter] also gets durations and sizes as they occur. Module shardotel turns
+// both into OpenTelemetry metrics.
 package measure
 
 import "time"
 
-// Load is the memory that entities and calls take at a node at the moment, with counts of events
-// since shard.New. Node.Load returns it.
+// Load is the memory that entities and calls now take at a node, with counts of events since
+// shard.New. Node.Load returns it.
 type Load struct {
 	// Process has the processor time that the process and its shards use.
 	Process Process
@@ -22,7 +22,7 @@ type Load struct {
 	// on. A message to all members counts once.
 	Sent, Received map[string]uint64
 	// Downed counts the members seen downed, by the strongest evidence against them: "gone",
-	// "cut", "silent", or "none" for a member downed by an operator.
+	// "lost", "cut", "silent", or "none", for example after an operator's command.
 	Downed map[string]uint64
 	// Health is the node's score of its own health in a cluster with a membership table: from 0,
 	// healthy, to 8. It is 0 with gossip.
@@ -37,17 +37,17 @@ type Load struct {
 // Process is the processor time of a process, as a number of processors in the last interval of 10 s.
 // Until the first interval has ended, only Capacity and Zone are set.
 //
-// The processor time of a shard is found by the times of its turns, most of which are sampled. The
-// time of a turn includes the waits of its method, except those for calls to entities, and for the
-// store before the turn. The shards share the processor time of the process, including its garbage
-// collection and network, in proportion, but none gets more than 32 times the time of its turns. If
-// the process has several nodes, as in tests, Used is the time of the node's turns alone.
+// The processor time of a shard is estimated from the times of its turns, most of which are
+// sampled. The time of a turn includes its method's waits, except for calls to entities and, before
+// the turn, for the store. The shards share the processor time of the process, including garbage
+// collection and network, in proportion to these times, but none gets over 32 times its turns'
+// time. If the process has several nodes, as in tests, Used is the time of the node's turns alone.
 type Process struct {
 	Used float64
 	// Capacity is Config.Capacity: by default GOMAXPROCS, or less if the process has a smaller quota.
 	Capacity float64
 	GC       float64 // the share of Used that is garbage collection: 0 to 1
-	Memory   float64 // the share of GOMEMLIMIT that the Go runtime has of the system; 0 if there is no limit
+	Memory   float64 // the share of GOMEMLIMIT that the Go runtime has taken; 0 without a limit
 	Zone     string  // Config.Zone
 	Hottest  []Shard // the shards that use most, at most 10, the hottest first
 }
@@ -59,8 +59,8 @@ type Shard struct {
 	Used  float64
 }
 
-// Feed is the [Load] of one stream that shard.Consume reads. Its counts begin at shard.New and are
-// about the partitions that the node has read.
+// Feed is the [Load] of one stream that shard.Consume reads. Its counts begin at shard.New and
+// cover the partitions that the node has read.
 type Feed struct {
 	Name string
 	// Waiting is the number of tells that were read and are not committed yet.
@@ -84,8 +84,8 @@ type Type struct {
 	// table has the type.
 	Homeless int
 	// Instances is the number of instances of a pool, in the node's table. Wanted is how many the
-	// pool should have, also if its members have no room for them; only the coordinator's node knows
-	// it, and others have 0. Both are 0 for other types.
+	// pool should have, even without room for them at its members; it is 0 except at the
+	// coordinator's node. Both are 0 for other types.
 	Instances, Wanted int
 	Entities, Active  int // as in shard.ShardState
 	// Used is the number of processors that the type's shards here use, as in [Process].
@@ -126,8 +126,8 @@ type Meter struct {
 // An Append is one append to the log of a durable shard.
 type Append struct {
 	Kind    string
-	Commits int           // entries that it had, most of them commits of turns; 0 means it was the claim of a shard's new home
-	Bytes   int           // that the store was given
+	Commits int           // its entries, most of them commits of turns; 0 means the claim of a shard's new home
+	Bytes   int           // given to the store
 	Took    time.Duration // until the store confirmed it or the append failed
-	Err     error         // why the store has not confirmed it; nil means it has
+	Err     error         // why the store has not confirmed the append; nil: it has
 }

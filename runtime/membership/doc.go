@@ -13,9 +13,9 @@
 //	                 any of them → down → removed
 //
 // Only the leader moves members along the upper line, and only when the view has converged: every
-// Up, Leaving and Exiting member has seen it, and no member is unreachable that is not Down. One
-// unreliable connection therefore stalls the leader and nothing else; [ConvergedChanged] and
-// View.Why report it.
+// Up, Leaving and Exiting member has seen it, and all unreachable members are Down. One unreliable
+// connection therefore stalls the leader and nothing else; [ConvergedChanged] and View.Why report
+// it.
 //
 // # Packages
 //
@@ -35,7 +35,7 @@
 // # The path of a heartbeat
 //
 // At each step the machine runs the parts from detector to spread. The detector sends a heartbeat
-// to each of its neighbours on the ring. The receiver's detector answers, which also is a vote for
+// to each of its neighbours on the ring. The receiver's detector answers; this is also a vote for
 // the sender's lease. The answer feeds the sender's phi detector, and at the end of the step the
 // sender computes its lease from such answers. If no answer arrives, the sender's detector writes a
 // record into the gossiped state, and spread sends the new version to all members. At every node
@@ -48,13 +48,13 @@
 // asks package splitbrain which side goes on. Under DowningBroker a gone member is downed at once.
 // The side that loses stops. On the winning side, one member moves the victims to Down in the
 // gossiped state, and spread sends that state to all. Members that have the state do not vote for
-// the victims' leases. When so many members have it that the victims can have no quorum, and the
+// the victims' leases. When enough members have the state to deny the victims a quorum, and the
 // victims' leases have ended, the leader marks the victims Fenced: only then do their shards get
 // new homes. At the next convergence the leader removes them.
 //
 // # Leases and fences
 //
-// A node runs turns only under a lease (see [Machine.Lease]). What a Down member hosted is given to
+// A node runs turns only under a lease (see [Machine.Lease]). A Down member's shards are given to
 // others only when the member is fenced (see Member.Fenced): its lease has certainly ended. Before
 // that the member may still run turns, so the coordinator treats it as unreachable. So no shard
 // runs at two members, even through pauses, partitions and broker outages. There are two
@@ -64,7 +64,7 @@
 // Which sets of voters suffice for a lease depends on the strategy ([Downing]): more than half, a
 // fixed number, or more than half with the oldest. Any two such sets share a voter, and the
 // surviving side of a split has a voter in each such set, so its victims are always fenced in the
-// end. Only a smaller side that goes on because it took the lease in the store has no such voters,
+// end. Only a smaller side that goes on because it took the lease in the store lacks such voters,
 // and waits for time alone. docs/adr has the reasoning, and the tests of package splitbrain try all
 // splits.
 //

@@ -18,13 +18,13 @@ type Leader struct {
 	*core.Node
 	voters *lease.Voters
 	fence  *downing.Fence
-	led    *gossip.State // the state for which the duties are done
+	led    *gossip.State // the latest state without outstanding duties
 	// since is when the view stopped being converged; zero means it has converged.
 	since time.Time
 }
 
-// runLeader does the leader's work. The next round waits until all other members have seen the
-// version that this round made.
+// runLeader does the leader's work. After a round that changes the state, the next waits until all
+// members have seen it.
 func (l *Leader) runLeader() {
 	for {
 		l.voters.Note()
@@ -52,12 +52,12 @@ func (l *Leader) lead() bool {
 		return l.leadWeakly()
 	}
 	if l.led == l.Gossip {
-		return false // nothing was due, and nothing is new
+		return false // nothing was due for this same state
 	}
 	l.led = l.Gossip
 	var moved, removed []gossip.Member
 	differing, room := l.differing(), l.voters.Room()
-	enough := len(differing) == 0 && l.enough() // differing members do not count for MinMembers
+	enough := len(differing) == 0 && l.enough() // nobody becomes Up while members differ
 	for _, r := range l.Gossip.Members {
 		switch r.Status {
 		case gossip.Joining, gossip.WeaklyUp:
@@ -131,9 +131,9 @@ func (l *Leader) doubled(r gossip.Member) bool {
 	})
 }
 
-// differing returns members, not up yet, whose settings differ from those of a preceding member
-// although they must be equal (Config.Differ). They were admitted at the same time. The order is:
-// members that were up, this node, serving members, all others by incarnation.
+// differing returns the members, not up yet, that differ from a preceding member in settings that
+// must be equal (Config.Differ). Such members were admitted at once. The order is: members that
+// were up, this node, serving members, the rest by incarnation.
 func (l *Leader) differing() (nodes []transport.Address) {
 	if l.Config.Differ == nil {
 		return nil
@@ -171,7 +171,7 @@ func (l *Leader) differing() (nodes []transport.Address) {
 }
 
 // enough reports whether joining members may become Up: some member was Up before, or the
-// configured number has joined.
+// configured minimums have joined.
 func (l *Leader) enough() bool {
 	if l.Gossip.UpCounter > 0 {
 		return true

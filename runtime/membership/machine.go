@@ -47,10 +47,10 @@ type Machine struct {
 	admission   join.Admission
 	leader      Leader
 
-	wake      time.Time // the WakeAt of the last step
+	wake      time.Time // WakeAt of the last step
 	exitReady bool
 	entered   bool            // the membership has begun
-	swept     *gossip.Summary // for which sweep was called last
+	swept     *gossip.Summary // the summary of the last sweep
 }
 
 // New returns a machine, or an error that names the invalid setting.
@@ -136,9 +136,8 @@ func (m *Machine) View() *core.View { return m.node.Shown }
 
 // Lease returns the time until which turns may start here and answers may be sent. It is the
 // earlier of two times: SelfHeartbeatTimeout after the sending of the last echo that came back, and
-// QuorumTimeout after the last contact with a majority. The zero time means without end, because
-// no other node has ever been Up in this cluster. For a node that is not a member, or was removed, it is a time in the
-// past.
+// QuorumTimeout after the last contact with a majority. The zero time means without end, because no
+// other node has ever been Up in this cluster. For a node that is not a member, it is in the past.
 func (m *Machine) Lease() time.Time { return m.lease.Until }
 
 func (m *Machine) advance(now time.Time) {
@@ -324,12 +323,12 @@ func (m *Machine) onSuspected(node transport.Address) {
 	}
 }
 
-// onConnState drops all evidence after a reconnection: it came through the old connection, and
-// others may be unreachable for a moment.
+// onConnState drops all evidence after a reconnection: the evidence came through the old
+// connection, and others may reconnect too.
 func (m *Machine) onConnState(in core.ConnState) {
 	fresh := in.Connected && (!m.node.Conn.Connected || m.node.Conn.Server != in.Server)
 	m.node.Conn, m.node.Mark = in, message.MarkOf(in.Server)
-	if fresh || !in.Connected { // what was sent before may have gone through a connection that this node does not know yet
+	if fresh || !in.Connected { // earlier messages may have gone through a connection that this node does not know yet
 		m.echo.ResetEcho()
 	}
 	if !fresh {
@@ -373,7 +372,7 @@ func (m *Machine) sweep() {
 	}
 }
 
-// onRemoval handles the message that this incarnation was removed. This incarnation never becomes a
+// onRemoval handles the news that this incarnation was removed. This incarnation never becomes a
 // member again.
 func (m *Machine) onRemoval(from transport.Address, msg message.Removal) {
 	if msg.Target != message.TargetOf(m.node.Config.Self) {
@@ -425,7 +424,7 @@ func (m *Machine) Check() error {
 	return nil
 }
 
-// onLeave makes this node Leaving. A node that is no member yet stops at once.
+// onLeave makes this node Leaving. A node not yet a member stops at once.
 func (m *Machine) onLeave() {
 	switch m.node.Phase {
 	case core.Idle, core.Searching, core.Asking:
@@ -462,9 +461,9 @@ func (m *Machine) Preform(now time.Time, g *gossip.State) {
 	m.lease.RenewLease()
 }
 
-// onUndeliverable quarantines a member that has lost messages: it does not know what it missed, so
-// it stays unreachable until the downing strategy decides. The member stops when it learns of this,
-// and its next incarnation may join.
+// onUndeliverable quarantines a member that has lost messages: it cannot know which, so it stays
+// unreachable until the downing strategy decides. The member stops when it learns of this, and its
+// next incarnation may join.
 func (m *Machine) onUndeliverable(node transport.Address) {
 	if m.node.Phase != core.Joined || node == m.node.Config.Self {
 		return

@@ -16,13 +16,13 @@ import (
 // other. The zero value of every field is its default, which suits most clusters. MonitoredBy,
 // Detection, SelfHeartbeatTimeout, QuorumTimeout, GoneAfter, CutAfter, SilentAfter, AgreedAfter and
 // all fields of Downing must be equal at all members: a node that differs is refused at joining.
-// Connections from outside the cluster use JoinTimeout alone.
+// Clients use JoinTimeout alone.
 type Options struct {
-	// MinMembers is the number of members that must have come before the first becomes
-	// Up. Default 1.
+	// MinMembers is the number of members that must have joined before the first becomes Up.
+	// Default 1.
 	MinMembers int
-	// MinRoleMembers are further minimums, by role: that many members with the role must
-	// have come before the first becomes Up. Default none.
+	// MinRoleMembers are further minimums, by role: that many members with the role must have
+	// joined before the first becomes Up. Default none.
 	MinRoleMembers map[string]int
 	// JoinByCommand makes the node wait, connected, until [Node.Join] is called or an
 	// operator commands it to join (shardctl join). Start then returns as soon as the
@@ -32,12 +32,12 @@ type Options struct {
 	// with the same name. A node that has joined waits for MinMembers as long as the
 	// context of Start allows. Default 30s, minimum 1s.
 	JoinTimeout time.Duration
-	// LeaveDelay is how long Shutdown goes on as before, while [Node.Health] is not ready
-	// any more, before it leaves the cluster: the time that load balancers need to notice.
-	// A node that was never Up does not wait. Default 0.
+	// LeaveDelay is how long a node works on after Shutdown is called, with [Node.Health] not
+	// ready, before it leaves the cluster: the time that load balancers need to notice. A node that
+	// was never Up does not wait. Default 0.
 	LeaveDelay time.Duration
-	// LeaveTimeout bounds how long Shutdown gives shards away, before it ends the contexts
-	// of methods that still run. Default 60s, minimum 1s.
+	// LeaveTimeout bounds how long Shutdown gives shards away before it ends the contexts of
+	// running methods. Default 60s, minimum 1s.
 	LeaveTimeout time.Duration
 
 	// WeaklyUpAfter is how long joining members wait for all members to agree before they
@@ -55,12 +55,12 @@ type Options struct {
 	// GossipToUnseen is the share of gossip rounds sent to a member that has not seen the latest
 	// state. Default 0.8, more than 0, at most 1.
 	GossipToUnseen float64
-	// GossipManyMembers is the number of members up to which GossipToUnseen holds. In
-	// larger clusters the share falls, to a quarter at four times as many, because many
-	// members would choose the same few. Default 400, minimum 1.
+	// GossipManyMembers is the number of members up to which GossipToUnseen holds. In larger
+	// clusters the share falls, to a quarter of GossipToUnseen at four times GossipManyMembers,
+	// because many members would choose the same few. Default 400, minimum 1.
 	GossipManyMembers int
-	// GossipMaxWait is how long received gossip may wait in this process before it is
-	// dropped unread, because newer gossip has come since. Default 2s.
+	// GossipMaxWait is how long received gossip may wait in this process before it is dropped
+	// unread as outdated. Default 2s.
 	GossipMaxWait time.Duration
 	// Detection is the number of observers that make a silent or cut off member
 	// unreachable. Default DetectionManyEdges. It must be equal at all members.
@@ -87,28 +87,28 @@ type Options struct {
 	// QuorumTimeout is how long turns may still start at a node that does not hear
 	// a majority of the members. Default 5s.
 	QuorumTimeout time.Duration
-	// GoneAfter is how long the member's own server must report no subscriber for a member before
-	// the member is downed. Observers at other servers ask it in clusters of at most MonitoredBy+1
-	// members. Default 1s, at least SelfHeartbeatTimeout.
+	// GoneAfter is how long a member's own server must report no subscriber for it before the
+	// member is downed. Observers at other servers ask that server in clusters of at most
+	// MonitoredBy+1 members. Default 1s, at least SelfHeartbeatTimeout.
 	GoneAfter time.Duration
-	// CutAfter is how long the broker must report that nobody listens for a member, through another
-	// server, before the majority downs it, if the member's own server cannot be asked. Default 6s, at
-	// least QuorumTimeout. A node that did not hear itself through the broker for more than
-	// SelfHeartbeatTimeout uses SilentAfter instead, until it has heard itself for SilentAfter.
+	// CutAfter is how long other servers must report no subscriber for a member before the majority
+	// downs it, if the member's own server cannot be asked. Default 6s, at least QuorumTimeout. A
+	// node that did not hear itself through the broker for more than SelfHeartbeatTimeout uses
+	// SilentAfter instead, until it has heard itself for SilentAfter.
 	CutAfter time.Duration
-	// SilentAfter is how long a member must not answer before the majority downs it.
-	// Default 15s, at least QuorumTimeout.
+	// SilentAfter is how long a member must be silent before the majority downs it. Default 15s, at
+	// least QuorumTimeout.
 	SilentAfter time.Duration
 	// AgreedAfter replaces SilentAfter in clusters of at most MonitoredBy+1 members (6 by default)
-	// if more than half of them miss the member themselves. With a table it replaces the missed
-	// probes if Votes of the three oldest members miss it. So a hanging process is replaced sooner.
-	// Raise it if a member may stand still for longer in ordinary operation; the value of
+	// if more than half of them miss the member themselves. With a table it replaces missed probes
+	// if Votes of the three oldest members miss the member. So a hanging process is replaced
+	// sooner. Raise it if members may pause for longer in ordinary operation; setting it to
 	// SilentAfter turns it off. Default QuorumTimeout, which is also the minimum. A node that did
 	// not hear itself through the broker judges by SilentAfter, as described at CutAfter.
 	AgreedAfter time.Duration
-	// QuarantineAfter is how long a member may leave a repeated question of the coordinator
-	// unanswered while it answers heartbeats. It is then quarantined, and can only be downed or
-	// removed, because shards have no home meanwhile. Default 60s, minimum 5s.
+	// QuarantineAfter is how long a member that answers heartbeats may leave a repeated request of
+	// the coordinator unanswered. The member is then quarantined and can only be downed or removed,
+	// because shards lack homes meanwhile. Default 60s, minimum 5s.
 	QuarantineAfter time.Duration
 	// Downing configures how unreachable members are judged. Default DowningBroker.
 	Downing DowningOptions
@@ -123,7 +123,7 @@ type Options struct {
 // other [Options], those of gossip, heartbeats, detection and downing, WeaklyUpAfter, SilentAfter,
 // SeedTimeout and Config.Seeds have no effect and must not be set.
 type TableOptions struct {
-	// Store has the table, and chooses this kind of membership: *natsstore.Store (JetStream),
+	// Store keeps the table, and chooses this kind of membership: *natsstore.Store (JetStream),
 	// postgres.Store, etcd.Store, or one of your own (docs/guide/member-table.md). All members need
 	// the same. Default nil: the members agree by gossip.
 	Store membertable.Provider
@@ -136,8 +136,8 @@ type TableOptions struct {
 	ProbeInterval time.Duration
 	// Missed is the number of unanswered probes that make a suspicion. Default 3.
 	Missed int
-	// Votes is the number of members whose suspicions within VoteWindow declare a member dead; the
-	// number of other members, if that is less. Default 2.
+	// Votes is the number of members whose suspicions within VoteWindow declare a member dead; with
+	// fewer other members, all of them. Default 2.
 	Votes int
 	// VoteWindow is how long a suspicion counts. Default 3m.
 	VoteWindow time.Duration
@@ -152,9 +152,9 @@ type TableOptions struct {
 	// CleanAfter is the time after which rows of dead members are deleted. Default 168h, at least
 	// twice JoinTimeout.
 	CleanAfter time.Duration
-	// Outage bounds how long members serve while none of those that they hear reaches the table.
-	// Newcomers that find only rows of unreachable members wait for as long before they take over
-	// those members' shards. Default 1h, at least AliveLimit times AliveInterval.
+	// Outage bounds how long members serve while no member that they hear reaches the table.
+	// Newcomers that find only rows of unreachable members wait as long before they take over those
+	// members' shards. Default 1h, at least AliveLimit times AliveInterval.
 	Outage time.Duration
 }
 
@@ -163,9 +163,9 @@ type TableOptions struct {
 type DowningOptions struct {
 	// Strategy is the rule. Default DowningBroker.
 	Strategy Downing
-	// Role restricts the vote of DowningStaticQuorum, DowningKeepMajority,
-	// DowningKeepOldest and DowningLeaseMajority to members with it. If all members with
-	// the role die, an operator must down them. Default: all vote.
+	// Role restricts the vote of DowningStaticQuorum, DowningKeepMajority, DowningKeepOldest and
+	// DowningLeaseMajority to members with this role. If all of these die, an operator must down
+	// them. Default: all vote.
 	Role string
 	// StableAfter is how long the set of unreachable members must be stable before the strategy
 	// decides. A set that keeps changing is decided after twice StableAfter, or up to 5s later.
@@ -190,14 +190,14 @@ type DowningOptions struct {
 	MinorityDelay time.Duration
 }
 
-// WithDefaults returns the options with the defaults in place of zero values. The core has the
-// other defaults, because some depend on the size of the cluster.
+// WithDefaults returns the options with defaults in place of zero values. The core sets further
+// defaults, because some depend on the size of the cluster.
 func (o Options) WithDefaults() Options {
 	set := func(d *time.Duration, def time.Duration) { *d = cmp.Or(*d, def) }
 	o.MinMembers = cmp.Or(o.MinMembers, 1)
 	set(&o.JoinTimeout, 30*time.Second)
 	set(&o.LeaveTimeout, 60*time.Second)
-	set(&o.SeedTimeout, time.Second) // package control logs seeds that have not come after a multiple of it
+	set(&o.SeedTimeout, time.Second) // package control logs seeds that are missing after a multiple of SeedTimeout
 	set(&o.SelfHeartbeatTimeout, time.Second)
 	set(&o.QuorumTimeout, 5*time.Second)
 	set(&o.GoneAfter, time.Second)
@@ -236,7 +236,7 @@ func (o Options) Configure(c *Config) {
 	c.AutoDownAfter, c.QuorumSize, c.KeepOldestAlone = d.AutoDownAfter, d.QuorumSize, d.KeepOldestAlone
 	c.MinorityDelay = d.MinorityDelay
 	if t := o.Table; t.Store != nil {
-		c.ProbeVacancy, c.Founding = false, false // the table knows whether there are members
+		c.ProbeVacancy, c.Founding = false, false // the table shows whether there are members
 		c.Table = Table{
 			Enabled: true, Successors: t.Successors, ProbeInterval: t.ProbeInterval, Missed: t.Missed, Votes: t.Votes, VoteWindow: t.VoteWindow,
 			Refresh: t.Refresh, AliveInterval: t.AliveInterval, AliveLimit: t.AliveLimit, CleanAfter: t.CleanAfter, Outage: t.Outage,
@@ -245,9 +245,8 @@ func (o Options) Configure(c *Config) {
 	}
 }
 
-// Validate returns an error that names all fields out of their bounds. The options must have their
-// defaults. The core knows which fields of Downing exclude each other. stored reports whether there
-// is a store.
+// Validate returns an error that names all fields out of their bounds. Call WithDefaults first. The
+// core checks which fields of Downing exclude each other. stored reports whether there is a store.
 func (o Options) Validate(stored bool) error {
 	var errs []error
 	bad := func(ok bool, format string, args ...any) {

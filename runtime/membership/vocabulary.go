@@ -57,9 +57,9 @@ type Evidence = gossip.Evidence
 const (
 	NoEvidence     = gossip.NoEvidence     // the member is reachable
 	EvidenceSilent = gossip.EvidenceSilent // it does not answer, and the broker does not report why
-	EvidenceCut    = gossip.EvidenceCut    // the member was at another server, and the broker knows no subscription of it
+	EvidenceCut    = gossip.EvidenceCut    // the observer's server, not the member's last one, knows no subscription of it
 	EvidenceLost   = gossip.EvidenceLost   // the member's own server has lost its connection, as it told the observer
-	EvidenceGone   = gossip.EvidenceGone   // the server of both has lost its connection
+	EvidenceGone   = gossip.EvidenceGone   // the observer's and member's server lost its connection
 )
 
 // A Detection sets how many observers must miss a member until it counts as unreachable.
@@ -67,15 +67,15 @@ type Detection = gossip.Detection
 
 // The values of Detection.
 const (
-	DetectionManyEdges      = gossip.DetectionManyEdges      // more observers accuse the member than do not
-	DetectionSingleObserver = gossip.DetectionSingleObserver // one observer that accuses, as in the Akka Cluster specification
+	DetectionManyEdges      = gossip.DetectionManyEdges      // most of its observers accuse the member
+	DetectionSingleObserver = gossip.DetectionSingleObserver // one observer accuses it, as in the Akka Cluster specification
 )
 
 // A Downing names the strategy that chooses the unreachable members to down.
 type Downing = splitbrain.Downing
 
-// The strategies. DowningBroker asks the broker which members are gone. All strategies after the
-// first two are those of Akka's split brain resolver and use reachability alone.
+// The strategies. DowningBroker asks the broker which members are gone. The strategies after
+// DowningManual are those of Akka's split brain resolver and use reachability alone.
 const (
 	// DowningBroker downs a member that is gone at once, and other unreachable members by
 	// keep-majority.
@@ -100,8 +100,8 @@ const (
 	DowningLeaseMajority = splitbrain.DowningLeaseMajority
 )
 
-// Config has a machine's settings. Zero values mean the defaults; negative values are refused. Self
-// must be set.
+// Config holds a machine's settings. Zero values mean the defaults; negative values are refused.
+// Self must be set.
 type Config = core.Config
 
 // A RoleMinimum is the number of members with a role that must have joined before joining members
@@ -133,7 +133,7 @@ type FoundingRequest = core.FoundingRequest
 // A Question asks another server of the broker whether anybody listens for a member there.
 type Question = core.Question
 
-// A Table has the settings of membership by a table.
+// A Table holds the settings of membership by a table.
 type Table = core.Table
 
 // The requests to the table, and their answers.
@@ -166,7 +166,7 @@ type (
 	Tick           = core.Tick           // time has passed
 	Receive        = core.Receive        // a message arrived
 	Unreachable    = core.Unreachable    // the broker knows no subscription of a node
-	Suspected      = core.Suspected      // the broker has told a lane so
+	Suspected      = core.Suspected      // another connection reports a missing subscription
 	Asked          = core.Asked          // the answer to a Question
 	Vacant         = core.Vacant         // no member of a formed cluster listens
 	Claimed        = core.Claimed        // the broker directs probes here
@@ -190,7 +190,7 @@ type Event = core.Event
 type (
 	MemberJoined      = core.MemberJoined      // a node was admitted
 	MemberWeaklyUp    = core.MemberWeaklyUp    // a joining member serves before convergence
-	MemberUp          = core.MemberUp          // a member is full
+	MemberUp          = core.MemberUp          // a member is Up
 	MemberLeaving     = core.MemberLeaving     // a member leaves
 	MemberExiting     = core.MemberExiting     // a member has handed off everything
 	MemberDowned      = core.MemberDowned      // a member was downed, or told to stop

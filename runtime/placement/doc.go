@@ -13,8 +13,8 @@
 //     node that was the home before.
 //
 // Within one term the epoch of a shard only grows. A new coordinator's first table may show a lower
-// epoch, of the same home, than the table before it: the old coordinator may have died after it
-// sent a new epoch to some processes but not to the home. The table of the higher version is right.
-// So an epoch is outdated, even if its number is higher, if its term is below the term of the
-// reader's table and the table does not show this epoch.
+// epoch, of the same home, than the previous table: the old coordinator may have died after sending
+// a new epoch to some processes but not to the home. The table of the higher version is right. So
+// an epoch whose term is below that of the reader's table is outdated, even if its number is
+// higher, unless the table shows this epoch.
 package placement

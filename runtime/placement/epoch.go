@@ -34,9 +34,9 @@ func (e Epoch) String() string { return fmt.Sprintf("%d.%d", e.Term(), e.Counter
 
 // A Term is one coordinator's time in office. With a store its number is a counter raised by
 // compare-and-set. Without a store the number is the age number of the coordinator's member, the
-// oldest one. It grows from term to term, because each later oldest member is younger. Coordinators
-// with the same number, in two halves of a split cluster, are ordered by incarnation. The zero Term
-// is before all others.
+// oldest. The number grows with each term, because each later oldest member is younger.
+// Coordinators with the same number, in two halves of a split cluster, are ordered by incarnation.
+// The zero Term is before all others.
 type Term struct {
 	Number      uint32
 	Incarnation uint64

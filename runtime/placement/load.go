@@ -8,20 +8,19 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// LoadWeighted places shards by the processor time that they use. It relates each member's processors
-// in use to its Capacity, and compares the members with the mean of all.
+// LoadWeighted places shards by the processor time that they use. It divides each member's
+// processors in use by its Capacity, and compares these shares with the mean of all members.
 //
-// Shards begin to move when a member is above 1.2 of the mean, and go on until none is above 1.1.
-// Of all moves from a member above, the one is made that reduces the overload of the two members
-// most: the sum of the squares of the parts above the mean, and a quarter of the squares below it.
-// A move that reduces it by less than 0.002 is not made. So a steady load moves nothing, and a
-// shard that is a member's whole load stays.
+// Shards begin to move when a member is above 1.2 times the mean, until none is above 1.1. Each
+// move is the one from the highest member that most reduces the two members' overload: the sum of
+// the squared distances from the mean, those below it divided by 4. A reduction by less than 0.002
+// makes no move. So a steady load moves nothing, and a shard that is a member's whole load stays.
 //
 // Loads are means with a half-life of three reports, 30 s. A shard does not move again for 5 min.
 // In an hour a coordinator moves at most a tenth of a type's shards, or one if that is more; from
-// members above 1.5 of the mean, more may move. A member gets no shard if it uses more than 0.9 of its
-// GOMEMLIMIT, or if it would then use more than its capacity. While the busiest member uses less
-// than a twentieth of its capacity, or a member's reports have stopped, nothing moves.
+// members above 1.5 times the mean, more may move. A member gets no shard if it uses more than 0.9
+// of its GOMEMLIMIT, or would exceed its capacity with the shard. While the busiest member uses
+// less than a twentieth of its capacity, or a member's reports have stopped, nothing moves.
 //
 // Shards without a home go to the member with the least load. Until a type's shards have been measured,
 // they go to the member with the fewest of them for its capacity.
@@ -35,11 +34,11 @@ const (
 	leastGain   = 0.002
 	fullMemory  = 0.9
 	idleBelow   = 0.05 // of the capacity
-	maxPlanned  = 8    // moves of one plan
-	maxSides    = 16   // members from which, and to which, one move is looked for
+	maxPlanned  = 8    // moves in a plan
+	maxSides    = 16   // members considered as source, and as destination, of a move
 )
 
-// A Balance is the state of one type that a coordinator keeps between two plans of [LoadWeighted].
+// A Balance is what a coordinator keeps of one type between two plans of [LoadWeighted].
 type Balance struct {
 	Moving bool    // a member has been above 1.2, and moves go on until none is above 1.1
 	Budget float64 // moves that may be made now; below 0 if it was overdrawn
@@ -54,7 +53,7 @@ type LoadMove struct {
 	Home     transport.Address // of the shard
 	From, To float64           // the loads of its home and of Transfer.To before the move
 	After    float64           // the load of its home after the move
-	Left     float64           // the budget after the move
+	Left     float64           // the Budget after the move
 }
 
 // String describes the move for people.
@@ -65,10 +64,10 @@ func (m LoadMove) String() string {
 // String implements [Strategy].
 func (LoadWeighted) String() string { return "load-weighted" }
 
-// share returns the part of its capacity that a member uses.
+// share returns the used share of a member's capacity.
 func (l *Load) share() float64 { return l.Used / l.capacity() }
 
-// capacity returns a member's capacity. A member that does not say it counts as one processor.
+// capacity returns a member's capacity. An unknown capacity counts as one processor.
 func (l *Load) capacity() float64 {
 	if l.Capacity <= 0 {
 		return 1
@@ -105,8 +104,7 @@ func (w LoadWeighted) Rebalance(_ string, homes []Load, limit int) (all []Transf
 	return all
 }
 
-// Plan returns at most limit moves, and the Balance after them. If there are none, still has the
-// reason.
+// Plan returns at most limit and at most 8 moves, the Balance after them, and why it stopped.
 func (LoadWeighted) Plan(homes []Load, b Balance, limit int) (moves []LoadMove, after Balance, still string) {
 	used, capacity := 0.0, 0.0
 	for i := range homes {
@@ -139,7 +137,7 @@ func (LoadWeighted) Plan(homes []Load, b Balance, limit int) (moves []LoadMove, 
 			return moves, b, fmt.Sprintf("%s is at %.2f of mean, but the budget of moves for this hour is used up (above %.1f it may be overdrawn)", name, most, urgentAbove)
 		}
 		if b.Budget < 1 {
-			floor = urgentAbove // perhaps no member can take the highest member's shards: other members must not overdraw the budget for it
+			floor = urgentAbove // if the highest member's shards fit nowhere, other members must not overdraw the budget instead
 		}
 		best, ok := p.best(floor)
 		if !ok {
@@ -156,10 +154,10 @@ func (LoadWeighted) Plan(homes []Load, b Balance, limit int) (moves []LoadMove, 
 	return moves, b, "as many shards move as may at once"
 }
 
-// A plan has the loads of the members while moves are chosen.
+// A plan holds the loads of the members while moves are chosen.
 type plan struct {
 	homes []Load
-	mean  float64 // of the used parts of the capacities
+	mean  float64 // of the used shares of capacities
 	load  []float64
 	moved map[uint32]bool
 	high  []int // the homes with the highest loads, the highest first; at most maxSides
@@ -195,12 +193,12 @@ func insert(list []int, i, n int, behind func(at int) bool) []int {
 }
 
 type choice struct {
-	from, to, i int // i is the place in Movable
+	from, to, i int // i is an index in Movable
 	gain, cost  float64
 }
 
-// penalty returns the overload that a member with this load adds: the square of its distance from
-// the mean, or a quarter of that below the mean.
+// penalty returns the overload of a member with this load: its squared distance from the mean, or a
+// quarter of that below the mean.
 func penalty(load float64) float64 {
 	d := load - 1
 	if d < 0 {
@@ -249,7 +247,7 @@ func (p *plan) target(best *choice, from, i int, cost float64) {
 	}
 }
 
-// take applies a choice to the loads, and returns it as a move.
+// take applies a choice to the loads, and returns the move.
 func (p *plan) take(c choice, left float64) LoadMove {
 	from, to := &p.homes[c.from], &p.homes[c.to]
 	m := LoadMove{

@@ -24,9 +24,9 @@ func CheckShards(n int) error {
 	return nil
 }
 
-// ShardOf returns the shard number of a hash: the first log2(shards) bits of the hash, with a 1
-// before them. So shard s can split into 2s and 2s+1. shards must be a power of two; n shards have
-// the numbers n to 2n-1.
+// ShardOf returns the shard number of a hash: a 1 followed by the first log2(shards) bits of the
+// hash. So shard s can split into 2s and 2s+1. shards must be a power of two; n shards have the
+// numbers n to 2n-1.
 func ShardOf(hash uint64, shards uint32) uint32 {
 	return shards | uint32(hash>>(64-(bits.Len32(shards)-1)))
 }
@@ -55,7 +55,7 @@ func (s ShardID) check() error {
 	return nil
 }
 
-// shardsOf returns the number of shards of a type with a shard of this number.
+// shardsOf returns the number of shards of a type with this shard number.
 func shardsOf(shard uint32) uint32 { return 1 << (bits.Len32(shard) - 1) }
 
 // An Entry names the home of a shard. A zero Home means that the shard has none now; Epoch is then

@@ -25,20 +25,20 @@ type Strategy interface {
 	String() string
 }
 
-// Load is the number of shards that one member will have when all moves under way have ended, and
-// the processors that it will use then. Numbers of processors are means with a half-life of 30 s,
-// and 0 until they have been measured. Of this package's strategies, only [LoadWeighted] uses them.
+// Load is the number of shards that one member will have, and the processors that it will use, when
+// all moves under way have ended. Numbers of processors are means with a half-life of 30 s, and 0
+// until measured. Of this package's strategies, only [LoadWeighted] uses them.
 type Load struct {
 	Node    transport.Address
 	Shards  int      // of the type
 	Total   int      // of all types
-	Movable []uint32 // shards of the type that are here, do not move and may, in order
+	Movable []uint32 // shards of the type at this member that may be moved, in order
 
-	Capacity float64   // processors that it may use: Config.Capacity; 0 if it does not say
-	Used     float64   // processors that it uses; shards that were not measured count as the mean of their type
+	Capacity float64   // processors that it may use: Config.Capacity; 0 if unknown
+	Used     float64   // processors that it uses; unmeasured shards count as the mean of their type
 	OfType   float64   // the part of Used that the type's shards use
 	Costs    []float32 // processors that the Movable shards use, one for each
-	Memory   float64   // the share of its GOMEMLIMIT that it has taken; 0 if it has no limit
+	Memory   float64   // the used share of its GOMEMLIMIT; 0 means no limit
 	Zone     string    // Config.Zone
 }
 
@@ -48,8 +48,8 @@ type Transfer struct {
 	To    transport.Address
 }
 
-// ParseStrategy returns the strategy of this package with that name; "" means LeastShards{}. ok is
-// false if there is none.
+// ParseStrategy returns this package's strategy of that name; "" means LeastShards{}. ok is false
+// for an unknown name.
 func ParseStrategy(name string) (s Strategy, ok bool) {
 	if name == "" {
 		return LeastShards{}, true
@@ -122,8 +122,8 @@ func transfer(homes []Load, from, to Load) {
 }
 
 // ConsistentHash chooses each shard's member by a hash of the shard's number and the member's name.
-// So shards of all types with equal numbers have the same home; a member that returns under its
-// name gets the same shards; and a joining or leaving member moves only its own share, 1/n of all
+// So shards of equal numbers of all types have the same home; a member that returns under its name
+// gets the same shards; and a joining or leaving member moves only its own share, 1/n of all
 // shards. It spreads shards less evenly than LeastShards: with 256 shards on 3 members, some
 // members have a fifth more shards than others. The method is rendezvous hashing (Thaler and
 // Ravishankar, 1998).
@@ -139,8 +139,7 @@ func (ConsistentHash) Allocate(s ShardID, homes []Load) transport.Address {
 	}).Node
 }
 
-// weight returns the hash of a shard and a member. The shard goes to the member with the highest
-// hash.
+// weight returns the hash of a shard and a member. The highest hash wins the shard.
 func weight(shard uint32, a transport.Address) uint64 {
 	return xxhash.Sum64String(fmt.Sprintf("%d@%s", shard, a.Name))
 }
@@ -160,25 +159,25 @@ func (c ConsistentHash) Rebalance(kind string, homes []Load, limit int) []Transf
 	return moves[:min(limit, len(moves))]
 }
 
-// Beside gives each shard the same home as the shard with the same number of the type that it
-// names, and moves it there when that shard has moved. So entities of two types with the same id
-// are at one member, if both types have the same hash. If the other type has fewer shards, the
-// shard follows the one that would hold its entities. [LoadWeighted] counts a shard and those
-// beside it as one.
+// Beside gives each shard the home of the equally numbered shard of the named type, and moves it
+// there when that shard has moved. So entities of two types with the same id are at one member, if
+// both types have the same hash. If the named type has fewer shards, a shard follows the one that
+// would hold its entities. [LoadWeighted] counts a shard and those beside it as one.
 //
 // A shard is placed by LeastShards{} if the other shard has no home, or a home that does not host
-// this type. So are all shards if the other type does not exist, has more shards, or is a pool.
+// this type. So are all shards if the named type does not exist, has more shards, or is a pool.
 type Beside string
 
 // String implements [Strategy].
 func (b Beside) String() string { return "beside(" + string(b) + ")" }
 
-// Allocate implements [Strategy], as LeastShards{}: the coordinator knows the homes of the other type.
+// Allocate implements [Strategy] like LeastShards{}: only the coordinator knows the named type's
+// homes.
 func (Beside) Allocate(s ShardID, homes []Load) transport.Address {
 	return LeastShards{}.Allocate(s, homes)
 }
 
-// Rebalance implements [Strategy], as LeastShards{}.
+// Rebalance implements [Strategy] like LeastShards{}.
 func (Beside) Rebalance(kind string, homes []Load, limit int) []Transfer {
 	return LeastShards{}.Rebalance(kind, homes, limit)
 }

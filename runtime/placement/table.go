@@ -43,8 +43,7 @@ func (t *Table) Version() Version {
 	return t.version
 }
 
-// Type returns the part of the table for one entity type, or nil if the table does not have the
-// type.
+// Type returns the part of the table for one entity type, or nil if the table lacks it.
 func (t *Table) Type(name string) *TypeTable {
 	if t == nil {
 		return nil

@@ -5,7 +5,7 @@
 // # The manager
 //
 // Every node that may run the instance has a [Manager]. The instance belongs to the oldest member
-// that is Up or Leaving (with the role, if there is one). A member that becomes Exiting hands off:
+// that is Up or Leaving and has [Config].Role, if set. A member that becomes Exiting hands off:
 //
 //	old: Oldest --Exiting--> WasOldest --HandOverToMe--> HandingOver --stopped--> End
 //	new: Younger --oldest--> BecomingOldest --HandOverDone or removed--> Oldest
@@ -31,15 +31,15 @@
 //
 // A manager starts the instance only when every older member has sent HandOverDone, or has been
 // removed from the view for RemovalMargin. It asks all older members, because any of them may have
-// been the oldest in between. It acts only on the latest view, and finishes one change of the
-// oldest before it begins the next. It also asks Down members and waits for them: only their
-// answer, or their removal after convergence and fencing, proves that they stopped.
+// been the oldest in between. It acts only on the latest view, and handles one change of the oldest
+// member at a time. It also asks Down members and waits for them: only their answer, or their
+// removal after convergence and fencing, proves that they stopped.
 //
 // HandOverToMe is sent only to members that the sender saw leaving or Down. The receiver obeys once
-// its own view shows the receiver leaving, which is final, and never starts an instance afterwards.
-// Until then the receiver does not answer: the sender may be in the other half of a split cluster,
-// which downed the receiver but may itself lose. For the same reason the receiver does not obey a
-// sender that is Down or missing in its view.
+// its own view shows it leaving, which is final, and never starts an instance afterwards. Until
+// then the receiver does not answer: the sender may be in the other half of a split cluster, which
+// downed the receiver but may itself lose. For the same reason the receiver does not obey a sender
+// that is Down or missing in its view.
 //
 // An instance that stops by itself is started again after a doubling pause. (The coordinator is the
 // exception: package coordinator says why its driver ends the node instead.)
@@ -65,6 +65,6 @@
 //	oldest → all    Identity    unasked, when an instance begins
 //
 // A client asks a member, its guide. The guide's own proxy then searches for the client too, and
-// the guide reports changes to the client. Waiting calls are kept by package stream, within a
-// bound; beyond it the oldest call is dropped.
+// the guide reports changes to the client. Package stream keeps a bounded number of waiting calls,
+// and drops the oldest beyond the bound.
 package singleton

@@ -6,11 +6,11 @@ type leaseState struct {
 	held      bool      // LeaseAcquired came, and neither LeaseLost nor ReleaseLease followed
 	asking    bool      // AcquireLease went out and was not answered
 	releasing bool      // ReleaseLease went out and was not answered
-	askAt     time.Time // no AcquireLease before
+	askAt     time.Time // when AcquireLease may follow
 }
 
 // onLease handles a lease's result or loss. The manager holds the lease from before the instance's
-// start until after its stop, and stops the instance if it is lost earlier.
+// start until after its stop, and stops the instance if the lease is lost.
 func (m *Manager) onLease(in Input) {
 	l := &m.lease
 	switch in := in.(type) {

@@ -38,7 +38,7 @@ type Manager struct {
 	retryAt   time.Time
 	retries   int
 	started   time.Time     // when the instance began
-	restart   time.Time     // in Oldest, when it is started again; zero means it runs
+	restart   time.Time     // in Oldest, when the instance starts again; zero: it runs
 	backoff   time.Duration // the next pause
 	confirms  map[transport.Address]bool
 	lease     leaseState
@@ -46,7 +46,7 @@ type Manager struct {
 }
 
 type older struct {
-	removed time.Time // zero: it is in the view
+	removed time.Time // zero: still in the view
 }
 
 // New returns a manager that has seen no view.
@@ -214,7 +214,7 @@ func (m *Manager) wakeAt() time.Time {
 	return at
 }
 
-// onView determines the oldest member, and the older ones that may still run the instance.
+// onView determines the oldest member, and the older members that may still run the instance.
 func (m *Manager) onView(v View) {
 	m.seen = true
 	m.view = make(map[transport.Address]Member, len(v.Members))
@@ -263,9 +263,9 @@ func (m *Manager) prune() {
 	})
 }
 
-// leaving reports three things: leaving, that this node must give the instance away; gone, that no
-// member will ask for the instance; and last, that this node must stop the instance even if no
-// member takes it.
+// leaving reports whether this node must give the instance away (leaving), whether no member will
+// ask for the instance (gone), and whether this node must stop the instance even if no member takes
+// it (last).
 func (m *Manager) leaving() (leaving, gone, last bool) {
 	self, ok := m.view[m.config.Self]
 	if !ok || self.Status == membership.Down {
@@ -274,8 +274,8 @@ func (m *Manager) leaving() (leaving, gone, last bool) {
 	return self.Status >= m.config.HandoffAt, false, self.Status == membership.Exiting || m.quit
 }
 
-// advance makes the changes of state that are due by view and time. A state that waits for an
-// answer stays, so one change of the oldest is handled at a time.
+// advance makes the state changes that are due by view and time. A state that waits for an answer
+// stays, so one change of the oldest member is handled at a time.
 func (m *Manager) advance() {
 	if !m.seen {
 		return
@@ -417,8 +417,8 @@ func (m *Manager) stop(to transport.Address, why string) {
 	m.halt(to)
 }
 
-// halt stops the instance. It also asks the driver to stop while a restart is pending, because
-// calls wait for the instance.
+// halt stops the instance. It asks the driver even during the pause before a restart, because calls
+// wait for the instance.
 func (m *Manager) halt(to transport.Address) {
 	m.stopping = true
 	m.out.StopInstance = true
@@ -476,7 +476,7 @@ func (m *Manager) onMessage(from transport.Address, msg Message) {
 		m.onHandOverToMe(from)
 	case HandOverInProgress:
 		if m.asks() && m.older[from] != nil {
-			m.retries = 0 // the older member has answered
+			m.retries = 0 // the older member answers
 			m.event(from, "is stopping its instance")
 		}
 	case HandOverDone:

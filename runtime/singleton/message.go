@@ -40,8 +40,8 @@ const (
 	HandOverInProgress
 	// HandOverDone means that the sender runs no instance and will never start one.
 	HandOverDone
-	// TakeOverFromMe means that the sender runs the instance and has to give it up. The receiver,
-	// which is the oldest in the sender's view, should ask for the instance.
+	// TakeOverFromMe means that the sender runs the instance and must give it up. The receiver, the
+	// oldest in the sender's view, should ask for the instance.
 	TakeOverFromMe
 	// Identify means that the sender has calls for the instance and asks whether it
 	// runs at the receiver.

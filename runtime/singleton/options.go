@@ -28,7 +28,7 @@ type Options struct {
 	// Lease makes the instance run only while its node holds a lease in Config.Store. The lease is
 	// released when the instance has stopped. So there is at most one instance even if the cluster
 	// splits and both halves go on, and no instance while the store cannot be reached. Default
-	// false: the instance is unique by downing and fencing alone.
+	// false: downing and fencing alone keep the instance unique.
 	Lease bool
 	// LeaseTTL is the time after which a crashed node's lease ends. Default 20s, minimum 100ms; the
 	// store may require more. If the lease cannot be renewed, the instance is stopped a tenth of
@@ -40,18 +40,19 @@ type Options struct {
 	// HandoffRetry is the interval of messages to a former oldest member that has not confirmed the
 	// end of its instance. Default 200ms (Akka's is 1s), minimum 10ms.
 	HandoffRetry time.Duration
-	// MaxHandoffRetries is the number of such messages after which a stuck handoff is logged as a
-	// warning. The node goes on waiting, because without that member's confirmation or removal a
-	// second instance might run. Default 15, as in Akka, whose manager restarts then; minimum 1.
+	// MaxHandoffRetries is the number of HandoffRetry messages after which a stuck handoff is
+	// logged as a warning. The node goes on waiting, because without that member's confirmation or
+	// removal a second instance might run. Default 15, as in Akka, whose manager restarts then;
+	// minimum 1.
 	MaxHandoffRetries int
 	// RemovalMargin is how long the next instance waits after the removal of a former oldest member
 	// that never confirmed the end of its instance. Default 0, because a member is removed only
 	// when it can run no more turns; minimum 0. Raise it if tasks may outlast their contexts.
 	RemovalMargin time.Duration
-	// RestartBackoff is the pause before an instance that died is started again. It doubles with
-	// each death, up to MaxRestartBackoff, and is back at RestartBackoff after an instance has
-	// lived for StableAfter. Defaults 100ms, 10s and 30s. None may be below 0, nor
-	// MaxRestartBackoff below RestartBackoff.
+	// RestartBackoff is the pause before an instance that stopped by itself is started again. It
+	// doubles each time, up to MaxRestartBackoff, and is reset after an instance has run for
+	// StableAfter. Defaults 100ms, 10s and 30s. None may be below 0, nor MaxRestartBackoff below
+	// RestartBackoff.
 	RestartBackoff, MaxRestartBackoff, StableAfter time.Duration
 }
 
@@ -100,18 +101,18 @@ func (o Options) Validate() error {
 
 const minRetry = 10 * time.Millisecond
 
-// Config has a manager's settings. Name and Self must be set; zero values of other fields mean the
-// defaults.
+// Config holds a manager's settings. Name and Self must be set; zero values of other fields mean
+// the defaults.
 type Config struct {
 	Name string            // of the singleton, the same on all nodes; 1 to 256 bytes
 	Self transport.Address // the node that the manager runs on
 	// Role restricts the singleton to members that have it. Default: all members.
 	Role string
 	// HandoffAt is the status at which a member gives the instance away: Exiting, as in Akka, or
-	// Leaving, so that the member exits only afterwards. Default Exiting. An exiting member is
-	// removed as soon as all members have seen it exiting, even if its instance still runs. So use
-	// Exiting only for instances that may overlap with their successor for a moment: coordinators
-	// (their terms are ordered) or instances with a lease.
+	// Leaving, which delays the exit until then. Default Exiting. An exiting member is removed as
+	// soon as all members have seen it exiting, even if its instance still runs. So use Exiting
+	// only for instances that may overlap with their successor for a moment: coordinators (their
+	// terms are ordered) or instances with a lease.
 	HandoffAt membership.Status
 	Options
 }

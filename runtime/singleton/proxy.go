@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// ProxyConfig has a proxy's settings. Zero values mean the defaults.
+// ProxyConfig holds a proxy's settings. Zero values mean the defaults.
 type ProxyConfig struct {
 	Name string // of the singleton
 	// Role restricts the singleton to members that have it. Default: all members.
@@ -43,7 +43,7 @@ func (Want) proxyInput()    {}
 func (Lost) proxyInput()    {}
 func (Tick) proxyInput()    {}
 
-// ProxyOutput has the actions that the driver must take.
+// ProxyOutput lists the actions that the driver must take.
 type ProxyOutput struct {
 	Send []Envelope
 	// Found is the node where the instance runs. The driver sends waiting calls to it.
@@ -71,7 +71,7 @@ type Proxy struct {
 	now    time.Time
 	out    ProxyOutput
 	wanted bool              // a call has been made
-	guided bool              // there is no view: target is a guide
+	guided bool              // target is a guide, not from a view
 	target transport.Address // the node to ask
 	found  Placement
 	asking bool
@@ -141,8 +141,8 @@ func (p *Proxy) Step(now time.Time, in ProxyInput) ProxyOutput {
 	return p.out
 }
 
-// aim sets the member that the proxy asks. It always takes a new oldest member, because that member
-// runs the instance. It takes a guide only while the instance is not found.
+// aim sets the member that the proxy asks. The proxy then searches at a new oldest member, because
+// the instance moves there, but at a new guide only if it was already searching.
 func (p *Proxy) aim(target transport.Address) {
 	if target == p.target {
 		return
@@ -160,7 +160,7 @@ func (p *Proxy) aim(target transport.Address) {
 func (p *Proxy) search() {
 	if p.wanted && !p.asking {
 		p.asking, p.askAt = true, p.now
-		p.id++ // answers that are under way are to earlier questions
+		p.id++ // answers under way have earlier ids
 	}
 }
 

@@ -25,9 +25,9 @@ const (
 	// WasOldest means that the instance runs here, this node leaves, and the new oldest has not yet
 	// asked for the instance.
 	WasOldest
-	// Relaying means that this node leaves before its instance has begun, although an older member
-	// may have handed the state over to it. It waits for the confirmations of the older members. If
-	// state arrives, it passes the state on to the next oldest without starting an instance.
+	// Relaying means that this node leaves before its instance has begun, but an older member may
+	// have handed state over. It waits for the confirmations of the older members. If state
+	// arrives, it passes the state on to the next oldest without starting an instance.
 	Relaying
 	// HandingOver means that the instance is stopping. Afterwards the lease is released.
 	HandingOver
@@ -49,8 +49,7 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", uint8(s))
 }
 
-// changes maps each state to the next ones. Younger cannot follow BecomingOldest: ages never
-// change.
+// changes maps each state to the next ones. Younger never follows BecomingOldest: ages are fixed.
 var changes = map[State][]State{
 	Start:          {Younger, BecomingOldest, AcquiringLease, Oldest, End},
 	Younger:        {BecomingOldest, AcquiringLease, Oldest, End},

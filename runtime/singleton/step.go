@@ -21,7 +21,7 @@ type View struct{ Members []Member }
 type Member struct {
 	Address  transport.Address
 	Status   membership.Status
-	UpNumber uint32 // age: the lower the older; 0 until the member was Up
+	UpNumber uint32 // lower is older; 0 until the member was Up
 	Roles    []string
 }
 
@@ -58,7 +58,7 @@ type Receive struct {
 }
 
 // Arrived reports that this node has received the former instance's state from From. It replaces a
-// HandOverDone that was lost before From was removed.
+// lost HandOverDone if From is already removed.
 type Arrived struct{ From transport.Address }
 
 // InstanceStarted answers StartInstance: the instance has begun to run.
@@ -70,7 +70,7 @@ type InstanceStopped struct {
 	// Handed reports that the instance's state and the waiting calls were sent to
 	// Output.Successor.
 	Handed bool
-	Reason string // the reason why it stopped by itself
+	Reason string // why the instance stopped by itself
 }
 
 // LeaseAcquired and LeaseDenied answer AcquireLease. LeaseLost reports that the lease has ended or
@@ -79,7 +79,7 @@ type InstanceStopped struct {
 type (
 	LeaseAcquired struct{}
 	LeaseDenied   struct {
-		RetryAfter time.Duration // asking earlier is useless; 0 means not known
+		RetryAfter time.Duration // earlier requests are useless; 0 means not known
 		Reason     string        // text for operators
 	}
 	LeaseLost     struct{}

@@ -34,7 +34,7 @@ type Harness struct {
 	// cannot publish. Its window should be as short as the server allows.
 	Stream func(t *testing.T) Stream
 
-	// The following fields are nil if the store cannot do that; tests that need them are then
+	// The following fields are nil if the store cannot provide them; tests that need them are then
 	// skipped.
 
 	// Held opens a client whose requests can be held up. A request sent after hold arrives only

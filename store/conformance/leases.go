@@ -102,7 +102,7 @@ func testLeaseLost(t *testing.T, h Harness) {
 	wantError(t, "a renews its first holding", err, store.ErrLost)
 }
 
-// testLeaseOfTheSameHolder lets a client claim again whose first answer was lost.
+// testLeaseOfTheSameHolder lets a client whose first answer was lost claim again.
 func testLeaseOfTheSameHolder(t *testing.T, h Harness) {
 	a := h.Client(t)
 	first := must[store.Held](t)(a.Acquire(t.Context(), h.claim("a")))

@@ -94,7 +94,7 @@ func testLog(t *testing.T, h Harness) {
 
 func testLogConflict(t *testing.T, h Harness) {
 	a := h.Client(t)
-	wantAppend(t, a, shard, 1, store.ErrConflict) // a position in an empty log
+	wantAppend(t, a, shard, 1, store.ErrConflict) // 1 expects an append, but the log is empty
 	at := fill(t, a, shard, 3)
 	for _, expect := range []store.Position{store.Start, at[0], at[1], at[2] + 1, at[2] + 1000} {
 		wantAppend(t, a, shard, expect, store.ErrConflict)
@@ -120,10 +120,10 @@ func testLogReadWholly(t *testing.T, h Harness) {
 	other := shard
 	other.Number++
 	alien := appendTo(t, a, other, store.Start, "alien")
-	for slices.Contains(at, alien) { // a position of another log may be equal
+	for slices.Contains(at, alien) { // both logs may have the same position
 		alien = appendTo(t, a, other, alien, "alien")
 	}
-	wantGone(t, a, shard, at[0], at[2]+100) // behind the last append
+	wantGone(t, a, shard, at[0], at[2]+100) // after the last append
 	wantGone(t, a, shard, at[0], alien)
 	wantGone(t, a, shard, at[2]+100, at[2]+100)
 	wantGone(t, a, shard, at[2], at[0])
@@ -166,7 +166,7 @@ func testLogTrimmed(t *testing.T, h Harness) {
 	} else if err != nil {
 		wantError(t, "read of what was trimmed", err, store.ErrGone)
 	}
-	// An entry that the head needs stays for any hint.
+	// Trim keeps entries that the head needs, for any hint.
 	if err := a.Shards().Trim(t.Context(), shard, store.Head{Revision: second.Revision, Since: at[5]}); err != nil {
 		t.Fatal(err)
 	}

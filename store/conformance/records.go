@@ -148,7 +148,7 @@ func testBadKeys(t *testing.T, h Harness) {
 	}
 }
 
-// testContextEnded sends nothing, so the outcome must be certain.
+// testContextEnded uses an ended context: nothing is sent, so outcomes are certain.
 func testContextEnded(t *testing.T, h Harness) {
 	a := h.Client(t)
 	revision := must[store.Revision](t)(a.Put(t.Context(), "k", []byte("v"), store.None))

@@ -130,7 +130,7 @@ func testShardMisused(t *testing.T, h Harness) {
 	wantError(t, "put under None", err, store.ErrBadKey)
 }
 
-// testShardContextEnded sends nothing, so the outcome must be certain.
+// testShardContextEnded uses an ended context: nothing is sent, so outcomes are certain.
 func testShardContextEnded(t *testing.T, h Harness) {
 	c := h.Client(t)
 	head := setHead(t, c, shard, store.Head{Value: []byte("old")})

@@ -11,19 +11,19 @@
 //
 // Each [Table.Write] and [Table.Delete] names the version that its caller has read, changes the
 // rows and raises the version, all in one atomic step. If the version has changed, nothing is
-// written, and the error is [store.ErrConflict]. So writes are serialized, all readers see the
-// same sequence of tables, and a version names one of them. A process that stops for a minute
-// between reading and writing, or whose request is delayed for as long, cannot overwrite what
-// others wrote meanwhile, since the version that it names does not come again.
+// written, and the error is [store.ErrConflict]. So writes are serialized, all readers see the same
+// sequence of tables, and a version names one of them. A process that stops for a minute between
+// reading and writing, or whose request is delayed for as long, cannot overwrite what others wrote
+// meanwhile, since the version that it names never returns.
 //
 // [Table.Alive] is outside of this: it changes no version, and only one process writes it.
 //
 // # Lost answers
 //
-// After [store.ErrUncertain] the write was applied, or not, or will be applied later. The caller
-// reads the table. If the version is still the one that it named, it tries the same write again:
-// of the two at most one is applied. If the version has changed, the late write can never be
-// applied any more, and the rows show whether it was.
+// After [store.ErrUncertain] the write was applied, or not, or will be applied later. So the caller
+// reads the table. If the version is still the one that it named, it tries the same write again: of
+// the two at most one is applied. If the version has changed, the late write can never be applied
+// any more, and the rows show whether it was.
 //
 // # Stale reads
 //

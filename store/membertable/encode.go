@@ -28,7 +28,7 @@ type vote struct {
 	At          time.Time   `json:"at,omitzero"`
 }
 
-// hexadecimal is text, because many JSON readers lose a number's lowest digits.
+// hexadecimal is written as text: many JSON readers lose a number's lowest digits.
 type hexadecimal uint64
 
 func (h hexadecimal) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%016x", uint64(h)), nil }

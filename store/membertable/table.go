@@ -17,18 +17,18 @@ import (
 // are of type [*store.Error], with a cause of package store. Every method may fail with
 // ErrUnavailable and ErrBadKey, and every write also with ErrUncertain.
 type Table interface {
-	// Read returns the table. Since is the version that the caller has, with which the table
-	// may return less: only the rows that were written after it, if none was deleted after it.
-	// Snapshot.Since says so. With 0 it returns all rows.
+	// Read returns the table. If since, the version that the caller has, is not 0, Read may return
+	// less: only the rows that were written after since, if none was deleted after it.
+	// Snapshot.Since then equals since.
 	Read(ctx context.Context, since Version) (Snapshot, error)
-	// Write inserts 1 to MaxRows rows, or replaces those with their IDs, and raises the table's
-	// version by their number or more, in one atomic step and if the version is expect. It returns
-	// the new one. Row.Alive and Row.Version are ignored. The rows are not kept. Errors:
+	// Write, if the version is expect, inserts 1 to MaxRows rows or replaces those with their IDs,
+	// and raises the table's version by their number or more, in one atomic step. It returns the
+	// new version. Row.Alive and Row.Version are ignored. The rows are not kept. Errors:
 	// ErrConflict, ErrTooLarge.
 	Write(ctx context.Context, expect Version, rows ...Row) (Version, error)
-	// Delete removes the rows with these IDs, at most MaxDelete, and raises the table's
-	// version, if the version is expect. It returns the new one. An ID without a row is
-	// ignored. Errors: ErrConflict.
+	// Delete, if the version is expect, removes the rows with these IDs, at most MaxDelete, and
+	// raises the table's version. It returns the new version. An ID without a row is ignored.
+	// Errors: ErrConflict.
 	Delete(ctx context.Context, expect Version, ids []ID) (Version, error)
 	// Alive sets Row.Alive of the row with this ID, if there is one, without changing the
 	// table's version. Readers may see it late. After any error it may be tried again.
@@ -86,9 +86,9 @@ type Status string
 
 // The statuses with which members write their rows.
 const (
-	Joining Status = "joining" // it is there, and checks that it reaches the active members
+	Joining Status = "joining" // it has started, and checks that it reaches the active members
 	Active  Status = "active"
-	Leaving Status = "leaving" // it hands off what it has, and stops
+	Leaving Status = "leaving" // it hands off its shards, and stops
 	Dead    Status = "dead"    // it left, or was declared dead; final
 )
 
@@ -103,8 +103,8 @@ type Row struct {
 	// Alive is when the member last wrote that it lives, by its clock; zero if it never did.
 	// Only Table.Alive sets it.
 	Alive time.Time
-	// Version is the table's version that the row's last Write made or, of several rows, one above
-	// that which the Write expected. The table sets it.
+	// Version is the table's version that the row's last Write made; after a Write of several rows
+	// it may be lower, but above the version expected. The table sets it.
 	Version Version
 }
 
@@ -117,14 +117,14 @@ type Suspicion struct {
 // A Snapshot is one state of a table, or the changes since an earlier state.
 type Snapshot struct {
 	Version Version
-	// Since is 0 if Rows has all rows. Otherwise Rows has only those written after Since, the
-	// version that the reader named, and none was deleted. Their Alive may be missing.
+	// Since is 0 if Rows has all rows. Otherwise Since is the version that the reader named: Rows
+	// has only those written after it, perhaps without Alive, and none was deleted after it.
 	Since Version
 	// Rows are sorted by ID. Others may share them: a reader must not change them.
 	Rows []Row
 }
 
-// Over returns the whole table, from s and the whole snapshot old that the reader had before. It
+// Over returns the whole table, from s and old, the whole snapshot that the reader had before. It
 // returns s if s has all rows, and old if old is newer.
 func (s Snapshot) Over(old Snapshot) Snapshot {
 	switch {

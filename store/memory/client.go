@@ -94,8 +94,8 @@ func (c *Client) carry(ctx context.Context, op Op, apply func(Fault) error) erro
 	return err
 }
 
-// meets combines the faults of client and server. Delays are added. The client's loss counts,
-// unless the server has none or its loss is LoseConnection, as when it has stopped.
+// meets combines the faults of client and server. Delays are added. The client's Loss counts,
+// unless it is LoseNothing or the server's is LoseConnection, as when the server has stopped.
 func (c *Client) meets(op Op) Fault {
 	met := c.faults(op)
 	one := met[0]

@@ -11,9 +11,9 @@ import (
 
 type members struct {
 	version membertable.Version
-	deleted membertable.Version // of the last Delete
+	deleted membertable.Version // version of the last Delete
 	rows    []membertable.Row   // sorted
-	shared  bool                // readers have rows
+	shared  bool                // snapshots share rows
 	stale   membertable.Snapshot
 }
 

@@ -32,8 +32,9 @@ type stream struct {
 }
 
 // SetStream sets the subjects of the server's one stream, which may have wildcards, and its
-// duplicate window: for how long after a message, further messages with its ID are dropped. 0 means
-// 2 min. Without SetStream, the stream has all subjects; without subjects, it has none.
+// duplicate window: how long after a message the stream drops others with its ID. A window of 0
+// means 2 min. Before SetStream, the stream has all subjects; after SetStream without subjects,
+// none.
 func (s *Server) SetStream(window time.Duration, subjects ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -89,10 +89,10 @@ func (s *Server) Stop() {
 // MaxUnsynced bounds how many of the last writes Start can lose.
 const MaxUnsynced = 1024
 
-// Start starts the server again from its disk. The last writes to shards, as many as lost says and
-// at most MaxUnsynced, are gone: 0 as after a crash of the server's process, more as after a crash
-// of its machine. The revisions and positions of lost writes are assigned again. Small records and
-// leases are never lost.
+// Start starts the server again from its disk. The last lost writes to shards, at most MaxUnsynced,
+// are gone: lost is 0 as after a crash of the server's process, more as after a crash of its
+// machine. The revisions and positions of lost writes are assigned again. Small records and leases
+// are never lost.
 func (s *Server) Start(lost int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -67,8 +67,8 @@ func (c *api) why(ctx context.Context, stream string) error {
 // unanswered attempt doubles the bound.
 const firstAttempt = 500 * time.Millisecond
 
-// again calls f, with pauses, until it returns done, because another replica may answer that does
-// not lag. After ctx or the timeout it returns f's last error.
+// again calls f, with pauses, until it returns done, because another replica, which does not lag,
+// may answer. After ctx or the timeout it returns f's last error.
 func (c *api) again(ctx context.Context, f func(context.Context) (done bool, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

@@ -76,7 +76,7 @@ func (c Config) validate() error {
 	if c.Domain != "" && (len(c.Domain) > maxName || escape(c.Domain, plainName) != c.Domain) {
 		errs = append(errs, fmt.Errorf("config: Domain is %q: want 1 to %d of A-Z a-z 0-9 _ -", c.Domain, maxName))
 	}
-	if c.Name == "sh" { // its streams would keep what members send, and hide that nobody listens
+	if c.Name == "sh" { // its streams would store members' messages, and hide that nobody listens
 		errs = append(errs, errors.New(`config: Name is "sh": want another one, because the subjects of clusters begin with it`))
 	}
 	if c.Replicas < 1 || c.Replicas > maxReplicas {

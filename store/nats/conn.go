@@ -31,18 +31,18 @@ type conn struct {
 	mu      sync.Mutex
 	last    uint64
 	waiting map[uint64]*request
-	sweeps  *time.Timer // ends unanswered requests that have then; nil means none is due
-	round   int         // of the sweeps
+	sweeps  *time.Timer // ends unanswered requests whose then is set; nil means none is due
+	round   int         // number of sweeps so far
 }
 
 type request struct {
 	subject string
-	many    bool // the last message has a status
+	many    bool // the answer is several messages; the last has a status
 	got     []*nats.Msg
 	err     error
-	done    chan struct{}  // closed when the request has ended; nil with then
+	done    chan struct{}  // closed when the request has ended; nil if then is set
 	then    func(*request) // called without a lock when the request has ended
-	round   int            // the conn's round when the request was sent; with then only
+	round   int            // the conn's round when the request was sent; only if then is set
 }
 
 func (r *request) end() {
@@ -65,7 +65,7 @@ const (
 	maxPingsOut   = 3
 )
 
-// openPatience is the default of shard's Membership.JoinTimeout.
+// openPatience bounds Open's wait; it equals the default of Membership.JoinTimeout.
 const openPatience = 30 * time.Second
 
 // dial connects to a server, and waits until one answers.
@@ -101,7 +101,7 @@ func absent(err error) bool {
 		errors.Is(err, io.EOF) || errors.As(err, &broken)
 }
 
-// checkURL returns an error for a URL whose scheme NATS does not have.
+// checkURL returns an error for a URL whose scheme NATS does not know.
 func checkURL(servers string) error {
 	for _, server := range strings.Split(servers, ",") {
 		scheme, _, found := strings.Cut(strings.TrimSpace(server), "://")

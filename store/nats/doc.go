@@ -19,9 +19,9 @@
 // # Durability
 //
 // A write is acknowledged when it is in the operating system's memory at one server, or with three
-// replicas at two of three. If a server's process ends, nothing is lost. If a machine ends, up to
+// replicas at two of three. If a server's process ends, nothing is lost. If a machine fails, up to
 // two minutes of acknowledged writes are lost if it had the only copy, or if most machines with
-// copies end together. With "sync_interval: always" in the jetstream block of the server's
+// copies fail together. With "sync_interval: always" in the jetstream block of the server's
 // configuration, an acknowledged write is on disk.
 //
 // # Permissions

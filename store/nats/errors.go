@@ -81,7 +81,7 @@ func (e *apiError) cause(stream string) error {
 			return mended(store.ErrUnavailable, e, "stream "+stream+" is at its limit: unset max_bytes and max_msgs")
 		}
 	}
-	// Otherwise it may have been stored before it failed.
+	// Otherwise the message may have been stored before the failure.
 	return mended(store.ErrUncertain, e, "see the log of nats-server; if the disk is full, make room and restart it")
 }
 

@@ -13,7 +13,7 @@ import (
 
 // leases implements [store.Lease]. A lease is a message changed by compare-and-set. It is never
 // deleted, because it keeps the token. Instead of using the server's clock, a candidate waits until
-// the revision stayed the same for TTL plus Margin.
+// the revision has stayed the same for TTL plus Margin.
 type leases struct {
 	*writer
 	name, stream string
@@ -84,8 +84,8 @@ func (l *leases) take(ctx context.Context, c store.Claim) (store.Held, error) {
 	return l.write(ctx, c, next, revision)
 }
 
-// left returns how long the lease can last at most. It counts from when this process first saw the
-// last renewal, because the holder sent that earlier.
+// left returns how long the lease can still last at most, counted from when this process first saw
+// the last renewal: the holder sent it earlier.
 func (l *leases) left(name string, h holding, revision uint64) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,7 +125,7 @@ func (l *leases) prolong(ctx context.Context, h store.Held) (store.Held, error) 
 	if now.Holder != h.Holder || now.Token != h.Token {
 		return store.Held{}, store.ErrLost
 	}
-	// A shorter TTL would break the promise of an answer that is still under way.
+	// A shorter TTL would end the lease earlier than an answer under way promises.
 	return l.write(ctx, h.Claim, holding{Holder: h.Holder, Token: h.Token, TTL: max(now.TTL, h.TTL)}, revision)
 }
 
@@ -153,7 +153,7 @@ func (l *leases) Release(ctx context.Context, h store.Held) error {
 	return fail(op, h.Name, fmt.Errorf("%w: %w", store.ErrUnavailable, err))
 }
 
-// read asks the leader. After a stale read the write fails.
+// read reads the lease from the leader; after a stale read, write fails.
 func (l *leases) read(ctx context.Context, name string) (holding, uint64, error) {
 	m, err := l.leaderHas(ctx, l.stream, getRequest{LastFor: leaseSubject(l.name, name)})
 	if err != nil || m == nil {
@@ -166,7 +166,8 @@ func (l *leases) read(ctx context.Context, name string) (holding, uint64, error)
 	return h, m.seq, nil
 }
 
-// write replaces the message at that revision. The lease's time counts from before sending.
+// write replaces the message if its revision is revision. The lease's time counts from before
+// sending.
 func (l *leases) write(ctx context.Context, c store.Claim, h holding, revision uint64) (store.Held, error) {
 	data, err := json.Marshal(h)
 	if err != nil {

@@ -20,24 +20,24 @@ import (
 // headerStreamLast expects the last sequence of the whole stream.
 const headerStreamLast = "Nats-Expected-Last-Sequence"
 
-// aliveFor is how long I-am-alives, which are for people, stay. Rows of dead members stay seven
-// days.
+// aliveFor is how long the store keeps I-am-alives, which only people read. Rows of dead members
+// stay seven days.
 const aliveFor = "192h"
 
-// buckets is in how many parts a large table is read.
+// buckets is the number of parts in which a large table is read.
 const buckets = 64
 
-// members is a stream with a message for each row. Its last sequence is the table's version, so one
-// message changes both. A deletion is a batch that ends with the mark: readers of an earlier
-// version must read the whole table, or may miss the deletion. I-am-alives are outside, because
-// they change no version.
+// members is a table in a stream, with a message for each row. The stream's last sequence is the
+// table's version, so one message changes both. A deletion ends with a new mark: readers of earlier
+// versions must then read the whole table. I-am-alives are in another stream, because they change
+// no version.
 type members struct {
 	*streams
 	keys            *keys
 	cluster, stream string
-	subject         string // what all subjects begin with, with a dot at the end
+	subject         string // prefix of all subjects, with a dot at the end
 	ready           atomic.Bool
-	large           atomic.Bool // it had more rows than one answer has
+	large           atomic.Bool // the table had more rows than fit into one answer
 }
 
 // Members returns the membership table of a cluster. It implements [membertable.Provider]. The
@@ -91,7 +91,7 @@ func (m *members) open(ctx context.Context) error {
 	if err == nil && info.State.Messages == 0 {
 		_, err = m.publishIdle(ctx, m.stream, message(m.mark(), nil, headerStreamLast, number(info.State.LastSeq)))
 		if errors.Is(err, store.ErrConflict) {
-			err = nil // another process did it
+			err = nil // another process has published the mark
 		}
 		if errors.Is(err, store.ErrUncertain) {
 			err = unavailable(err) // a mark changes no row
@@ -103,7 +103,7 @@ func (m *members) open(ctx context.Context) error {
 	return err
 }
 
-// errMoving means that replicas' answers made no single state.
+// errMoving means that replicas' answers form no single state of the table.
 var errMoving = errors.New("replicas lag, or the table changes too fast to be read (try again)")
 
 // Read implements [membertable.Table]. Config.Timeout bounds each of its requests.
@@ -158,7 +158,7 @@ type part struct {
 	upTo uint64
 }
 
-// changes reads what follows since from one replica's state. It reports false if that exceeds one
+// changes reads one replica's messages after since. It reports false if they do not fit into one
 // answer.
 func (m *members) changes(ctx context.Context, since uint64) (part, bool, error) {
 	p, err := m.ask(ctx, m.stream, getRequest{Seq: since + 1, Batch: pageMessages, MaxBytes: pageBytes})
@@ -197,9 +197,9 @@ func (m *members) whole(ctx context.Context) (part, error) {
 	return m.parts(ctx, filters)
 }
 
-// parts reads pages from replicas in different states. Finally it reads the changes since the
-// oldest page from a state at least as new as all pages. A subject's last message is then among
-// these or on a page, because no page is newer.
+// parts reads pages from replicas in different states. Then it reads the changes since the oldest
+// page, from a replica at least as new as all pages. Each subject's last message is among these
+// changes or on a page.
 func (m *members) parts(ctx context.Context, filters []string) (part, error) {
 	all := part{last: make(map[string]stored)}
 	oldest := uint64(math.MaxUint64)
@@ -209,7 +209,7 @@ func (m *members) parts(ctx context.Context, filters []string) (part, error) {
 			if err != nil {
 				return part{}, err
 			}
-			if p.upTo == 0 { // it lags so much that it has no mark
+			if p.upTo == 0 { // the replica lags so much that it has no mark
 				return part{}, m.moving()
 			}
 			all.add(p.messages)
@@ -258,7 +258,7 @@ func (m *members) decoded(p part, since membertable.Version) (membertable.Snapsh
 	return s, nil
 }
 
-// addAlives adds I-am-alives, as new as the replicas have them.
+// addAlives sets each row's Alive, perhaps from a replica that lags.
 func (m *members) addAlives(ctx context.Context, rows []membertable.Row) error {
 	at := make(map[string]time.Time)
 	filter := keySubject(m.cfg.Name, m.alives()) + ">"
@@ -338,7 +338,7 @@ func (m *members) Alive(ctx context.Context, id membertable.ID, at time.Time) er
 // membersStream names a membership stream. Types' streams differ: they end with a number.
 func membersStream(name, cluster string) string { return name + "_" + cluster + "_members" }
 
-// membersSubject begins a membership table's subjects.
+// membersSubject is the prefix of a membership table's subjects.
 func membersSubject(name, cluster string) string {
 	return strings.Join([]string{name, "m", cluster, ""}, ".")
 }

@@ -234,7 +234,7 @@ func graver(a, b error) error {
 }
 
 // publishBatch writes one atomic batch. Replicated streams refuse concurrent single messages with
-// the same expected head, but no messages of one batch.
+// the same expected head, but accept them in one batch.
 func (c *writer) publishBatch(ctx context.Context, stream string, all []*nats.Msg) (uint64, error) {
 	if len(all) == 1 {
 		return c.publish(ctx, stream, all[0])

@@ -32,12 +32,12 @@ type outlet struct {
 	name     string
 	subjects []string
 	window   time.Duration // duplicate window
-	at       time.Time     // by the server's clock
-	asked    time.Time     // the same by this process's clock
+	at       time.Time     // time of the answer, by the server's clock
+	asked    time.Time     // time of the request, by this process's clock
 }
 
-// knownFor is how long an answer about a stream's duplicate window is used. This bounds the
-// questions when many messages wait for each other, as after an outage.
+// knownFor is how long an answer about a stream's duplicate window is used. It limits requests to
+// the server when many messages wait, as after an outage.
 const knownFor = time.Second
 
 // Publish implements [store.Publisher]. On the server, a message's id is Config.Name, a slash and

@@ -14,7 +14,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// getRequest is a direct get. Message get uses some fields.
+// getRequest requests a direct get or, with fewer fields, a message get.
 type getRequest struct {
 	Seq       uint64     `json:"seq,omitempty"`
 	LastFor   string     `json:"last_by_subj,omitempty"`
@@ -56,7 +56,7 @@ type reader struct{ *api }
 // errTooMany means that the subjects have more messages than fit into one answer.
 var errTooMany = errors.New("more results than fit into one answer")
 
-// page reads from one replica. The messages are its state at one moment.
+// page reads from one replica: the messages are its state at one moment.
 func (c *reader) page(ctx context.Context, stream string, r getRequest) (page, error) {
 	data, _ := json.Marshal(r) // a plain struct
 	got, err := c.ask(ctx, &nats.Msg{Subject: c.js + "DIRECT.GET." + stream, Data: data}, true, store.ErrUnavailable)

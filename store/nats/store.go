@@ -77,9 +77,9 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return info.At, nil
 }
 
-// Layout returns Config.Name, the beginning of the names of the store's streams, and
-// Config.Replicas, both with defaults applied. Streams that Open found, instead of creating them,
-// may have other numbers of replicas.
+// Layout returns Config.Name, with which the names of the store's streams begin, and
+// Config.Replicas, both with defaults applied. Streams that already existed may have other numbers
+// of replicas.
 func (s *Store) Layout() (name string, replicas int) {
 	return s.streams.cfg.Name, s.streams.cfg.Replicas
 }
@@ -106,10 +106,10 @@ func (s *Store) Types(ctx context.Context) ([]Type, error) {
 	return types, nil
 }
 
-// DropType deletes the streams of a type with all its entities, for ever. Make sure that no node
-// hosts the type; this is not checked. It needs the permission to publish to $JS.API.STREAM.DELETE
-// of these streams. If it fails, a part may have been deleted: call it again. It fails with
-// ErrNotFound if the type has no streams.
+// DropType deletes the streams of a type with all its entities, permanently. Make sure that no node
+// hosts the type; this is not checked. It needs the rights to publish to $JS.API.STREAM.LIST and to
+// $JS.API.STREAM.DELETE of these streams. If it fails, a part may have been deleted: call it again.
+// It fails with ErrNotFound if the type has no streams.
 func (s *Store) DropType(ctx context.Context, name string) error {
 	types, err := s.streams.types(ctx)
 	if err != nil {

@@ -132,7 +132,7 @@ type placed struct {
 }
 
 // layoutOf finds or creates a type's streams. The first partition's log is created last, and its
-// metadata has the number of partitions. If it exists, a missing stream was deleted.
+// metadata has the number of partitions. If that log exists, any missing stream was deleted.
 func (s *streams) layoutOf(ctx context.Context, name string) (layout, error) {
 	s.mu.Lock()
 	known, ok := s.layouts[name]
@@ -230,7 +230,8 @@ func (s *streams) place(ctx context.Context, sh store.Shard) (place, layout, err
 	return p.place, l, nil
 }
 
-// mayAnswerLater reports whether servers are starting: no leader yet, or the connection was lost.
+// mayAnswerLater reports whether err may come from starting servers, without a leader or
+// connection.
 func mayAnswerLater(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errLost) || errors.Is(err, errAway)
 }

@@ -208,7 +208,7 @@ func testRemade(t *testing.T, h Harness) {
 	id := identity(t, h.Source)
 	m := start(t, h.Source, 0, 0)
 	all := read(t, m, 10, 10)
-	idle := start(t, h.Source, 0, all[4].Position) // it has read nothing yet
+	idle := start(t, h.Source, 0, all[4].Position) // has read nothing yet
 	h.Remake(t)
 	if got := identity(t, h.Source); got == id {
 		t.Fatalf("got identity %q as before", got)

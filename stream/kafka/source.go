@@ -3,7 +3,7 @@
 //
 //	source, err := kafkastream.Open(ctx, "payments", kgo.SeedBrokers("127.0.0.1:9092"))
 //
-// A message's position is its offset + 1. Its key is in its header, see [Key]. Nothing is committed
+// A message's position is its offset + 1. Its key is in a header, see [Key]. Nothing is committed
 // to Kafka: the position is in shard.Config.Store. Aborted transactions are not read.
 //
 // The package is tested against kfake, franz-go's imitation of Kafka, and not against Kafka itself.
@@ -23,8 +23,8 @@ import (
 	"github.com/shardgen/shardgen/stream"
 )
 
-// KeyHeader is the header that has a record's key, if it has one. A header of the record with this
-// name is replaced.
+// KeyHeader names the header with the record's key, if any. It replaces the record's own header of
+// this name.
 const KeyHeader = "Kafka-Key"
 
 // Key returns the key of a message's record, or "" if it has none.

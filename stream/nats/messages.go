@@ -66,7 +66,7 @@ func (m *messages) request(most int) error {
 	if m.serial == 0 {
 		n = min(n, most)
 	}
-	// A message counts with its subjects and headers.
+	// Subjects and headers count as bytes of a message.
 	bytes := max(pullBytes, 2*int(m.source.nc.MaxPayload()))
 	body, err := json.Marshal(pull{n, bytes, pullExpires, heartbeat})
 	if err != nil {

@@ -19,14 +19,15 @@ import (
 
 // Config configures a source.
 type Config struct {
-	// Stream is the name of the stream. Its retention must be by limits: the other two delete
+	// Stream is the name of the stream. Its retention must be by limits: other retentions delete
 	// messages that a consumer has acknowledged, and a source acknowledges nothing.
 	Stream string
-	// Subjects are the partitions, each with a subject, perhaps with wildcards, that its messages
-	// match. Their number and order must never change. Default: one partition with all messages. To
-	// spread messages by a token of their subjects, make a second stream whose source is the first,
-	// with a subject transform such as "orders.*" to "part.{{partition(4,1)}}", and read its
-	// subjects "part.0" to "part.3". A wildcard that matches thousands of subjects is slow.
+	// Subjects has a subject for each partition, perhaps with wildcards, that the partition's
+	// messages match. Their number and order must never change. Default: one partition with all
+	// messages. To spread messages by a token of their subjects, make a second stream whose source
+	// is the first, with a subject transform such as "orders.*" to "part.{{partition(4,1)}}", and
+	// read its subjects "part.0" to "part.3". A wildcard that matches thousands of subjects is
+	// slow.
 	Subjects []string
 	// Domain is the JetStream domain of the stream. Default "": the domain of the server.
 	Domain string

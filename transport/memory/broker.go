@@ -51,7 +51,7 @@ type Broker struct {
 	random   *rand.Rand
 	links    []*link // in the order of their Open
 	byPeer   map[transport.Peer]*link
-	away     map[string]bool // names that Disconnect took off
+	away     map[string]bool // names disconnected by Disconnect
 	faults   map[Path]*fault
 	lost     uint64
 	late     late // messages that Delay keeps
@@ -142,7 +142,7 @@ func (b *Broker) Lost() uint64 {
 
 func (b *Broker) server() string { return fmt.Sprintf("%s-%d", b.options.Name, b.instance) }
 
-// updateAndUnlock updates all channels, releases b.mu, and reports the changes.
+// updateAndUnlock updates all channels, releases b.mu, and calls OnState for changes.
 func (b *Broker) updateAndUnlock() {
 	var changed []*channel
 	for _, l := range b.links {
@@ -371,8 +371,8 @@ func (b *Broker) releaseLocked(f *fault) int {
 	return len(held)
 }
 
-// faultsTakeLocked reports whether a fault takes the message. The most specific path comes first,
-// so a Drop counts at one path.
+// faultsTakeLocked reports whether a fault takes the message. It begins with the most specific
+// path, so only one path's Drop counts the message.
 func (b *Broker) faultsTakeLocked(e delivery) bool {
 	if len(b.faults) == 0 {
 		return false

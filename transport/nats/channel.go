@@ -50,7 +50,7 @@ type channel struct {
 	serving    chan struct{} // holds a token while a Serve is under way
 	connection atomic.Pointer[connection]
 
-	foreign atomic.Uint64 // subjects that no link writes
+	foreign atomic.Uint64 // messages on subjects that no link writes
 	denied  atomic.Uint64 // errors of the server about sent messages
 	crowded atomic.Uint64 // how often the queue was full
 	faults  atomic.Uint64 // other errors of the broker
@@ -61,7 +61,7 @@ type channel struct {
 	past     []*connection // ended connections, latest first
 	dropped  uint64        // messages dropped by past connections because the queue was full
 	known    []string      // servers that the cluster has announced
-	moves    bool          // the next connection is to be to another server
+	moves    bool          // the next connection must be to another server
 	left     []string      // the instances from which the connection has moved, the latest last
 }
 
@@ -194,8 +194,8 @@ func (c *channel) asyncError(s *connection, sub *nats.Subscription, err error) {
 		case publish:
 			c.tellDenied(c.subjects.addressee(subject), err)
 		case subject != "" && c.connection.Load() == s && !slices.Contains(c.subjects.serve, subject): // otherwise Serve or confirm handles it
-			// The right to listen was taken away, so the connection gets no messages there. It is
-			// ended; the next ones fail with the refusal until the right is back.
+			// The right to listen was taken away, so the connection gets no messages on this
+			// subject. It is ended; later ones fail with the refusal until the right is back.
 			s.wire.drop()
 			c.tellDenied(transport.Address{}, err)
 		}
@@ -210,7 +210,7 @@ func (c *channel) countDropped() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.dropped + c.fair.dropped.Load()
-	// An ended connection is in past before the next one is stored. It is counted there.
+	// If s is past[0], it has ended, and c.dropped already counts its messages.
 	if s := c.connection.Load(); s != nil && (len(c.past) == 0 || c.past[0] != s) {
 		n += s.countDropped()
 	}
@@ -421,9 +421,9 @@ func (c *channel) connect(ctx context.Context, in interest) (*connection, error)
 	return s, nil
 }
 
-// dial connects to a server. After move it goes to one where the connection was not yet since it began
-// to move, else to another one than the last. Servers may have several addresses, so only a connection
-// shows which one it has reached.
+// dial connects to a server. After move it prefers servers that the connection has not left yet,
+// then any but the last one. Servers may have several addresses, so only a connection shows which
+// server it has reached.
 func (c *channel) dial(ctx context.Context) (*connection, error) {
 	servers, left := c.servers(), c.takeMove()
 	if len(left) == 0 {
@@ -442,7 +442,7 @@ func (c *channel) dial(ctx context.Context) (*connection, error) {
 	return c.dialOf(ctx, servers, false, false)
 }
 
-// dialOf connects to one of the servers, with quiet without handlers of events.
+// dialOf connects to one of the servers. If quiet, it reports no events.
 func (c *channel) dialOf(ctx context.Context, servers []string, inOrder, quiet bool) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout+dialExtra)
 	defer cancel()
@@ -493,7 +493,7 @@ func (c *channel) dialOf(ctx context.Context, servers []string, inOrder, quiet b
 	return s, nil
 }
 
-// move ends the connection, and makes the next one be to another server.
+// move ends the connection, and makes the next one go to another server.
 func (c *channel) move() {
 	s := c.connection.Load()
 	if s == nil {
@@ -508,7 +508,7 @@ func (c *channel) move() {
 	s.nc.Close()
 }
 
-// takeMove returns the servers from which the connection has moved, if it is to move now.
+// takeMove returns, once after each move, the servers that the connection has left.
 func (c *channel) takeMove() (left []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -41,7 +41,7 @@ type connection struct {
 	mu        sync.Mutex
 	subs      []*nats.Subscription // replies and all others
 	dropped   uint64               // because the queue was full; as last counted
-	forgotten uint64               // the part of dropped by ended subscriptions
+	forgotten uint64               // messages of ended subscriptions, included in dropped
 }
 
 func (s *connection) state() transport.State {
@@ -96,7 +96,7 @@ func (s *connection) drain() {
 	subs := slices.Clone(s.subs)
 	s.mu.Unlock()
 	for _, sub := range subs {
-		_ = sub.Drain() // fails only where nothing is left to drain
+		_ = sub.Drain() // fails only if there is nothing to drain
 	}
 }
 
@@ -147,7 +147,7 @@ func (s *connection) settle(ctx context.Context) error {
 func (s *connection) endServing() {
 	for _, sub := range s.serving {
 		s.forget(sub)
-		_ = sub.Drain() // fails only where nothing is left to drain
+		_ = sub.Drain() // fails only if there is nothing to drain
 	}
 	s.serving = nil
 }

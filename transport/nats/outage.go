@@ -52,7 +52,7 @@ func (o *outage) tell() {
 		"after", time.Since(o.since).Round(time.Millisecond), "reach", o.reach)
 }
 
-// failed logs each new reason while an outage lasts.
+// failed logs each new cause while an outage lasts.
 func (o *outage) failed(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// outpostIdle is how long a connection to another server stays open after the last question.
+	// outpostIdle is how long a connection to another server stays open after its last use.
 	outpostIdle = 5 * time.Second
 	// outpostDial bounds an attempt to connect to one server.
 	outpostDial = time.Second
-	// outpostAgain is how long a server is left alone that was not the one asked for, or could not
-	// be asked.
+	// outpostAgain is how long a server that was not the wanted one, or could not be reached, is
+	// left alone.
 	outpostAgain = 2 * time.Second
 )
 
@@ -39,7 +39,7 @@ type outpost struct {
 	busy chan struct{} // holds a token while the outpost is used
 	// The scout's mu guards these.
 	server string    // the instance that was last found at the URL; empty if it could not be asked
-	again  time.Time // when another instance may be looked for at the URL
+	again  time.Time // when the URL may be tried again for another instance
 	open   bool      // there is a connection
 	// The holder of busy's token owns these.
 	conn *connection
@@ -66,8 +66,8 @@ func (s *scout) ask(ctx context.Context, at func(server string) bool, to transpo
 	return false, errNoServer
 }
 
-// candidates returns the servers where the one asked for may be, the likeliest first. It forgets
-// servers that are no longer announced.
+// candidates returns the URLs where the wanted server may be, the likeliest first. It forgets URLs
+// that are no longer announced.
 func (s *scout) candidates(at func(server string) bool) (all []*outpost) {
 	c := s.control.connection.Load()
 	if c == nil || s.control.options.InProcessServer != nil { // no other server can be reached
@@ -100,8 +100,8 @@ func (s *scout) candidates(at func(server string) bool) (all []*outpost) {
 	return all
 }
 
-// enter connects to an outpost's server, and reports whether that is the one asked for. Then the
-// caller must call leave.
+// enter connects to an outpost's server, and reports whether at chooses it. If so, the caller must
+// call leave.
 func (s *scout) enter(ctx context.Context, o *outpost, at func(server string) bool) (*connection, bool) {
 	select {
 	case o.busy <- struct{}{}:
@@ -123,8 +123,8 @@ func (s *scout) enter(ctx context.Context, o *outpost, at func(server string) bo
 	return o.conn, true
 }
 
-// leave gives back an outpost. If it was of use, its connection ends when it has not been used for
-// outpostIdle, otherwise now.
+// leave gives back an outpost. Its connection ends after outpostIdle without use or, unless useful,
+// at once.
 func (s *scout) leave(o *outpost, useful bool) {
 	s.mu.Lock()
 	o.open = useful && !s.closed
@@ -151,7 +151,7 @@ func (s *scout) leave(o *outpost, useful bool) {
 }
 
 // askAt sends a message to a member, with a reply subject for the server's report. The server
-// answers what it gets in order, so the report has come when the flush returns, or there is none.
+// answers in order, so a report comes before the flush returns, or not at all.
 func (s *scout) askAt(ctx context.Context, conn *connection, to transport.Address, payload []byte) (listens bool, err error) {
 	r, err := s.control.routes.route(transport.Peer{Address: to})
 	if err != nil {
@@ -193,7 +193,7 @@ func (s *scout) close() {
 	}
 	s.mu.Unlock()
 	for _, o := range all {
-		o.busy <- struct{}{} // a question ends with the link's context
+		o.busy <- struct{}{} // ask ends with the link's context
 		if o.idle != nil {
 			o.idle.Stop()
 		}
@@ -201,8 +201,8 @@ func (s *scout) close() {
 	}
 }
 
-// Ask asks another server than that of Control. It keeps the connection for a while for further
-// questions.
+// Ask asks another server than that of Control. It keeps the connection for a while for the next
+// call.
 func (l *link) Ask(ctx context.Context, at func(server string) bool, to transport.Address, payload []byte) (listens bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -49,14 +49,14 @@ const wordProbe = "probe"
 // incarnations, and a token of 16 digits.
 const maxReplyBytes = 320
 
-// subjects are a channel's subjects, built once. After "sh." and the cluster come the sender's
-// class and name, which permissions check; between members they name only the receiver.
+// subjects are a channel's subjects, built once. After "sh." and the cluster they have the sender's
+// class and name, which permissions check; subjects between members name only the receiver.
 type subjects struct {
 	prefix    string // "sh.<cluster>."
 	channel   string // "<lane>" or "ctl"
 	class     identity.Class
 	say       string   // prefix of the subjects of messages to members
-	replies   string   // prefix of the own reply subjects, with a dot at the end
+	replies   string   // prefix of this process's reply subjects, with a dot at the end
 	broadcast string   // to publish to; "" for clients
 	anycast   string   // to publish to
 	nobody    string   // reply prefix of an Anycast
@@ -266,7 +266,7 @@ type routes struct {
 
 	mu     sync.RWMutex
 	byPeer map[transport.Peer]route
-	began  time.Time // when byPeer was last empty
+	began  time.Time // when expire last emptied byPeer
 }
 
 // expire drops all routes once in routesFor. Routes in use are then made again.

@@ -58,7 +58,7 @@ func (u *upkeep) run(ctx context.Context) {
 }
 
 // watch returns when s has ended or is stale, or ctx ends. s is stale after MaxPingsOut intervals
-// of silence, or when a second connection, spare, is ready. spare has no subscriptions yet.
+// without an answer, or when a second connection, spare, is ready. spare has no subscriptions yet.
 func (u *upkeep) watch(ctx context.Context, s *connection) (spare *connection) {
 	if u.options.PingInterval <= 0 {
 		select {
@@ -85,9 +85,9 @@ func (u *upkeep) watch(ctx context.Context, s *connection) (spare *connection) {
 }
 
 // ping waits for the server's answer. After one PingInterval without it, ping begins a second
-// connection; s is stale when that is ready, or after MaxPingsOut intervals. A lane that receives
-// anything always gets all intervals, because the answer may wait behind other messages. Intervals
-// are ticks, so that a process that was stopped for long first reads its messages.
+// connection; s is stale when that is ready, or after MaxPingsOut intervals. A lane begins none
+// while it receives anything, because the answer may wait behind other messages. Intervals are
+// counted as ticks, so a process that was stopped for long first reads its messages.
 func (u *upkeep) ping(ctx context.Context, s *connection) (spare *connection) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -140,10 +140,10 @@ func taken(spares <-chan *connection) *connection {
 }
 
 const (
-	// atOnce is how many attempts at a control connection run side by side: while packets are lost,
-	// each may stand still.
+	// atOnce is how many attempts at a control connection run side by side, because each may hang
+	// while packets are lost.
 	atOnce = 3
-	// dialApart is how much later each of them begins.
+	// dialApart is the time between starts of attempts.
 	dialApart = 300 * time.Millisecond
 )
 

@@ -1,8 +1,8 @@
-// Command attribute compares the processor time that shards are said to use with the time that their
-// turns take. Two processes host 20 shards with one entity each. An entity's turn takes a known part of
-// a processor, from 0.25 to 8 ms, and is measured at the thread that runs it. The command prints, for
-// each shard, its part of the attributed time as a multiple of its part of the measured time. The sum of
-// the attributed times is larger, because it includes frames, encoding, and the process's own work.
+// Command attribute compares the processor time attributed to shards with the time that their turns
+// take. Two processes host 20 shards with one entity each. An entity's turn uses the processor for a
+// known time, from 0.25 to 8 ms, and is measured at the thread that runs it. For each shard, the
+// command prints its part of the attributed time as a multiple of its part of the measured time. The
+// attributed times' sum is larger, because it includes frames, encoding, and the process's own work.
 //
 //	go run -C bench ./cmd/attribute -for 70s
 package main
@@ -62,7 +62,7 @@ func main() {
 
 var sink atomic.Uint64
 
-// spin uses the processor for d, as far as nobody else runs there.
+// spin computes until this thread has used d of processor time.
 func spin(d time.Duration) {
 	x := 0.0
 	for begin := threadTime(); threadTime()-begin < d; {
@@ -83,14 +83,14 @@ func threadTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// cost returns the processor time of a turn of an entity. Its id begins with its number.
+// cost returns the processor time of an entity's turn. The id begins with the entity's number.
 func cost(id string) time.Duration {
 	number, _, _ := strings.Cut(id, ".")
 	n, _ := strconv.Atoi(number)
 	return time.Duration(float64(shortest) * math.Pow(float64(longest)/float64(shortest), float64(n)/(entities-1)))
 }
 
-// A sum has what a worker has seen in some intervals: processor seconds, by entity or by shard.
+// A sum has a worker's processor seconds in some intervals, by entity and by shard.
 type sum struct {
 	Intervals  int
 	Known      map[string]float64 // by entity
@@ -187,7 +187,7 @@ func measure(ctx context.Context, lasts time.Duration, rate int) error {
 	shards, homes := map[uint32]string{}, map[string]int{} // entities by shard, and their number by member
 	client := fixture.NewAccountClient(conn)
 	for n := range entities {
-		for try := 0; ; try++ { // each gets a shard of its own, and each member half of them
+		for try := 0; ; try++ { // entities have shards of their own, half at each member
 			id := fmt.Sprintf("%d.%d", n, try)
 			if _, err := client.Ref(id).Add(ctx, 1); err != nil {
 				return err

@@ -1,9 +1,9 @@
 // Command balance measures how evenly members use their processors. It runs two clusters of five
-// processes each at the same time, which get the same calls: one places shards by LeastShards, the
-// other by LoadWeighted. Entities are called by a Zipf law of 1.1, whose ranks drift: every 10 s a share
-// of the entities changes places with others, one in ten of them among the hundred most called. It
-// prints the processors of the busiest member as a multiple of the mean, every 10 s, and their means and
-// p99 since the first moves may begin.
+// processes each at the same time, with the same calls: one places shards by LeastShards, the other by
+// LoadWeighted. Rates of calls follow a Zipf law of 1.1. Every 10 s a share of the entities swaps
+// ranks with others; one swap in ten involves the hundred most called entities. Every 10 s the command
+// prints the busiest member's processor use as a multiple of the mean, and in the end this multiple's
+// mean and p99 since the first shards may move.
 //
 //	go run -C bench ./cmd/balance -for 21m
 package main
@@ -32,9 +32,9 @@ const (
 	workers  = 5
 	entities = 2_000
 	law      = 1.1
-	// capacity of a worker, in processors: all ten together use about half of one.
+	// capacity of a worker, in processors: all ten together use about half a processor.
 	capacity = 0.1
-	// resting is how long the first shards rest.
+	// resting ends before the first shards move.
 	resting = 5*time.Minute + 30*time.Second
 )
 
@@ -72,8 +72,8 @@ func work() (x float64) {
 
 var sink atomic.Uint64
 
-// worker runs a member. It answers each line with the processors in use, and with the number of shards
-// that have left.
+// worker runs a member. It answers each line with the processors used by the member, and the number
+// of committed moves.
 func worker(ctx context.Context, url, name string, allocation int) error {
 	cfg := process.Config(url, "balance"+strconv.Itoa(allocation), name)
 	cfg.Capacity = capacity
@@ -97,7 +97,7 @@ type cluster struct {
 	children []*process.Child
 	conn     *shard.Conn
 	refs     []fixture.AccountRef
-	highest  []float64 // since the first shards may move
+	highest  []float64 // high/mean of look, while shards move
 }
 
 func measure(ctx context.Context, lasts time.Duration, rate int, drift float64) error {
@@ -158,7 +158,7 @@ func measure(ctx context.Context, lasts time.Duration, rate int, drift float64) 
 	return nil
 }
 
-// look returns the processors of the busiest worker and their mean, and the moves so far.
+// look returns the busiest worker's processor use, the workers' mean, and the moves so far.
 func (c *cluster) look() (high, mean float64, moved int, err error) {
 	for _, child := range c.children {
 		answer, err := child.Do("load")
@@ -173,7 +173,7 @@ func (c *cluster) look() (high, mean float64, moved int, err error) {
 	return high, mean, moved, nil
 }
 
-// call calls an entity of each cluster at that rate, until ctx ends.
+// call makes rate calls a second in each cluster until ctx ends.
 func call(ctx context.Context, clusters []*cluster, rate int, drift float64, failed, late *atomic.Int64) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var sums []float64

@@ -41,7 +41,7 @@ func clustered(ctx context.Context, s settings, url string) error {
 		return err
 	}
 	defer func() { _ = direct.Close() }()
-	time.Sleep(3 * time.Second) // shards spread over the members that came later
+	time.Sleep(3 * time.Second) // shards spread to the members that joined later
 	payload := make([]byte, 64)
 	var runs []contestant
 	for _, c := range []struct {
@@ -65,8 +65,8 @@ func clustered(ctx context.Context, s settings, url string) error {
 	return nil
 }
 
-// forming measures how long a cluster of three takes from its third Start, and a fresh process to
-// its first call.
+// forming measures the time from a third node's Start until the cluster is formed, and a fresh
+// process's first call.
 func forming(ctx context.Context, s settings, url string) error {
 	round := 0
 	var firsts []measure

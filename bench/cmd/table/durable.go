@@ -25,7 +25,7 @@ import (
 
 const manyCallers = 4096
 
-// warmCalls is how many calls each of many callers makes before the measurement.
+// warmCalls is how many calls each caller makes before the measurement.
 const warmCalls = 3
 
 // durable compares durable calls with publishes by hand and appends to bare logs, on one server and
@@ -126,7 +126,7 @@ func withCPU(rows ...row) []row {
 		row{title: "its processor time, in the servers", unit: "ns", figure: servers, less: true})
 }
 
-// durableHomes measures calls after two more processes took their share.
+// durableHomes measures calls after shards moved to two more processes.
 func durableHomes(ctx context.Context, s settings, url string, replicas int, refs []bank.WalletRef, raw *limit.Publishes) error {
 	for i := range 2 {
 		c, _, err := spawn(url, fmt.Sprint("wallets-r", replicas), "wallets", "host"+strconv.Itoa(i))
@@ -140,7 +140,7 @@ func durableHomes(ctx context.Context, s settings, url string, replicas int, ref
 	return g.print(os.Stdout, s.rounds, s.time)
 }
 
-// appended adds the commits in each append to the measure of c.
+// appended adds c's mean number of commits in an append.
 func appended(node *shard.Node, c contestant) contestant {
 	return contestant{c.name, func(d time.Duration) (measure, error) {
 		var appends, commits atomic.Int64

@@ -97,7 +97,7 @@ func fillAll(ctx context.Context, client *bank.WalletClient) (err error) {
 	return err
 }
 
-// tails returns size and number of appends that are in logs and not yet in records.
+// tails returns the total size and the number of the appends after the logs' last checkpoints.
 func tails(ctx context.Context, url string) (bytes, appends int, err error) {
 	s, err := natsstore.Open(ctx, url, natsstore.Config{Name: "wallets", NoCreate: true})
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 const (
 	restingEntities = 100_000
-	fullTail        = 3900 // commits of a shard, just fewer than begin a checkpoint
+	fullTail        = 3900 // commits of a shard, just too few for a checkpoint
 )
 
 // durableMoves shows how long a shard is silent when the home of many resting entities leaves, and
@@ -66,7 +66,7 @@ func durableMove(ctx context.Context, url string) error {
 	show := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
 	moved := make([]float64, 0, len(empty))
 	for _, g := range empty {
-		if g > 3*time.Millisecond { // those of the process that left
+		if g > 3*time.Millisecond { // shards of the former process
 			moved = append(moved, show(g))
 		}
 	}

@@ -35,7 +35,7 @@ type row struct {
 	figure func(measure) float64
 	less   bool   // less is better: ratios are inverted, so that above 1 is better
 	target string // the wanted value
-	// room makes this the row of group.room, for so many calls; the other fields are not used.
+	// room, unless 0, makes this group.room's row, with wanted room; other fields are not used.
 	room float64
 }
 
@@ -94,9 +94,9 @@ func (g group) print(w io.Writer, rounds int, d time.Duration) error {
 	return nil
 }
 
-// room returns the row that says how much processor time a call may take, so that wanted calls are
-// made for each call of the second contestant. It assumes no idle processor: throughput is one over
-// the processor time in process and servers.
+// room returns the row with the processor time that a call may take to be wanted times as fast as the
+// second contestant's. It assumes no idle processor: throughput is one over the processor time in
+// process and servers.
 func (g group) room(samples [][]measure, wanted float64) string {
 	time := func(i int, f func(measure) float64) float64 { return median(figures(samples[i], f)) }
 	both := func(i int) float64 { return time(i, cpu) + time(i, servers) }

@@ -17,9 +17,8 @@ import (
 )
 
 // resting passivates a million idle entities at once, with and without a stop hook, and compares
-// other calls meanwhile with those before. The garbage collector runs just before: on two
-// processors a cycle takes 0.2 s and delays calls by 25 ms, which alone would decide the p99 of two
-// seconds.
+// other calls before and meanwhile. The garbage collector runs just before: on two processors a
+// cycle takes 0.2 s and delays calls by 25 ms, and would alone decide the p99 of two seconds.
 func resting(ctx context.Context, s settings, url string) error {
 	const idle = 30 * time.Second
 	for _, hooked := range []bool{false, true} {
@@ -57,7 +56,7 @@ func rest(ctx context.Context, s settings, node *shard.Node, conn *shard.Conn, h
 		}
 		return err
 	}
-	for range 2 { // what is made in the first round is used within a second or two in the second
+	for range 2 { // the first round creates the entities; the second uses each within a second or two
 		for i := range s.entities {
 			if err := touch(i); err != nil {
 				return err
@@ -128,7 +127,7 @@ func memory(ctx context.Context, s settings, url string) error {
 		if now := runtime.NumGoroutine(); now > routines+16 {
 			return measure{}, errors.New("measure idle entities: they have goroutines, want none")
 		}
-		const own = 80 + 16 // the fixture's struct in its size class, and its id's bytes
+		const own = 80 + 16 // the size class of the fixture's struct, and the id's bytes
 		return measure{Value: float64(inUse()-before)/float64(s.entities) - own}, nil
 	}
 	g := group{[]contestant{{"shardgen", run}}, []row{{

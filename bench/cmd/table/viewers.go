@@ -20,13 +20,13 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// Number of viewers and length of a round, long against the 10 ms of Linux's processor time.
+// The number of viewers, and the length of a round: long against Linux's 10 ms of resolution.
 const (
 	tenViewers  = 10
 	viewedRound = 15 * time.Second
 )
 
-// viewed measures a member and the dashboard's process with ten viewers and with none, in turn, at
+// viewed measures a member and the dashboard's process, in turn with ten viewers and with none, at
 // 200 calls a second.
 func viewed(ctx context.Context, s settings, url string) error {
 	var hosts []*process.Child
@@ -70,7 +70,7 @@ func viewed(ctx context.Context, s settings, url string) error {
 			return m, err
 		}
 	}
-	if _, err := run(0)(0); err != nil { // every entity is there, and the memory is in use
+	if _, err := run(0)(0); err != nil { // creates every entity, and brings the memory into use
 		return err
 	}
 	before, err := memoryOf(hosts[0], server)

@@ -37,7 +37,7 @@ const (
 	MailWon    = "mails.won"    // to the winner of an auction
 	MailUnsold = "mails.unsold" // to the seller of an article without bids
 	MailOutbid = "mails.outbid" // to the bidder of a bid that lost
-	Live       = "live.auction" // the id of an auction that has changed, to those who listen
+	Live       = "live.auction" // the id of a changed auction, to those who listen
 )
 
 // An Auction sells one article to the highest bidder.
@@ -56,7 +56,7 @@ type Auction struct {
 	Users    *UserClient `shard:"-"`     // set by the factory
 }
 
-// Open sets the time at which the auction ends, until which it takes offers. It does nothing if the
+// Open sets the time at which the auction ends; it takes offers until then. Open does nothing if this
 // seller has opened the auction before.
 func (a *Auction) Open(ctx context.Context, seller string, ends time.Time) error {
 	if !a.Ends.IsZero() {
@@ -97,12 +97,12 @@ func (a *Auction) Close(ctx context.Context) error {
 // A Mail tells somebody how an auction goes.
 type Mail struct {
 	To, Auction string
-	Bid         int64 // of the one who gets the mail
+	Bid         int64 // the bid of To
 	High        int64 // the highest bid
 }
 
-// Offer receives a bid whose amount its bidder has reserved. The lower of this bid and the highest
-// bid so far loses, and after the end each one: Offer releases its money and mails its bidder.
+// Offer receives a bid whose amount its bidder has reserved. The lower of this and the highest bid
+// loses; after the end, this bid loses. Offer releases the loser's money and mails its bidder.
 func (a *Auction) Offer(ctx context.Context, bidder string, amount int64) error {
 	a.Bids++
 	lower, released := bidder, amount
@@ -137,7 +137,7 @@ func (a *Auction) Highest(context.Context) (bidder string, amount int64, err err
 	return a.Bidder, a.High, nil
 }
 
-// A View is what one sees of an auction. It has no Seller if nobody has opened the auction.
+// A View is an auction's public state. It has no Seller if nobody has opened the auction.
 type View struct {
 	Seller   string
 	Bidder   string `json:",omitempty"` // of the highest bid
@@ -149,7 +149,7 @@ type View struct {
 	Closings int64 `json:"-"`
 }
 
-// Show returns how the auction goes.
+// Show returns the auction's View.
 //
 //shard:read
 func (a *Auction) Show(context.Context) (View, error) {

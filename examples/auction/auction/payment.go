@@ -11,8 +11,8 @@ import (
 )
 
 // A Payment is money that came from outside. The payment service may send it more than once, in
-// messages of their own, so each payment is an entity that remembers having come. It is forgotten
-// when the service has stopped repeating it.
+// separate messages, so each payment is an entity that counts its messages. The payment is
+// forgotten when the service has stopped repeating it.
 //
 //shard:entity durable ttl=30d
 type Payment struct {

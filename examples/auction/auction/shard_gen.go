@@ -19,21 +19,21 @@ const _ = codegen.ABI6
 // AuctionAPI has the methods of an [Auction]. The entity and its references
 // implement it.
 type AuctionAPI interface {
-	// Open sets the time at which the auction ends, until which it takes offers. It does nothing if the
+	// Open sets the time at which the auction ends; it takes offers until then. Open does nothing if this
 	// seller has opened the auction before.
 	Open(ctx context.Context, seller string, ends time.Time) error
 
 	// Close ends the auction: the highest bidder pays the seller, and gets a mail.
 	Close(ctx context.Context) error
 
-	// Offer receives a bid whose amount its bidder has reserved. The lower of this bid and the highest
-	// bid so far loses, and after the end each one: Offer releases its money and mails its bidder.
+	// Offer receives a bid whose amount its bidder has reserved. The lower of this and the highest bid
+	// loses; after the end, this bid loses. Offer releases the loser's money and mails its bidder.
 	Offer(ctx context.Context, bidder string, amount int64) error
 
 	// Highest returns the highest bid and its bidder. It fails with ErrOver when the auction is closed.
 	Highest(context.Context) (bidder string, amount int64, err error)
 
-	// Show returns how the auction goes.
+	// Show returns the auction's View.
 	Show(context.Context) (View, error)
 }
 
@@ -107,7 +107,7 @@ type AuctionRef struct {
 	ref *codegen.Ref
 }
 
-// Open sets the time at which the auction ends, until which it takes offers. It does nothing if the
+// Open sets the time at which the auction ends; it takes offers until then. Open does nothing if this
 // seller has opened the auction before.
 func (r AuctionRef) Open(ctx context.Context, seller string, ends time.Time) (err error) {
 	turn, err := r.ref.Begin(ctx, "Open")
@@ -128,8 +128,8 @@ func (r AuctionRef) Close(ctx context.Context) (err error) {
 	return r.ref.Run(ctx, "Close", nil, err)
 }
 
-// Offer receives a bid whose amount its bidder has reserved. The lower of this bid and the highest
-// bid so far loses, and after the end each one: Offer releases its money and mails its bidder.
+// Offer receives a bid whose amount its bidder has reserved. The lower of this and the highest bid
+// loses; after the end, this bid loses. Offer releases the loser's money and mails its bidder.
 func (r AuctionRef) Offer(ctx context.Context, bidder string, amount int64) (err error) {
 	turn, err := r.ref.Begin(ctx, "Offer")
 	if e, ok := turn.Entity.(*Auction); ok {
@@ -152,7 +152,7 @@ func (r AuctionRef) Highest(ctx context.Context) (bidder string, amount int64, e
 	return decodeAuctionHighestReply(r.ref.Ask(ctx, "Highest", nil, err))
 }
 
-// Show returns how the auction goes.
+// Show returns the auction's View.
 func (r AuctionRef) Show(ctx context.Context) (result View, err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Show")
 	if e, ok := turn.Entity.(*Auction); ok {
@@ -640,12 +640,12 @@ type UserAPI interface {
 	Deposit(_ context.Context, amount int64) error
 
 	// Bid reserves the amount in place of the user's earlier bid at the same auction, and offers it to
-	// the auction. It asks the auction by a read and changes it by a tell, so a turn that crashed
-	// leaves no trace: the repeated turn may decide otherwise.
+	// the auction. It asks the auction by a read and changes it by a tell. So a crashed turn leaves no
+	// trace, and the repeated turn may decide otherwise.
 	Bid(ctx context.Context, auction string, amount int64) error
 
-	// Release frees the money of a bid that lost. If the user has made a higher bid at the auction
-	// since, that bid's money stays reserved.
+	// Release frees the money of a bid that lost. If the user has since made a higher bid at the auction,
+	// that bid's money stays reserved.
 	Release(_ context.Context, auction string, amount int64) error
 
 	// Pay takes the money of a bid that won.
@@ -654,7 +654,7 @@ type UserAPI interface {
 	// Free returns the money that no bid reserves.
 	Free(context.Context) (int64, error)
 
-	// Statement returns what the user has.
+	// Statement returns the user's Account.
 	Statement(context.Context) (Account, error)
 }
 
@@ -732,8 +732,8 @@ func (r UserRef) Deposit(ctx context.Context, amount int64) (err error) {
 }
 
 // Bid reserves the amount in place of the user's earlier bid at the same auction, and offers it to
-// the auction. It asks the auction by a read and changes it by a tell, so a turn that crashed
-// leaves no trace: the repeated turn may decide otherwise.
+// the auction. It asks the auction by a read and changes it by a tell. So a crashed turn leaves no
+// trace, and the repeated turn may decide otherwise.
 func (r UserRef) Bid(ctx context.Context, auction string, amount int64) (err error) {
 	turn, err := r.ref.Begin(ctx, "Bid")
 	if e, ok := turn.Entity.(*User); ok {
@@ -743,8 +743,8 @@ func (r UserRef) Bid(ctx context.Context, auction string, amount int64) (err err
 	return r.ref.Run(ctx, "Bid", appendUserBidArgs(codegen.NewArgs(), auction, amount), err)
 }
 
-// Release frees the money of a bid that lost. If the user has made a higher bid at the auction
-// since, that bid's money stays reserved.
+// Release frees the money of a bid that lost. If the user has since made a higher bid at the auction,
+// that bid's money stays reserved.
 func (r UserRef) Release(ctx context.Context, auction string, amount int64) (err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Release")
 	if e, ok := turn.Entity.(*User); ok {
@@ -774,7 +774,7 @@ func (r UserRef) Free(ctx context.Context) (result int64, err error) {
 	return decodeUserFreeReply(r.ref.Ask(ctx, "Free", nil, err))
 }
 
-// Statement returns what the user has.
+// Statement returns the user's Account.
 func (r UserRef) Statement(ctx context.Context) (result Account, err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Statement")
 	if e, ok := turn.Entity.(*User); ok {

@@ -18,7 +18,7 @@ var ErrNotCovered = errors.New("the user has less money free")
 //shard:entity durable
 type User struct {
 	ID       string           `shard:"id"`
-	Money    int64            `shard:"state"` // in cents, with what is reserved
+	Money    int64            `shard:"state"` // in cents, including reserved money
 	Reserved map[string]int64 `shard:"state"` // the latest bid at each auction
 	Won      []string         `shard:"state"` // auctions that were paid
 	Auctions *AuctionClient   `shard:"-"`     // set by the factory
@@ -31,8 +31,8 @@ func (u *User) Deposit(_ context.Context, amount int64) error {
 }
 
 // Bid reserves the amount in place of the user's earlier bid at the same auction, and offers it to
-// the auction. It asks the auction by a read and changes it by a tell, so a turn that crashed
-// leaves no trace: the repeated turn may decide otherwise.
+// the auction. It asks the auction by a read and changes it by a tell. So a crashed turn leaves no
+// trace, and the repeated turn may decide otherwise.
 func (u *User) Bid(ctx context.Context, auction string, amount int64) error {
 	_, highest, err := u.Auctions.Ref(auction).Highest(ctx)
 	if shard.OutcomeOf(err) != shard.Executed {
@@ -57,8 +57,8 @@ func (u *User) Bid(ctx context.Context, auction string, amount int64) error {
 	return nil
 }
 
-// Release frees the money of a bid that lost. If the user has made a higher bid at the auction
-// since, that bid's money stays reserved.
+// Release frees the money of a bid that lost. If the user has since made a higher bid at the auction,
+// that bid's money stays reserved.
 func (u *User) Release(_ context.Context, auction string, amount int64) error {
 	if u.Reserved[auction] == amount {
 		delete(u.Reserved, auction)
@@ -78,14 +78,14 @@ func (u *User) Pay(ctx context.Context, auction string, amount int64) error {
 //shard:read
 func (u *User) Free(context.Context) (int64, error) { return u.free(), nil }
 
-// An Account is what a user has.
+// An Account is a user's statement.
 type Account struct {
 	Money, Free int64
 	Reserved    map[string]int64 `json:",omitempty"`
 	Won         []string         `json:",omitempty"`
 }
 
-// Statement returns what the user has.
+// Statement returns the user's Account.
 //
 //shard:read
 func (u *User) Statement(context.Context) (Account, error) {

@@ -91,7 +91,7 @@ var (
 	errNone     = errors.New("nobody has opened this auction")
 )
 
-// user returns who makes a request. A real service checks a password or a token here; this one
+// user returns the requesting user. A real service checks a password or a token here; this one
 // believes the name.
 func user(r *http.Request) (string, error) {
 	name, _, _ := r.BasicAuth()
@@ -131,7 +131,7 @@ func status(r *http.Request, err error) int {
 	}
 }
 
-// explain returns the text of an error.
+// explain returns err's text for the client.
 func explain(code int, err error) string {
 	if code == http.StatusGatewayTimeout {
 		return fmt.Sprintf("the request may have run: repeat it with the same Idempotency-Key (%v)", err)
@@ -139,7 +139,7 @@ func explain(code int, err error) string {
 	return err.Error()
 }
 
-// once returns the options of a call that changes something: the same request runs once, however
+// once returns the options of a changing call: a request with an Idempotency-Key runs once, however
 // often it is sent.
 func once(r *http.Request) []shard.CallOption {
 	if key := r.Header.Get("Idempotency-Key"); key != "" {

@@ -51,7 +51,7 @@ func (f *Front) Missed() {
 	}
 }
 
-// Run reads what has changed and sends it to the watchers, until ctx ends.
+// Run reads changed auctions and sends them to the watchers, until ctx ends.
 func (f *Front) Run(ctx context.Context) {
 	h := &f.live
 	for {
@@ -79,7 +79,7 @@ func (f *Front) Run(ctx context.Context) {
 	}
 }
 
-// send gives a text to all watchers. It disconnects a watcher that is too far behind, which then
+// send gives a text to all watchers. It disconnects a watcher that is too far behind; that watcher
 // connects again and reads everything.
 func (h *hub) send(text []byte) {
 	h.mu.Lock()
@@ -98,7 +98,7 @@ func (h *hub) dropLocked(w chan []byte) {
 	close(w)
 }
 
-// watch serves changes. The browser connects again by itself.
+// watch serves changes. A disconnected browser reconnects by itself.
 func (f *Front) watch(w http.ResponseWriter, r *http.Request) {
 	h, mine := &f.live, make(chan []byte, behind)
 	h.mu.Lock()

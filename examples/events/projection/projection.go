@@ -44,7 +44,7 @@ func Run(ctx context.Context, db *sql.DB, accounts *account.AccountClient) error
 	return err
 }
 
-// stored returns the position, empty before the first entry.
+// stored returns the follower's position: first "".
 func stored(ctx context.Context, db *sql.DB) (at shard.Position, err error) {
 	err = db.QueryRowContext(ctx, `SELECT position FROM follower WHERE name = 'balance'`).Scan(&at)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -10,8 +10,8 @@ import (
 
 //go:generate go tool shardgen
 
-// A Job runs by a reminder that repeats. The reminder is kept with its state, so it runs wherever the
-// job lives, also after a restart of everything.
+// A Job runs by a repeating reminder. The reminder is kept with the job's state, so it runs wherever
+// the job lives, also after a restart of everything.
 //
 //shard:entity durable
 type Job struct {

@@ -19,8 +19,8 @@ type Resizer struct {
 	Takes time.Duration `shard:"-"` // for a picture
 }
 
-// Resize returns a picture of half the width and half the height. Width is that of the picture in
-// bytes, one for each point.
+// Resize returns a picture of half the width and half the height. width is the picture's, in bytes:
+// one for each point.
 //
 //shard:read
 func (r *Resizer) Resize(ctx context.Context, picture []byte, width int) ([]byte, error) {

@@ -1,10 +1,10 @@
 // Package clock computes the time of a store from the store's answers, without I/O, and without the
 // wall clock of this process.
 //
-// An [Estimator] gets answers and returns a [Reading], with which the store's time is known at any
-// reading of the process's monotonic clock. It is behind by at most the round trip of the chosen answer,
-// and never ahead, so nothing is done before it is due. Both bounds grow by the clocks' drift since that
-// answer. A [Line] is such a time without jumps.
+// An [Estimator] takes answers and returns a [Reading], which converts the process's monotonic time
+// to the store's time. The result is behind the store's clock by at most the round trip of the
+// chosen answer, and never ahead, so nothing is done before it is due. Both bounds grow by the
+// clocks' drift since that answer. A [Line] is such a time without jumps.
 package clock
 
 import "time"
@@ -17,8 +17,8 @@ const (
 	// agreeing is how many answers in a row must contradict the estimate, and agree with each
 	// other, until they replace it: the store's clock was set.
 	agreeing = 3
-	// drift is how many nanoseconds of monotonic time two clocks take to drift apart by one: 100
-	// parts in a million.
+	// drift is how many nanoseconds of monotonic time two clocks take to drift apart by 1 ns (100
+	// parts in a million).
 	drift = 10_000
 )
 
@@ -32,7 +32,7 @@ type Sample struct {
 // A Reading has the store's time when the process's monotonic clock was at 0.
 type Reading struct{ zero int64 } // Unix time in nanoseconds
 
-// ReadingAt returns the reading by which the time is t at the given monotonic time.
+// ReadingAt returns the reading whose store time is t at the given monotonic time.
 func ReadingAt(t time.Time, monotonic time.Duration) Reading {
 	return Reading{t.UnixNano() - int64(monotonic)}
 }
@@ -57,24 +57,24 @@ func (a *answer) errorAt(monotonic time.Duration) time.Duration {
 	return a.slack + (monotonic-a.came)/drift
 }
 
-// contradicts reports whether both answers cannot come from one clock that nobody has set.
+// contradicts reports whether a and b cannot both come from one clock that was never set.
 func (a *answer) contradicts(b *answer) bool {
 	now := max(a.came, b.came)
 	return a.reading.Sub(b.reading).Abs() >= Step+a.errorAt(now)+b.errorAt(now)
 }
 
-// An Estimator estimates the store's time from the last answers. It goes by the answer with
-// the smallest error, which has the shortest round trip, unless it is old.
+// An Estimator estimates the store's time from the last answers. It uses the answer with the
+// smallest error, which grows with the round trip and the answer's age.
 //
 // If the store's clock is set by more than [Step], the estimate follows after three answers in a
 // row. So one server of several with a wrong clock, or one wrong answer, has no effect.
 type Estimator struct {
 	answers []answer // that agree, at most kept, oldest first
-	doubted []answer // the last ones, which contradict the estimate and agree
+	doubted []answer // the last answers, which contradict the estimate and agree with each other
 }
 
 // Add takes an answer and returns the estimate. It returns false before the first answer. Answers
-// come in the order of Received; impossible answers are ignored.
+// must be added in the order of Received; impossible ones are ignored.
 func (e *Estimator) Add(s Sample) (Reading, bool) {
 	// Times beyond these years do not fit in nanoseconds; no store has them.
 	if year := s.Store.Year(); year >= 1970 && year < 2200 && s.Sent <= s.Received {
@@ -129,9 +129,9 @@ func (e *Estimator) Error(now time.Duration) time.Duration {
 func (e *Estimator) Doubted() bool { return len(e.doubted) > 0 }
 
 // A Line is a time that follows readings, never goes back, and has no jumps, so that timeouts can
-// be measured by it. It begins with its first reading. Later it may differ from the reading,
-// because a better answer came or the store's clock was set. It then goes at most a tenth faster
-// than the monotonic clock, or down to half as fast, until both agree. The zero value is ready for
+// be measured by it. It begins at its first reading. When a later reading differs from the line,
+// because a better answer came or the store's clock was set, the line runs at most a tenth faster
+// than the monotonic clock, or at least half as fast, until both agree. The zero value is ready for
 // use.
 type Line struct {
 	last  int64         // Unix time in nanoseconds

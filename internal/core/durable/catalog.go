@@ -14,13 +14,14 @@ import (
 )
 
 const (
-	leafRoom   = 4  // what a key takes in a leaf beside its bytes
+	leafRoom   = 4  // bytes that a key takes in a leaf beyond its own
 	leavesRead = 32 // in one request
 )
 
-// catalog lists the ids of a shard's entities in order. A leaf is a record that lists the ids of other
-// records. The table has the directory of the leaves, so leaves change only together with the head.
-// Ids that were added or removed since the last checkpoint are in memory, and their commits in the log.
+// catalog lists the ids of a shard's entities in order. A leaf is a record that lists the ids of
+// other records. The shard's table has the directory of the leaves, so leaves change only together
+// with the head. Ids that were added or removed since the last checkpoint are in memory, and their
+// commits in the log.
 //
 // Invariants:
 //  1. The first leaf begins with the empty key, and the firsts of leaves ascend.
@@ -39,12 +40,12 @@ type catalog struct {
 	// changed has the entities of the tail whose ids or due times may be missing or outdated in the
 	// leaves.
 	changed map[string]*entity
-	// moved has, by entity of the tail, the index keys that may be wrong in the leaves.
+	// moved has the index keys that may be wrong in the leaves, by the id of an entity in the tail.
 	moved map[string]*moved
 	walk  walk
 
 	scans map[uint64]*scan // by the number of their request
-	pause []*scan          // those whose request is to be repeated later
+	pause []*scan          // scans whose request is to be repeated later
 	last  uint64           // the number of the last scan
 	read  leafCache
 	news  newKeys
@@ -110,7 +111,7 @@ func newCatalog(limit int) catalog {
 // note records that the leaves may be wrong about e.
 func (c *catalog) note(e *entity) { c.changed[e.id] = e }
 
-// forget removes e, which leaves the tail, from changed and moved. The record of e has all its
+// forget removes e from changed and moved when e leaves the tail. The record of e has all its
 // acknowledged commits.
 func (c *catalog) forget(e *entity) {
 	delete(c.changed, e.id)
@@ -139,8 +140,8 @@ func (c *catalog) recover(t *wire.DurableTable, fields string) {
 	}
 }
 
-// recovered records, after the claim has read the log, that the leaves may be wrong about its
-// entities.
+// recovered, called after a claim has read the log, records that the leaves may be wrong about the
+// entities of t.
 func (c *catalog) recovered(t *tail) {
 	//arch:order-free each by itself
 	for _, e := range t.entities {
@@ -163,7 +164,7 @@ type edit struct {
 	written map[leaf][][]byte // keys of the leaves that are written
 }
 
-// A record is what the leaves say about an entity with a stored record.
+// A record is what the leaves list for an entity that has a record in the store.
 type record struct {
 	there bool  // the entity has state
 	due   int64 // earliest due time of its reminders; never if it has none
@@ -356,7 +357,7 @@ func (l leaf) change(keys [][]byte) store.Change {
 	return store.Change{ID: l.key(), Value: seal(w)}
 }
 
-// merge returns keys after the changes, and whether the result differs from keys.
+// merge returns keys with the changes applied, and whether the result differs from keys.
 func (ed *edit) merge(keys, changes []string) (merged []string, differs bool) {
 	merged = make([]string, 0, len(keys)+len(changes))
 	for len(keys) > 0 || len(changes) > 0 {
@@ -458,7 +459,7 @@ func (c *catalog) written(s *Shard, ed *edit) {
 	}
 }
 
-// recorded returns what the leaves must say about e after the checkpoint under way has written its
+// recorded returns what the leaves must list for e after the checkpoint under way has written e's
 // record.
 func (s *Shard) recorded(e *entity) record {
 	if e.acked.number > 0 && !e.acked.ended {
@@ -514,7 +515,7 @@ type walk struct {
 	line  line
 	until store.Revision // of the walk's own record
 	after store.Revision // of the last record that was listed
-	ids   []string       // those that were listed, and are to be read
+	ids   []string       // listed ids that are to be read
 	ended bool           // all records were listed
 	found map[string]record
 	done  bool // found is complete
@@ -614,37 +615,37 @@ const (
 type Query struct {
 	Of     ListKind
 	Prefix string // what the ids or keys begin with
-	After  string // only what is above it; "" means all
-	To     string // only what is below it; "" means all
+	After  string // only ids or keys above it; "" means all
+	To     string // only ids or keys below it; "" means all
 	Limit  int    // the most ids or keys; less than 1 means 1
 }
 
 // A Page is an ascending part of a shard's list. It shows the state after all commits up to Ticket.
 type Page struct {
 	List   uint64   // the number that [Shard.List] has returned
-	IDs    []string // ids, or keys by [Query.Of]
+	IDs    []string // ids or keys, by [Query.Of]
 	More   bool     // there may be more ids or keys behind these
 	Ticket Ticket
 	Err    error // ErrIndexing or ErrNotOpen
 }
 
-// pageBytes bounds the ids of a page.
+// pageBytes bounds the size of a page's ids.
 const pageBytes = 256 << 10
 
 type scan struct {
 	list   uint64
-	wakes  bool // it looks for due entities for Shard.wakes, not for a page
+	wakes  bool // the scan looks for due entities for Shard.wakes, not for a page
 	of     ListKind
 	prefix string
-	from   string // the lowest key that it looks for
-	to     string // it looks for keys below; "" means for all
+	from   string // the lowest key that the scan looks for
+	to     string // the scan looks for keys below it; "" means for all
 	limit  int
 	line   line
 	leaf   leaf // the one that is being read
 }
 
-// List answers q by a Page, which follows in [Effects.Pages] with the returned number. A page may
-// be shorter than q.Limit although there are more ids: see [Page.More].
+// List begins to answer q. The Page follows in [Effects.Pages], with the returned number. A page
+// may be shorter than q.Limit although there are more ids: see [Page.More].
 func (s *Shard) List(now time.Time, q Query) uint64 {
 	s.desk.now = now
 	s.catalog.last++
@@ -789,8 +790,8 @@ func (sc *scan) wants(key string) bool {
 	return strings.HasPrefix(key, sc.prefix) && (sc.to == "" || key < sc.to)
 }
 
-// stands reports whether a leaf's key is still right. If its entity has changed, newsFor yields the
-// entity's present key.
+// stands reports whether a key in a leaf is still valid. If its entity has changed, newsFor yields
+// the entity's present key.
 func (c *catalog) stands(s *Shard, sc *scan, key string) bool {
 	if sc.of == Keys {
 		return c.indexStands(s, key)

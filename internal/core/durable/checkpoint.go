@@ -12,14 +12,14 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// checkpoint writes acknowledged commits to records, then the table, and the head last. Only
-// dropping the shard stops a checkpoint.
+// checkpoint writes acknowledged commits to records, then the table, and the head last. Only drop
+// and abandon stop a checkpoint.
 type checkpoint struct {
 	wanted bool   // another checkpoint is to begin
 	after  Ticket // another checkpoint is wanted when this ticket is acknowledged; 0 means none
 	active bool
-	scope  scope // of the one under way
-	keeps  bool  // the checkpoint under way does not move since, so entities stay in the tail: see lost
+	scope  scope // of the checkpoint under way
+	keeps  bool  // the checkpoint under way does not move the head's Since, so entities stay in the tail: see lost
 	anew   bool  // all Puts are repeated: see doubted
 	more   bool  // records of entities or of the journal are written before its head: see Shard.base
 	edit   *edit // of the catalog
@@ -38,8 +38,8 @@ func (c *checkpoint) may(s *Shard) bool {
 	return s.state == Open && s.claim.step == stepNone && !s.group.repeats()
 }
 
-// next starts a checkpoint if one is due. While lost commits are being appended again it does not,
-// because the tail must keep their entities.
+// next starts a checkpoint if one is due. It starts none while lost commits are being appended
+// again, because the tail must keep their entities.
 func (c *checkpoint) next(s *Shard) {
 	if c.active || !c.may(s) {
 		return
@@ -161,7 +161,8 @@ func (c *checkpoint) haveLeaves(s *Shard, r Response) {
 	}
 }
 
-// tableParts are the parts of a table as of the ticket that was acknowledged when the checkpoint began.
+// tableParts are the parts of the shard's table, with all that was acknowledged when the checkpoint
+// began.
 type tableParts struct {
 	generation uint64
 	parts      []*wire.DurableTable
@@ -360,8 +361,8 @@ func (c *checkpoint) headDone(s *Shard, r Response) {
 	}
 }
 
-// sweep finds deletable records for the next checkpoint: see [Expired]. The driver's list may be
-// stale, so the sweep reads the listed records again under the present head.
+// sweep finds deletable records for the next checkpoint: see [Expired]. The ids from the driver may
+// be stale, so the sweep reads their records again under the present head.
 type sweep struct {
 	line line
 	ids  []string
@@ -381,7 +382,8 @@ func Expired(now time.Time, r store.Record) (id string, gone bool) {
 
 // Sweep reads the records of the given entities, at most [store.MaxGet], and has the next
 // checkpoint delete those that are [Expired]. It returns false, without reading, if an earlier
-// Sweep is under way, the shard is not open, or all the entities are in memory.
+// Sweep is under way, the shard is not open or is being claimed again, or all the entities are in
+// memory.
 func (s *Shard) Sweep(now time.Time, ids []string) bool {
 	s.desk.now = now
 	if s.state != Open || s.claim.step != stepNone || !s.sweep.line.idle() {
@@ -431,7 +433,7 @@ func (w *sweep) done(s *Shard, r Response) {
 	case !found, s.checkpoint.after > s.group.acked:
 	case s.group.position > s.head.stored.Since:
 		s.checkpoint.wanted = true
-	default: // the checkpoint needs a later append to which it can move since
+	default: // the checkpoint needs a later append to which it can move the head's Since
 		s.checkpoint.after = s.group.add(&wire.DurableEntry{Kind: &wire.DurableEntry_Empty{Empty: &wire.DurableEmpty{}}})
 	}
 }

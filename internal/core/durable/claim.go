@@ -19,7 +19,7 @@ const (
 	stepAppend      // the claim is appended
 	stepRead        // the log is read up to the claim
 	stepTable       // the table is read; not when the shard claims again
-	stepBases       // the records of entities are read that have only events in the log
+	stepBases       // records are read of entities whose first commit in the log needs older ones
 	stepLose        // the head in the store is replaced, because a later one was lost
 )
 
@@ -30,7 +30,7 @@ type claim struct {
 	step   step
 	full   bool
 	number uint64
-	gone   int            // how often in a row the log lacked what the claim needs
+	gone   int            // how often in a row the log lacked a part that the claim needs
 	base   uint64         // number before this claim
 	since  store.Position // from where the log is read
 	line   line
@@ -232,10 +232,11 @@ func (c *claim) read(s *Shard, r Response) {
 // Until then, the store may have answered from a lagging replica.
 const goneTries = 5
 
-// retry claims again, because the log lacks a part that the claim needs. The parameter lacks describes
-// that part. If the log ends before the head's Since position, or if a full claim has met this goneTries
-// times in a row, the part is lost, and the shard cannot open. A claim that is not full drops the shard
-// after goneTries instead, because its head was probably stale.
+// retry claims again, because the log lacks a part that the claim needs. The parameter lacks
+// describes that part. The part is lost, and the shard cannot open, if the log ends before the
+// head's Since position, or if a full claim has lacked a part goneTries times in a row. After as
+// many times, a claim that is not full drops the shard instead, because its head was probably
+// stale.
 func (c *claim) retry(s *Shard, lacks string) {
 	c.gone++
 	switch {
@@ -352,8 +353,8 @@ func (c *claim) recover(s *Shard, parts []*wire.DurableTable) {
 // basesAtOnce bounds the records that bases reads in one request.
 const basesAtOnce = 32
 
-// bases reads the records of entities that have only events in the log. There are at most as many
-// such entities as had unacknowledged commits when the last checkpoint began.
+// bases reads the records of entities whose first commit in the log needs older ones. There are at
+// most as many such entities as had unacknowledged commits when the last checkpoint began.
 func (c *claim) bases(s *Shard) {
 	var ids []string
 	for _, id := range slices.Sorted(maps.Keys(s.tail.entities)) {

@@ -16,7 +16,7 @@ import (
 // processes that read it.
 type Source struct {
 	Incarnation uint64 // of the caller's process; 0 means a log or a stream
-	Log         string // the type of the shard whose log it is, or a name by StreamSource; the key, if the source stands for a key
+	Log         string // the type of the shard whose log it is, or a name from StreamSource; the key, if the source stands for a key
 	Shard       uint32 // the shard of the log, or the partition of the stream
 	// To is set for a command made in the turn of a log's tell. It is the receiver of that tell,
 	// because a log numbers its tells for each receiver. It is zero if the command is the tell
@@ -99,18 +99,18 @@ type Verdict uint8
 
 // The verdicts of [Shard.Admit] and [Shard.Keyed].
 const (
-	// Run: it is new. Run it, then end it with Commit or Discard.
+	// Run: the command is new. Run it, then end it with Commit or Discard.
 	Run Verdict = iota + 1
-	// Replay: it was applied. Its answer may leave once its ticket is durable.
+	// Replay: the command was applied. Its answer may leave once its ticket is durable.
 	Replay
-	// Running: it runs already. It is answered at the end of that run.
+	// Running: the command runs already, and is answered at the end of that run.
 	Running
-	// BelowFloor: its source no longer waits for its answer. It never runs.
+	// BelowFloor: the command's source no longer waits for the answer. The command never runs.
 	BelowFloor
-	// Mismatch: another command has its id. The caller's turn has made another call than in its
-	// first run.
+	// Mismatch: another command has this id, because the caller's turn has made another call than
+	// in its first run.
 	Mismatch
-	// Forgotten: it was applied, and its answer is not kept any more. It never runs again.
+	// Forgotten: the command was applied, and its answer is not kept any more. It never runs again.
 	Forgotten
 	// Overloaded: the shard keeps too many commands or tells, or too long a tail of the log. Try
 	// again later.

@@ -3,15 +3,16 @@
 // applied, and how the shard is recovered.
 //
 // A [Shard] lives from the claim under one epoch until it is dropped. A home that gets the shard
-// again, or goes on under another epoch, makes a new Shard, with a new claim. Its driver gives it the
-// store's answers ([Shard.Done]), the time ([Shard.Tick]), calls ([Shard.Admit]) and the ends of
-// turns ([Shard.Commit], [Shard.Observe]), and carries out the effects that [Shard.Take] returns.
+// again, or continues under another epoch, makes a new Shard, with a new claim. Its driver gives it
+// the store's answers ([Shard.Done]), the time ([Shard.Tick]), calls ([Shard.Admit]) and the ends
+// of turns ([Shard.Commit], [Shard.Observe]), and carries out the effects that [Shard.Take]
+// returns.
 //
 // # The data in the store
 //
 // A head names the shard's home. It changes by compare-and-set, at a claim and at a checkpoint, and
 // every write of a record names the head's revision. The log has a claim for each home, and behind
-// it that home's appends, each at a compare-and-set on the position before it. Records hold
+// it that home's appends, each by a compare-and-set on the log's last position. Records hold
 // passivated entities, the leaves of the catalog, and the shard's table: the applied commands, the
 // waiting tells, and the directory of the leaves.
 //
@@ -27,10 +28,10 @@
 //
 // # The catalog
 //
-// The catalog has the ids of a shard's entities in order, for lists. The leaves have those of the
-// records, and the tail has the ids that were added or removed since: a page merges both. If the store
-// has lost a leaf, or a program without catalogs wrote the shard's data, the shard reads all records,
-// and the next checkpoint writes all leaves.
+// The catalog lists the ids of a shard's entities in order. Its leaves have the ids of the stored
+// records, and the tail has those added or removed since. A page merges both. If the store has lost
+// a leaf, or a program without catalogs wrote the shard's data, the shard reads all records, and
+// the next checkpoint writes all leaves.
 //
 // # Answers and tells that may leave
 //

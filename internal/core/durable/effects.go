@@ -25,12 +25,12 @@ type Effects struct {
 // the entity's record must be read first, it follows in [Effects.Loaded].
 type Loaded struct {
 	Entity string
-	Found  bool   // it has state: it has committed, and has not ended
+	Found  bool   // the entity has state: it has committed, and has not ended
 	State  []byte // not to be changed
 	// Since are the events to be applied to State, in order. Not to be changed.
 	Since   [][]byte
 	Version uint64 // the number of its last commit
-	Expires int64  // Unix time in milliseconds from which it is to be loaded again; 0 means never
+	Expires int64  // Unix time in milliseconds from which the entity is to be loaded again; 0 means never
 	Form    uint32 // the version of State, by the type's directive; 0 means the first
 	Sum     uint32 // the low 24 bits of [Turn.Sum] of the last commit, whose events end Since; 0 means none
 	Err     error  // why the record cannot be read; it names the entity
@@ -55,7 +55,7 @@ const (
 	Checkpointed
 	// DeadLetter: Tell was given up.
 	DeadLetter
-	// Untrimmed: the driver could not have the store trim the log, for the reason Err.
+	// Untrimmed: the driver could not trim the log in the store, because of Err.
 	Untrimmed
 	// Ended: the shard is dropped. Answers and tells that wait for a ticket never leave.
 	Ended
@@ -64,7 +64,7 @@ const (
 // An Event is news of the shard for the driver's log, metrics and coordinator.
 type Event struct {
 	Kind     EventKind
-	N        int // Resent, Orphaned: how many
+	N        int // Resent, Orphaned: how many appends
 	Position store.Position
 	Tell     Tell
 	// Epoch of Ended is an epoch that the store has seen, at least as high as the shard's own. The
@@ -93,6 +93,6 @@ const (
 // nothing.
 var ErrTooLarge = errors.New("commit too large for one append (keep less in one entity, change less in one turn, or raise max_payload of the NATS server if it is below 1 MB)")
 
-// ErrNotOpen is returned for a commit to a shard that was dropped at this home. Only the next home
-// knows whether the command of the turn is applied.
+// ErrNotOpen is returned for a commit or a list at a home where the shard is not open. Only the
+// next home knows whether the turn's command is applied.
 var ErrNotOpen = errors.New("shard is not open at this home (send the command to the next home)")

@@ -102,9 +102,8 @@ func (v *version) apply(c *wire.DurableCommit) {
 	v.setRare(reminders, index)
 }
 
-// folds reports whether the log needs only the events of turn t, not the state. The number of
-// events after a state that was written is at most every, and the state and these events have at
-// most limit bytes.
+// folds reports whether the log needs only the events of turn t, not the state. At most every
+// events may follow a written state, and the state and these events may have at most limit bytes.
 func (v *version) folds(t *Turn, every, limit int) bool {
 	if v.number == 0 || v.ended || t.Ended || v.form != t.Form || len(t.Events) == 0 || len(v.since)+len(t.Events) > every {
 		return false
@@ -137,7 +136,7 @@ type entity struct {
 	saving     uint64  // its version that the checkpoint under way writes; 0 means none
 	last       version // including commits that are not acknowledged yet
 	acked      version // the acknowledged version, which a checkpoint writes
-	entered    int64   // its due time in the catalog's leaves; 0 means unknown, and the constant never that they lack it
+	entered    int64   // its due time in the catalog's leaves; 0 means unknown, and the constant never that it has none there
 	// loose are commits from the log that need the state or the keys before them, which are in the
 	// record.
 	loose []*wire.DurableCommit
@@ -267,7 +266,7 @@ type Turn struct {
 	State []byte
 	// Events are the events that the turn recorded, each encoded. If the state before and these
 	// events give State, State stays out of the log; it is written again after [Journal.Every]
-	// events. They are not copied.
+	// events. Events are not copied.
 	Events [][]byte
 	// Sum is a checksum of State. [Loaded.Sum] returns it if State stays out of the log; 0 means
 	// none.
@@ -293,7 +292,8 @@ type Turn struct {
 
 // Commit appends the changes of a turn to the log. The turn's tells and answer may leave when the
 // returned ticket is durable. After ErrTooLarge, the driver must restore the entity by Load, and
-// Discard the command. ErrNotOpen means that the shard was dropped. Commit does not keep t.
+// Discard the command. ErrNotOpen means that the shard is not open, or the entity is not loaded.
+// Commit does not keep t.
 func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 	s.desk.now = now
 	e := s.tail.entities[t.Entity]

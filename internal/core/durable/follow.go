@@ -78,7 +78,7 @@ type Getter func(keys ...string) ([]store.Record, error)
 
 // Look reads some of the events after a place, and returns them with the place behind the last one.
 // Without events, after is the same place, perhaps with its chunk or first number filled in. The
-// error may be a *GoneError, a *LostError, or that of get.
+// error may be a *GoneError, a *LostError, or an error of get.
 func (p Place) Look(get Getter) (events []Recorded, after Place, err error) {
 	index, _, err := p.read(get)
 	if err == nil {

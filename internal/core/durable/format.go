@@ -132,8 +132,8 @@ func claimOf(a *wire.DurableAppend) *wire.DurableClaim {
 // This file writes commits field by field, because nearly all entries of logs are commits, and the
 // protobuf library takes five times as long: it goes through a table of the fields twice, first for
 // the sizes. The bytes are those of the library with Deterministic, as a test checks: fields in the
-// order of their numbers, without zero ones. A decoded commit may have unknown fields; it must not
-// be encoded by these functions.
+// order of their numbers, without zero values. A decoded commit may have unknown fields; it must
+// not be encoded by these functions.
 
 const (
 	entriesField = 6
@@ -297,7 +297,7 @@ func (m *messages) get() *commitMessages {
 	return c
 }
 
-// put keeps c for reuse; nobody may use it any more. c may be nil.
+// put keeps c for reuse; the caller must not use c any more. c may be nil.
 func (m *messages) put(c *commitMessages) {
 	if c == nil || len(m.spare) == spareMessages {
 		return

@@ -12,7 +12,8 @@ type pendingEntry struct {
 	*wire.DurableEntry
 	entity *entity // of a commit; nil means it is to be looked up
 	size   int     // of its bytes
-	// messages holds the entry if they may be reused once it is acknowledged; else it is nil.
+	// messages are the entry's messages if they may be reused once the entry is acknowledged; else
+	// nil.
 	messages *commitMessages
 }
 
@@ -36,16 +37,16 @@ type batch struct {
 //  2. An append is under way only after the shard's claim, and at most one.
 //  3. No append of several entries has more than limit bytes.
 //  4. bytes is the sum of the waiting entries.
-//  5. encoded and the data of batches have the bytes of their entries.
+//  5. encoded has the bytes of the pending entries, and data those of its batch's entries.
 type group struct {
 	line     line
 	limit    int
 	pending  []pendingEntry // tickets last-len+1 … last
 	encoded  []byte         // the bytes of pending, one entry after the other
-	spare    []pendingEntry // room for the next pending
-	bytes    int            // of what is not acknowledged
+	spare    []pendingEntry // memory for the next pending
+	bytes    int            // of entries that are not acknowledged
 	queue    []batch        // numbered, and not acknowledged; the first is under way
-	position store.Position // the log's last
+	position store.Position // the last position of the log
 	counter  uint64
 	acked    Ticket
 	last     Ticket

@@ -32,9 +32,9 @@ func (h head) beyond(c Config) bool {
 	return h.value.GetEpoch() > c.Epoch || h.value.GetEpoch() == c.Epoch && !h.mine(c)
 }
 
-// lacks returns why append a, the first one of a log, cannot be at position p where the head needs
-// the log to begin, or "". The rules: a home appends nothing before its claim, no claim before its
-// head is written, and a log read from Start was never trimmed.
+// lacks returns why append a, the first one of a log and at position p, contradicts the head, or ""
+// if it does not. The rules: a home appends nothing before its claim, no claim before its head is
+// written, and a log read from Start was never trimmed.
 func (h head) lacks(p store.Position, a *wire.DurableAppend) string {
 	since, epoch := h.stored.Since, h.value.GetSinceEpoch()
 	switch {
@@ -48,8 +48,8 @@ func (h head) lacks(p store.Position, a *wire.DurableAppend) string {
 	return ""
 }
 
-// needs returns a head that also requires the log to reach the append with this counter, by the
-// home that writes the head.
+// needs returns h with a further requirement: the log must reach the append that has this counter,
+// by the home that writes h.
 func (h head) needs(counter uint64) head {
 	h.value.ReachEpoch, h.value.Reach = h.value.GetEpoch(), counter
 	h.stored.Value = seal(h.value)

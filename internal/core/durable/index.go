@@ -28,12 +28,12 @@ func (x *Index) fields() string {
 	return x.Fields
 }
 
-// unknownFields is in the table instead of Index.Fields while leaves may lack index keys.
+// unknownFields is in the shard's table instead of Index.Fields while leaves may lack index keys.
 const unknownFields = "?"
 
 func indexKey(key, id string) string { return kindIndex + key + id }
 
-// eachKey yields the single keys of an index.
+// eachKey yields each key of an index.
 func eachKey(index []byte) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for len(index) > 0 {
@@ -201,7 +201,7 @@ func (c *catalog) indexWritten(s *Shard, e *entity, index []byte) {
 	}
 }
 
-// indexStands does what stands does, for a scan of Keys.
+// indexStands is stands for a scan of Keys.
 func (c *catalog) indexStands(s *Shard, key string) bool {
 	id := ownerOf(key)
 	if e := c.changed[id]; e != nil && e.loaded && (e.last.number == 0 || e.last.gone(s.desk.now)) {
@@ -248,7 +248,7 @@ type newKeys struct {
 	live   int      // keys in sorted after the keys that are no longer in moved were last dropped
 }
 
-// fewKeys is the number of keys up to which keys that are no longer in moved are kept.
+// fewKeys is the size below which newKeys keeps keys that are no longer in moved.
 const fewKeys = 1024
 
 func (n *newKeys) add(c *catalog, key string) {

@@ -44,8 +44,8 @@ func chunkKey(chunk uint64) string { return fmt.Sprintf("j%d", chunk) }
 // writes the chunk again.
 //
 // Invariants:
-//  1. Numbers of waiting events follow the index's, without gaps.
-//  2. next is above all of them.
+//  1. Numbers of waiting events follow the index's number, without gaps.
+//  2. next is above the number of each waiting event.
 type journal struct {
 	config  Journal
 	pause   time.Duration

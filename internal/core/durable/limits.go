@@ -18,15 +18,16 @@ type Limits struct {
 	// Commands bounds the ids of commands that are kept, including running ones, and CommandBytes
 	// their answers. Beyond either, calls are refused. Defaults 16,384 and 16 MiB.
 	Commands, CommandBytes int
-	// Keys bounds the keys of [Command] that were sent within Silent. All of these are kept, the
+	// Keys bounds the idempotency keys that were sent within Silent. All of these are kept, the
 	// oldest without their answers. Beyond the bound, commands with new keys are refused. Default
 	// 65,536.
 	Keys int
 	// Tells bounds the tells that wait, and TellBytes their bodies. Beyond either, calls are
 	// refused. Defaults 16,384 and 16 MiB.
 	Tells, TellBytes int
-	// LeafBytes bounds a leaf of the catalog, in bytes of its keys. A larger one is split into parts of
-	// about three quarters, and one below a quarter is joined with its neighbour. Default 32 KiB.
+	// LeafBytes bounds a leaf of the catalog, in bytes of its keys. A larger leaf is split into
+	// leaves of about three quarters of LeafBytes, and one below a quarter is joined with its
+	// neighbour. Default 32 KiB.
 	LeafBytes int
 	// Silent is how long a caller's process sends nothing before the shard forgets it. Default 10
 	// min.
@@ -49,11 +50,11 @@ type Limits struct {
 // shorter.
 const deadGrace = time.Minute
 
-// nestedSilent times DeadAfter is how long a shard remembers calls made in turns of tells. Such a
-// turn can run again while its tell is sent.
+// nestedSilent is the multiple of DeadAfter for which a shard remembers calls made in turns of
+// tells. Such a turn can run again while its tell is sent.
 const nestedSilent = 2
 
-// refuseAt times the tail's limits is the size from which calls are refused.
+// refuseAt is the multiple of the tail's limits from which calls are refused.
 const refuseAt = 4
 
 // Bounds of one Put; the store bounds only single values.

@@ -29,7 +29,7 @@ func (m Mark) String() string {
 	return fmt.Sprintf("epoch %s, write %d, log from %d", EpochText(m.Epoch), m.Write, m.Since)
 }
 
-// EpochText formats an epoch of the store: the coordinator's term, its counter, and the home's
+// EpochText formats an epoch of the store: the coordinator's term and counter, and the home's
 // attempt.
 func EpochText(epoch uint64) string {
 	return fmt.Sprintf("%d.%d.%d", epoch>>32, uint32(epoch)>>10, epoch&(1<<10-1))
@@ -44,8 +44,9 @@ func (s *Shard) Mark() Mark {
 	return s.config.Known
 }
 
-// refuses reports whether the shard cannot accept h. If so, it acts: another home's head, or one
-// marked as lost, ends the tenure. A head older than this process's own is replaced: see lose.
+// refuses reports whether the shard cannot accept h. If so, it acts: another home's head of this
+// epoch or a higher one, or a head marked as lost, ends the tenure. A head older than this
+// process's own is replaced: see lose.
 func (s *Shard) refuses(h head) bool {
 	switch {
 	case h.beyond(s.config):
@@ -61,9 +62,9 @@ func (s *Shard) refuses(h head) bool {
 }
 
 // lose writes a head over h, which is older than this process's last head. If h was a stale read,
-// the store refuses the write. Otherwise the store has lost the later head and its records. If
-// records of entities were lost, or another home has acknowledged changes since, the new head is
-// marked as lost and only an operator can open the shard.
+// the store refuses the write. Otherwise the store has lost the later head and its records. If the
+// shard is not open yet, records of entities were lost, or another home has acknowledged changes
+// since, the new head is marked as lost, and only an operator can open the shard.
 func (c *claim) lose(s *Shard, h head) {
 	if c.step == stepLose {
 		return

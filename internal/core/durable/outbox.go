@@ -29,10 +29,10 @@ type Tell struct {
 	Entity string // the receiving entity; tells for one entity are sent one after the other
 	Body   []byte // names the method and its arguments
 	// Number and Floor are those of the command at the receiver. The command's Source is the
-	// shard's log.
+	// sending shard's log.
 	Number, Floor uint64
-	// First is the earliest time at which the tell may have been sent before. It is zero if no home
-	// has sent it yet and its commit is at most fresh ago.
+	// First is the earliest time at which an earlier copy of the tell may have been sent. It is
+	// zero if no home has sent it yet and its commit is at most fresh ago.
 	First time.Time
 }
 
@@ -42,7 +42,7 @@ type Tell struct {
 const Published = "!publish"
 
 // fresh is how long after a tell's commit a home may assume that no other home has sent the tell. A
-// home that stood still for longer may have a successor that has sent it.
+// home that was paused for longer may have a successor that has sent it.
 const fresh = 5 * time.Second
 
 // maxFirst bounds a tenure's first tell number, so that encoded numbers are at most as long as
@@ -367,7 +367,7 @@ func (o *outbox) recover(part *wire.DurableTable, now time.Time) {
 	}
 }
 
-// parts encodes the outbox as of ticket acked, at most one tell a message.
+// parts encodes the outbox as of ticket acked, at most one tell in each message.
 func (o *outbox) parts(acked Ticket) (all []*wire.DurableOutbox) {
 	for _, t := range slices.SortedFunc(maps.Keys(o.pairs), Target.compare) {
 		p := o.pairs[t]

@@ -18,8 +18,8 @@ import (
 const never = reminders.Never
 
 const (
-	// MaxLooks bounds how many entities of a shard the driver looks at at once because their
-	// reminders are due.
+	// MaxLooks is the most entities of a shard whose due reminders the driver handles at the same
+	// time.
 	MaxLooks = 64
 	// aheadOf is how long before its due time an entity is read from the catalog, in milliseconds.
 	aheadOf = 2000
@@ -70,16 +70,16 @@ func wakeOf(key string) (at int64, id string) {
 //
 // Invariants:
 //  1. The catalog's leaves have the due time of a loaded entity that is not in changed.
-//  2. A loaded entity whose key is below read is in of or under.
+//  2. A loaded entity whose key is below read is in of or in under.
 //  3. The key of any other loaded entity is at least next.
-//  4. of has the entities of heap, of which delayed are looked at later than they are due.
+//  4. of and heap have the same entities; delayed counts those looked at later than they are due.
 type wakes struct {
 	heap    wakeHeap
-	delayed int // in the heap
+	delayed int // number of delayed entities in the heap
 	of      map[string]*wake
-	under   map[string]*wake // those that the driver looks at now
+	under   map[string]*wake // the entities that the driver looks at now
 	read    string           // keys below it were read from the catalog
-	next    string           // there is no key from read up to next, unless a scan is under way
+	next    string           // the catalog has no key from read up to next, unless a scan is under way
 	horizon string           // of the scan under way
 	scans   bool             // a scan is under way
 	clock   int64            // the clock at the last call of Due
@@ -91,7 +91,7 @@ type wake struct {
 	id   string
 	at   int64
 	due  int64 // as at, or earlier if the look at the entity is delayed
-	leaf int64 // the time in the leaf that it was read from; 0 means none
+	leaf int64 // the due time in the leaf from which the entity was read; 0 means none
 	i    int   // in the heap
 	// changed: the reminders have changed since Due returned the entity.
 	changed bool
@@ -229,7 +229,8 @@ func (s *Shard) earliest(ed *edit) int64 {
 	return due
 }
 
-// recover takes the earliest due time of the table. Entities of the log come later: see recovered.
+// recover takes the earliest due time from the shard's table. Entities in the log follow: see
+// recovered.
 func (w *wakes) recover(t *wire.DurableTable) {
 	switch due := t.GetDue(); due {
 	case 0:

@@ -12,7 +12,7 @@ import (
 )
 
 // TakeHead returns a head that replaces h and claims the shard under a higher epoch. The shard's
-// log and records are kept. It fails if h has this epoch or a higher one.
+// log and records are kept. It fails if h has the given epoch or a higher one.
 func TakeHead(h store.Head, node string, incarnation, epoch uint64) (store.Head, error) {
 	was, err := readHead(h)
 	if err != nil {
@@ -57,8 +57,8 @@ func Unanchored(value []byte) ([]byte, error) {
 }
 
 // CheckBegin returns an error if first, read at or after the head's Since position, cannot be the
-// append that was written there: the store has lost that append, or the head. Beside an error, whole is
-// true if the log still has its beginning, so only the head was lost and written again.
+// append that was written there: the store has lost that append, or the head. With an error, whole
+// reports that the log still has its beginning, so only the head was lost and written again.
 func CheckBegin(h store.Head, first store.Append) (whole bool, err error) {
 	decoded, err := readAppend(first.Data)
 	if err != nil {

@@ -45,8 +45,8 @@ type Outcome uint8
 // The outcomes, by the errors of package store.
 const (
 	OK Outcome = iota
-	// NotApplied is ErrBusy, ErrUnavailable of any request but a Put, or any error of a read
-	// without an outcome of its own below. The same request is sent again.
+	// NotApplied is ErrBusy; ErrUnavailable, except of a Put; or any error of a read that has no
+	// outcome of its own below. The same request is sent again.
 	NotApplied
 	// Uncertain is any other error of a write, such as ErrUncertain. The same request is sent
 	// again.

@@ -272,7 +272,7 @@ func (s *Shard) Keyed(now time.Time, id string, c *Command) Admission {
 	case ok && k.hash != c.Hash, !ok && old != nil && old.hash != c.Hash:
 		return Admission{Verdict: Mismatch}
 	case ok:
-		if old != nil || s.table.keys+s.table.old.len() < s.limits.Keys { // the entity may get others
+		if old != nil || s.table.keys+s.table.old.len() < s.limits.Keys { // later keys may push this one out of the entity
 			s.table.old.put(oldKey{c.Key, c.Hash, now})
 		}
 		return Admission{Verdict: Replay, Answer: k.answer, Ticket: e.ticket}
@@ -499,7 +499,7 @@ func (s *Shard) claimed(c *claim, stands uint64) {
 		c.lose(s, s.head)
 		return
 	}
-	c.since = max(c.since, s.head.stored.Since) // a checkpoint may have moved since meanwhile, and the log is trimmed
+	c.since = max(c.since, s.head.stored.Since) // a checkpoint may have moved the head's Since meanwhile, and the log is trimmed
 	last := c.misses(s.group.position)
 	for len(s.group.queue) > 0 && s.group.queue[0].counter <= stands {
 		// Not at p: a checkpoint up to p makes earlier entries superfluous.
@@ -519,7 +519,7 @@ func (s *Shard) claimed(c *claim, stands uint64) {
 		s.tail.turn(p)
 		s.checkpoint.lost(s)
 	}
-	if orphaned > 0 || p == c.since || c.misses(s.head.stored.Since) { // a checkpoint may have moved since meanwhile
+	if orphaned > 0 || p == c.since || c.misses(s.head.stored.Since) { // a checkpoint may have moved the head's Since meanwhile
 		s.advance()
 	}
 }
@@ -535,7 +535,7 @@ func (s *Shard) ours(stored store.Head) bool {
 	return !s.refuses(h) && h.mine(s.config)
 }
 
-// outgrown drops the shard, because another home has a higher epoch.
+// outgrown drops the shard, because another home has this epoch or a higher one.
 func (s *Shard) outgrown(epoch uint64) { s.drop(Event{Kind: Ended, Epoch: epoch}) }
 
 // broken drops the shard, because this process cannot open it.

@@ -121,7 +121,7 @@ type known struct {
 	encoded  []byte              // wire as a field of a command
 	ids      ids
 	key      string    // the key, if the source stands for one and its command was applied; else ""
-	heard    time.Time // when a command of it came last, or its shard was opened
+	heard    time.Time // when the source's last command came, or the shard was opened
 }
 
 // table has the commands that a shard has applied or is applying.
@@ -265,9 +265,9 @@ func (t *table) end(k *known, c *wire.DurableCommand, ticket Ticket) {
 	}
 }
 
-// forget removes processes that are silent since process, and sources of calls in tells' turns that
-// are silent since nested, unless a command of the source runs. It keeps logs, which may send again
-// at any time.
+// forget removes each process that sent nothing since process, and each source of calls in a tell's
+// turn that sent nothing since nested, unless a command of the source runs. It keeps logs, which
+// may send again at any time.
 func (t *table) forget(process, nested time.Time) {
 	//arch:order-free each source is judged by itself
 	for s, k := range t.sources {
@@ -309,8 +309,8 @@ func (t *table) makeRoom(l *Limits, acked Ticket) {
 	}
 }
 
-// retire makes a key an old key. It returns false if the key's command runs or is unacknowledged,
-// or if an earlier program wrote the table without the key's name.
+// retire turns k's key into an old key. It returns false if the key's command runs or is
+// unacknowledged, or if an earlier program wrote the table without the key's name.
 func (t *table) retire(k keyed, acked Ticket) bool {
 	hash := uint64(0)
 	//arch:order-free a key has one command, beside those nested in its turn, which have keys of their own
@@ -371,7 +371,7 @@ func (t *table) replay(c *wire.DurableCommand, ticket Ticket, now time.Time) {
 	t.end(k, c, ticket)
 }
 
-// parts encodes the table as of ticket acked, one floor or applied command a message.
+// parts encodes the table as of ticket acked, one floor or applied command in each message.
 func (t *table) parts(acked Ticket) (all []*wire.DurableKnown) {
 	for _, s := range slices.SortedFunc(maps.Keys(t.sources), Source.compare) {
 		k := t.sources[s]
@@ -438,8 +438,8 @@ func tableKeys(generation uint64, parts uint32) []string {
 }
 
 // window has a source's commands ordered by number. Numbers arrive nearly in order, and leave from
-// the low end. The time of a lookup is logarithmic in the number of commands above. No memory is
-// allocated for a single command.
+// the low end. The time of a lookup is logarithmic in how many commands have higher numbers. No
+// memory is allocated for a single command.
 type window struct {
 	all  []numbered // the commands from head on; those before are zero, and reused when all is full
 	head int

@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// partBits is how many low bits of a number tell the parts of one message apart.
+// partBits is the number of low bits of a command number that distinguish the parts of a message.
 const partBits = 10
 
 // MaxParts bounds the tells of one message.
@@ -33,15 +33,16 @@ type Limits struct {
 	// Bytes bounds the arguments of the tells that are not finished; the last message may exceed
 	// it. Default 16 MiB.
 	Bytes int
-	// Lag is how many finished tells may follow an unfinished one, which is then set aside. Default
-	// 4,096.
+	// Lag is the number of finished tells after which an earlier unfinished one is set aside.
+	// Default 4,096.
 	Lag int
-	// Tries is how often the receiver of a tell must have failed it, over at least TryFor, before the
-	// tell is given up. Defaults 10 and 5 min.
+	// Tries is how many attempts of a tell must have failed at its receiver, over at least TryFor,
+	// before the tell is given up. Defaults 10 and 5 min.
 	Tries  int
 	TryFor time.Duration
-	// Pause is the pause after the first attempt that failed. It doubles with each further one,
-	// until it is 64 times as long. Default 1 s. After an attempt without the receiver's answer it is a tenth of that.
+	// Pause is the pause after the first attempt that failed. It doubles with each further one, up
+	// to 64 times. Default 1 s. Attempts that the receiver did not answer have pauses of a tenth,
+	// counted separately.
 	Pause time.Duration
 }
 
@@ -76,9 +77,9 @@ type status uint8
 
 const (
 	queued status = iota // an earlier tell to its entity is unfinished
-	ready                // in Window.send
+	ready                // in Effects.Send, which was not taken yet
 	sent
-	resting // until the time again
+	resting // until entry.again
 	lost    // its number is committed as dead, and its letter is not stored yet
 	done
 )
@@ -111,7 +112,7 @@ type Dead struct {
 	Why    string
 }
 
-// Effects are what the driver has to do. It reports the end of each to the window.
+// Effects are what the driver has to do. It reports the end of each Send and Dead to the window.
 type Effects struct {
 	Send []durable.Tell // ended by Window.Ended
 	Dead []Dead         // to be stored, ended by Window.Buried
@@ -146,7 +147,7 @@ func New(position uint64, dead []byte, l Limits) *Window {
 	return &Window{limits: l.withDefaults(), dead: dead, rows: map[rowKey]*row{}, read: Number(position, 0)}
 }
 
-// Room returns how many tells may be added. If it is above 0, one message may have more tells.
+// Room returns how many tells may be added. If it is above 0, the next message may have more tells.
 func (w *Window) Room() int {
 	if len(w.list) > w.limits.Lag && len(w.stuck) >= durable.MaxStuck || w.bytes >= w.limits.Bytes {
 		return 0
@@ -178,7 +179,8 @@ func (w *Window) Add(position uint64, tells []durable.Tell) {
 	w.read = Number(position+1, 0)
 }
 
-// Fail adds a message that becomes no tells, because of why. It is a dead letter at once.
+// Fail adds a message that becomes no tells, for the reason why. The message is a dead letter at
+// once.
 func (w *Window) Fail(position uint64, why string) {
 	e := &entry{tell: durable.Tell{Number: Number(position, 0)}, status: lost, why: why}
 	w.list = append(w.list, e)

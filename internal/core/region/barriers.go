@@ -13,9 +13,9 @@ import (
 // pass the Flush on.
 const BarrierTimeout = 2 * time.Second
 
-// DepartedTimeout is BarrierTimeout for an old home that has departed, as the sender knows, but of
-// which this home knows nothing, because it started later. What the old home has sent before it
-// departed takes less time.
+// DepartedTimeout is used in place of BarrierTimeout if the sender knows that the old home has
+// departed. This home may not know it, because it started later. Messages that the old home sent
+// before it departed arrive sooner.
 const DepartedTimeout = 200 * time.Millisecond
 
 // Bounds for flushes that arrive before their barriers.
@@ -49,8 +49,8 @@ type Flush struct {
 	Lost bool
 }
 
-// follows reports whether node self sends the Flush by departure d, as it sent the calls before the
-// Flush. It keeps a Flush of a lower epoch than d if the Flush's sender now calls self.
+// follows reports whether node self sends f to the new home of departure d, as it sent the calls
+// before f. It keeps a Flush of a lower epoch than d if the Flush's sender now calls self.
 func (f Flush) follows(d departure, self transport.Address) bool {
 	return f.Epoch >= d.epoch || !f.To.IsZero() && f.To != self
 }
@@ -86,7 +86,7 @@ type barriers struct {
 // A Detour is the route of a sender's calls through an old home, Via.
 type Detour struct{ Sender, Via transport.Address }
 
-// maxRefused bounds the remembered refused detours; the oldest go first.
+// maxRefused bounds the remembered refused detours; the oldest are forgotten first.
 const maxRefused = 64
 
 func (g *barriers) refuse(w Detour) {
@@ -254,8 +254,8 @@ func (s *Shard) takeAlong(f Flush) Effects {
 }
 
 // OpenBarriers opens the barriers of departed homes, and those whose timeout has passed. After a
-// timeout, later calls through that old home are refused, because they would be out of order. Call
-// Depart before OpenBarriers.
+// timeout, the sender's later calls through the old home are refused, because they would be out of
+// order. Call Depart before OpenBarriers.
 func (s *Shard) OpenBarriers(gone func(transport.Address) bool, now uint32, at time.Time) Effects {
 	defer s.check()
 	var open []*barrier
@@ -338,7 +338,7 @@ func (s *Shard) GoDirect(sender transport.Address, epoch placement.Epoch, now ui
 	return fx
 }
 
-// rebar sets whether Enter may begin turns without the shard's lock: only once the held calls are
+// rebar bars Enter while calls are not direct, a barrier is closed, or held calls are being
 // delivered.
 func (s *Shard) rebar() {
 	s.barred.Store(!s.direct || len(s.barriers.closed) > 0 || s.reopening > 0)

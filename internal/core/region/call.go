@@ -41,17 +41,17 @@ type Call struct {
 	held bool // Size is reserved
 }
 
-// SentTo reports whether the call's sender sent the call to that home. The home may have forwarded
-// the call since, and got it back.
+// SentTo reports whether the call's sender sent the call to the given home. The home may have
+// forwarded the call since, and got it back.
 func (c *Call) SentTo(home transport.Address) bool {
 	return c.Via.IsZero() || c.Via == home && c.Straight
 }
 
 // A Chain is the chain of nested calls that led to a call: the turns that wait for its answer.
 type Chain interface {
-	// HoldsShard reports whether one of the turns is in that shard.
+	// HoldsShard reports whether one of the turns is in the given shard.
 	HoldsShard(placement.ShardID) bool
-	// HoldsEntity reports whether one of the turns is that entity's.
+	// HoldsEntity reports whether one of the turns is the given entity's.
 	HoldsEntity(s placement.ShardID, entity string) bool
 }
 
@@ -126,8 +126,8 @@ func (q *queue) take(o *queue) {
 	*o = queue{}
 }
 
-// lower sets the epoch of each call for which is returns true to at most to. It reports whether any
-// epoch changed.
+// lower limits the epoch of each call that satisfies is to the given maximum. It reports whether
+// any epoch changed.
 func (q *queue) lower(to placement.Epoch, is func(*Call) bool) (any bool) {
 	for c := range q.all() {
 		if c.Epoch > to && is(c) {
@@ -157,15 +157,15 @@ func (q *queue) filter(drop func(*Call) bool) []*Call {
 // A Verdict is the outcome of delivering a call.
 type Verdict uint8
 
-// The verdicts.
+// The verdicts on a delivered call.
 const (
 	Run        Verdict = iota // its turn has begun; End must follow
-	Queued                    // it waits; a later Effects has it
+	Queued                    // the call waits; a later Effects has it
 	Moved                     // this node is not the shard's home; Home and Epoch name it
 	Forward                   // send it on to Successor: the shard, or calls that must run first, have left
-	Overloaded                // there is no room for it to wait: Call.Full says where
+	Overloaded                // there is no room for the call to wait: Call.Full says where
 	Shed                      // the shard is moving, and its type's handoff drops calls
-	Circular                  // its chain holds the entity's turn: it would wait for itself
+	Circular                  // the call's chain holds the entity's turn: the call would wait for itself
 )
 
 // String returns the name of the verdict.

@@ -134,7 +134,7 @@ func (s *Shard) bring(c *Call, now uint32) (*Entity, Verdict) {
 
 func (s *Shard) hold(c *Call) Verdict { return s.wait(&s.waiting, c) }
 
-// Cancel removes a waiting call, and reports whether the call still waited.
+// Cancel removes a waiting call. It returns false if the call no longer waits.
 func (s *Shard) Cancel(c *Call) bool {
 	is := func(o *Call) bool { return o == c }
 	if e := s.entities.get(c.Entity); e != nil && len(s.sift(e.mailbox(), is)) > 0 {
@@ -218,8 +218,8 @@ func (s *Shard) redeliver(q *queue, now uint32) (fx Effects) {
 	return fx
 }
 
-// Dismiss refuses all calls and flushes that wait here. The driver calls it when the node ends, and
-// so can no longer learn the shard's home.
+// Dismiss refuses all calls that wait here, and drops the flushes behind barriers. The driver calls
+// it when the node ends, and so can no longer learn the shard's home.
 func (s *Shard) Dismiss() Effects {
 	defer s.check()
 	for _, t := range s.barriers.closed {

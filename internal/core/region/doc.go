@@ -12,17 +12,17 @@
 //
 // The steps follow the graceful handoff of the Akka Cluster specification with its options 2b (N1
 // runs no more turns), 3b (N2 holds each sender's calls until that sender's Flush came by way of
-// N1) and 4a (N1 forwards): the shard's state travels, and the order per (sender, entity) holds.
+// N1) and 4a (N1 forwards): the shard's state moves too, and the order per (sender, entity) holds.
 //
 // # How a message finds the shard
 //
 // Senders learn of moves late, and a shard may move on, or come back, before its senders' calls
 // have followed it. So a node remembers its departures: the node to which it gave the shard, and
 // the epoch. A call with an epoch from before a departure is forwarded there, behind its sender's
-// older calls; it has arrived at a node where no departure is beyond its epoch. A sender's Flush
-// names the epoch of the calls before it and is forwarded in the same way, until it comes to its
-// barrier. Barriers hold in every state: if the shard has left, the calls that a barrier held are
-// forwarded when it opens.
+// older calls; it has arrived when it reaches a node without a departure beyond its epoch. A
+// sender's Flush names the epoch of the calls before it and is forwarded in the same way, until it
+// comes to its barrier. Barriers hold in every state: if the shard has left, the calls that a
+// barrier held are forwarded when it opens.
 //
 // A call that comes by way of an old home although its sender's barrier is open is refused. That
 // happens only when an old home was lost, or cut off for longer than the barrier's timeout.
@@ -33,7 +33,7 @@
 //
 //   - A shard that comes back after a loss keeps its departures. A node that gave the shard away,
 //     and gets it back because it was lost elsewhere, may still have calls under way to the lost
-//     home. A flush follows them there, comes back behind them when the node learns of the loss,
+//     home. A flush follows these calls, comes back behind them when the node learns of the loss,
 //     and only then opens the barrier. Returned calls wait until the table names the home. If the
 //     shard comes here by a move before that, they are refused, because younger calls may have run
 //     elsewhere.
@@ -41,8 +41,8 @@
 //     then give the shard to another node, because the first one has not registered it. Those calls
 //     wait in a shard that never opens. A sender that learns of the other node takes its calls
 //     along: they are forwarded there ahead of its Flush.
-//   - A Forwarding shard ignores a table with its node as the home under an epoch below its
-//     departure's, also a table of a later term. A new coordinator may decide by an old
+//   - A Forwarding shard ignores a table that names its node as the home under an epoch below its
+//     departure's, even a table of a later term. A new coordinator may decide by an old
 //     registration; opening again would give the shard two homes.
 //   - An open shard whose move waits for barriers is registered with a new coordinator as Draining,
 //     with the move's epoch and its new home ([Shard.Underway]). Otherwise the move would go on
@@ -59,12 +59,12 @@
 // # Other ways to move
 //
 // A type may choose other modes ([Handoff]). With Serving, N1 stays Open after BeginMove and offers
-// the shard: N2 prepares it without state, and when it is Ready, N1 ends its turns (Draining) and
-// goes on as above, from Open on. With DropCalls, N1 drops calls that arrive while it is Draining
-// or Sent. With Unordered there are no barriers. With Refusing, N1 refuses calls that arrive while
-// it is Forwarding, and still passes flushes on.
+// the shard: N2 prepares it without state, and sends Ready. N1 then ends its turns (Draining), and
+// continues as above, from the message Open on. With DropCalls, N1 drops calls that arrive while it
+// is Draining or Sent. With Unordered there are no barriers. With Refusing, N1 refuses calls that
+// arrive while it is Forwarding, but still passes flushes on.
 //
-// The driver, package shardhost, owns a lock per Shard, has turns and hooks run outside of it, and
-// sends the messages of an [Effects]. Only the fast path of a call that finds its entity idle needs
-// no lock: [Shard.Look], [Entity.Enter], [Entity.Join], [Entity.Leave].
+// The driver, package shardhost, owns a lock per Shard, runs turns and hooks outside of the lock,
+// and sends the messages of an [Effects]. Only the fast path of a call that finds its entity idle
+// needs no lock: [Shard.Look], [Entity.Enter], [Entity.Join], [Entity.Leave].
 package region

@@ -39,7 +39,7 @@ const (
 	busy    = 1 << iota // a turn is under way
 	live                // it had a Value when its last turn ended
 	wanted              // its next turn begins, or the one under way ends, under the lock
-	orphan              // the shard was lost during this turn: End counts for nothing
+	orphan              // the shard was lost during this turn: its End does not change the shard
 	told                // the turn is one of tells, which more may join
 	flags   = 1<<8 - 1
 	noteAt  = 8           // above the flags: the tells of a turn of tells that are not over, or another turn's note
@@ -134,8 +134,8 @@ func (e *Entity) Busy() bool { return e.has(busy) }
 // dropped.
 func (e *Entity) Lost() bool { return e.has(orphan) }
 
-// Turn returns the call whose turn is under way. It returns nil if no turn is, or if the turn began
-// by Begin or Enter.
+// Turn returns the call whose turn is under way. It returns nil if there is none, or if the turn
+// began by Begin or Enter.
 func (e *Entity) Turn() *Call {
 	if p := e.cold.Load(); p != nil {
 		return p.turn
@@ -226,9 +226,9 @@ func lastUsed(word uint64) uint32 { return uint32(word >> usedAt) }
 type Entry uint8
 
 // Enter begins a turn of a local caller without the shard's lock, at the time now. Note returns the
-// given note. The entity must be live and idle, the shard open without a closed barrier, and calls to
-// it direct. The entity comes from Look, Begin or Deliver, now or long ago. Enter may be called at any
-// time, from any goroutine.
+// given note. Enter refuses unless the entity is live and idle, the shard is open, no barrier is
+// closed, and calls are direct. The entity comes from Look, Begin or Deliver, now or long ago.
+// Enter may be called at any time, from any goroutine.
 //
 // Only Enter, Join, Unjoin and Leave work without the lock. They change nothing but the entity's
 // word. These properties make that safe:
@@ -279,8 +279,8 @@ func (e *Entity) SetNote(now, note uint32) {
 }
 
 // Note returns the note of the present turn, and when the turn began. The note is 0 if the turn has
-// none or is of tells. since is when the entity was last used if it has no turn; of a turn of tells
-// it is when the running tell began.
+// none or is of tells. For a turn of tells, since is when the running tell began; without a turn,
+// it is when the entity was last used.
 func (e *Entity) Note() (note, since uint32) {
 	w := e.word.Load()
 	if w&told == 0 {
@@ -402,7 +402,7 @@ const (
 	Refused Entry = iota // no turn has begun: try Begin, then Deliver
 	Entered              // a turn has begun
 	// Withdrawn is Refused, but somebody began to wait for the entity meanwhile: the driver must
-	// first call End for it.
+	// first call End for the entity.
 	Withdrawn
-	Full // from Join: as many tells wait as may
+	Full // from Join: no further tell may wait
 )

@@ -57,7 +57,7 @@ func (s *Shard) ahead(c *Call) bool {
 // past reports whether a call names an earlier term, so no table will have its placement.
 func (s *Shard) past(c *Call) bool { return s.state == Open && c.Epoch.Term() < s.term }
 
-// owedFor is how long after a sender's last call Settle waits for its Flush.
+// owedFor is how long after a sender's last call Settle waits for the sender's Flush.
 const owedFor = 10 * time.Second
 
 // maxOwed bounds the senders remembered as owing a Flush.
@@ -84,7 +84,7 @@ func (s *Shard) Successor(c *Call) (transport.Address, placement.Epoch) {
 	return d.to, d.epoch
 }
 
-// FlushTo returns the node to which to send a Flush of Effects, and the Hop to send with it; zero
+// FlushTo returns the node to which to send a Flush from [Effects], and its new Hop; a zero node
 // means nowhere.
 func (s *Shard) FlushTo(f Flush) (transport.Address, placement.Epoch) {
 	switch d, went := s.departures.beyond(f.Hop); {
@@ -128,8 +128,8 @@ func (s *Shard) oweTo(sender transport.Address, at time.Time) {
 	s.owed[sender] = at
 }
 
-// repay records that a sender's Flush leaves here by the route of its calls. If the Flush's To is
-// gone, the sender must flush again, because it will turn to another home.
+// repay records that a sender's Flush leaves here by the route of the sender's calls. If the
+// Flush's To is gone, the sender must flush again, because it will call another home.
 func (s *Shard) repay(f Flush, at time.Time) {
 	switch {
 	case f.Via.Address != s.self:
@@ -140,8 +140,8 @@ func (s *Shard) repay(f Flush, at time.Time) {
 	}
 }
 
-// Owes reports whether a sender must still send a Flush and its last call was forwarded less than 1
-// s ago. A leaving node waits for such a Flush: the home to which it forwarded may hold calls of
+// Owes reports whether any sender whose last call was forwarded less than 1 s ago must still send a
+// Flush. A leaving node waits for such a Flush: the home to which it forwarded may hold calls of
 // the sender, and only the Flush makes the sender's next home wait for them.
 func (s *Shard) Owes(at time.Time) bool {
 	for _, last := range s.owed { //arch:order-free any of them
@@ -175,16 +175,17 @@ func (s *Shard) Settle(at time.Time) {
 	}
 }
 
-// Returned is a call, or if Call is nil a Flush, that this node sent on to a home that then departed
-// and certainly did not handle it. A call has its epoch from before it was forwarded.
+// Returned is a call, or if Call is nil a Flush, that this node sent on to a home that then
+// departed and certainly did not handle it. A call has the epoch that it had before it was
+// forwarded.
 type Returned struct {
 	Call  *Call
 	Flush Flush
 }
 
-// Depart stops forwarding to nodes that are gone, and takes back what these nodes did not handle, in
-// the order in which it was sent. Calls that came meanwhile follow. Then late calls go to the home
-// that the table names. died is false if the home left in order.
+// Depart stops forwarding to nodes that are gone, and takes back the calls and flushes that these
+// nodes did not handle, in the order of sending. Calls that came meanwhile follow. Late calls then
+// go to the home that the table names. died is false if the nodes left gracefully.
 func (s *Shard) Depart(gone func(transport.Address) bool, died bool, back []Returned, now uint32, at time.Time) (fx Effects) {
 	defer s.check()
 	var younger queue
@@ -206,9 +207,9 @@ func (s *Shard) Depart(gone func(transport.Address) bool, died bool, back []Retu
 	return fx
 }
 
-// giveBack takes back a call. If its home died, a call that its sender sent to another home than this
-// node is refused: that home may be gone too, and then younger calls of the sender may have come
-// directly.
+// giveBack takes back a forwarded call. If the node to which it was forwarded died, a call that its
+// sender sent to another home than this node is refused: that home may be gone too, and then
+// younger calls of the sender may have come directly.
 func (s *Shard) giveBack(c *Call, died bool, now uint32, at time.Time) Effects {
 	c.at = at
 	if died && !c.SentTo(s.self) && !s.limits.Handoff.Unordered {

@@ -152,7 +152,7 @@ func (s *Shard) drain() (fx Effects) {
 	return fx
 }
 
-// Stopped ends the stop hooks of the move under that epoch, after the entities' states were
+// Stopped ends the stop hooks of the move under the given epoch, after the entities' states were
 // encoded. If sent is true, the driver must send Init now. sent is false if the move was cancelled,
 // if a call has begun a turn meanwhile, or if the new home is already ready.
 func (s *Shard) Stopped(epoch placement.Epoch, now uint32) (fx Effects, sent bool) {

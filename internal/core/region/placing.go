@@ -51,8 +51,9 @@ func (s *Shard) OpenAt(from transport.Address, epoch placement.Epoch, now uint32
 	return s.open(epoch, epoch, now)
 }
 
-// CancelMove gives up the move to that epoch, by order of the coordinator or of this node. It
-// returns false if it is too late: the shard is open under that epoch here, or Open has been sent.
+// CancelMove gives up the move under the given epoch, by order of the coordinator or of this node.
+// It returns false if it is too late: the shard is open under that epoch here, or Open has been
+// sent.
 //
 // The new home drops the prepared shard. The old home sends no Open for the epoch any more, and
 // runs no turns before the table allows it. A node that never heard of the move refuses it from now
@@ -75,13 +76,13 @@ func (s *Shard) CancelMove(epoch placement.Epoch) (Effects, bool) {
 	return Effects{}, true
 }
 
-// nobody reports whether the shard has no home, and need not keep calls in order until it has one. An
-// instance of a pool that has ended is such a shard, and it may never have a home again: its calls go
-// back to their senders, which then choose another instance.
+// nobody reports whether the shard has no home, and need not keep calls in order until it has one.
+// The shard of an ended instance of a pool may never have a home again: its calls go back to their
+// senders, which then choose another instance.
 func (s *Shard) nobody() bool { return s.home.IsZero() && s.limits.Handoff.Unordered }
 
-// unprepare drops the prepared shard. If this node was the shard's home before and has given it away,
-// it goes on forwarding calls.
+// unprepare drops the prepared shard. If this node was the shard's home before and has given it
+// away, it forwards calls again.
 func (s *Shard) unprepare() Effects {
 	if len(s.departures) == 0 || s.nobody() {
 		return s.close()

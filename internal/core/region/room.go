@@ -8,7 +8,7 @@ import (
 // A Bound names the limit that left no room for a call to wait.
 type Bound uint8
 
-// The bounds.
+// The bounds, by the limits that set them.
 const (
 	MailboxCalls Bound = iota // Limits.Mailbox
 	MailboxBytes              // Limits.MailboxBytes
@@ -28,8 +28,8 @@ type Budget struct {
 	clients map[payer]int64 // bytes of the calls of clients and of gateways' callers
 }
 
-// payer identifies the processes outside the cluster that have the same name by their rights at the
-// broker. A Budget counts their calls together.
+// payer identifies the processes outside the cluster that share a name, which follows from their
+// rights at the broker. A Budget counts their calls together.
 type payer struct {
 	name    string
 	gateway bool // the process calls by way of gateways, which are members
@@ -48,7 +48,7 @@ func (c *Call) payer() payer {
 // clientShare divides a Budget: one payer's calls take at most 1/clientShare of the bytes.
 const clientShare = 2
 
-// NewBudget returns a budget of that many bytes.
+// NewBudget returns a budget of limit bytes.
 func NewBudget(limit int) *Budget { return &Budget{limit: int64(limit)} }
 
 // ClientLimit returns how many bytes of a Budget the calls of all clients of one name, or of one

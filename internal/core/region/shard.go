@@ -19,7 +19,7 @@ const (
 	Preparing               // its state arrives from the old home
 	Prepared                // all its state is here; it waits for Open
 	Open                    // here: turns run
-	Draining                // moving away: running turns end, no new ones begin
+	Draining                // moving away: only running turns and the calls nested in them run
 	Sent                    // moving away: the state is on its way
 	Forwarding              // moved away: calls that still arrive are sent on
 )
@@ -95,11 +95,11 @@ type Shard struct {
 	peer  transport.Address // the other end of a move
 	moveE placement.Epoch   // the move's epoch
 
-	// Where to forward calls and flushes that come after the shard has left. A shard that has moved away is
-	// settled when no calls of known senders are expected here any more. From then on it counts as
-	// gone, and late direct calls are answered with Moved, also while it comes back: an older call,
-	// which was refused, may not have come here again. Its departures stay, because late flushes,
-	// and calls that older homes forward, still take the way of the calls before them.
+	// Where to forward calls and flushes that come after the shard has left. A shard that has moved
+	// away is settled when no calls of known senders are expected here any more. From then on it
+	// counts as gone, and late direct calls are answered with Moved, even while it comes back: an
+	// older call that was refused may not have come here again. Its departures stay, because late
+	// flushes, and calls that older homes forward, still take the route of the calls before them.
 	departures departures
 	shown      placement.Epoch // the highest epoch that a table named
 	settled    bool            // Forwarding, and no calls of known senders are expected here

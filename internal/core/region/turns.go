@@ -92,8 +92,9 @@ func (s *Shard) Active() (n int) {
 	return n
 }
 
-// IDs yields the ids of the entities, in no order; with active only of those that have a value or a
-// turn. It skips the empty id, which stands for the shard itself. It examines every entity.
+// IDs yields the ids of the entities, in no order; if active is set, only of those that have a
+// value or a turn. It skips the empty id, which stands for the shard itself. It examines every
+// entity.
 func (s *Shard) IDs(active bool) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for e := range s.entities.all() {

@@ -4,10 +4,11 @@
 //
 // # In the cluster
 //
-// Each shard's home has the set of the shard's ids. It sends the set, and then every change, to some
-// other members, its replicas. The replicas are chosen by rendezvous hashing (Thaler and
-// Ravishankar, 1998) among the type's hosts, so few sets travel when a member comes or goes. An id
-// that was added is safe once one replica has it; the driver activates the entity only then.
+// Each shard's home has the set of the shard's ids. It sends the set, and then every change, to
+// some other members, its replicas. The replicas are chosen by rendezvous hashing (Thaler and
+// Ravishankar, 1998) among the type's hosts, so few sets are sent again when a member comes or
+// goes. An id that was added is safe once one replica has it; the driver activates the entity only
+// then.
 //
 //	home      Keep: reset, ids …, seal     the whole set, in as many parts as it takes
 //	          Keep: changes                from then on

@@ -26,7 +26,7 @@ type home struct {
 	tell     bool // other members may keep ids of the shard that are not needed any more
 }
 
-// wait is an Add without an answer: perhaps no replica has its change.
+// wait is an Add that is not answered yet, because perhaps no replica has its change.
 type wait struct {
 	seq    uint64
 	ticket Ticket

@@ -15,9 +15,9 @@ type outbox struct {
 	message  Keep
 	resendAt time.Time
 
-	queues  map[placement.ShardID]*queue // of the shards that it keeps
+	queues  map[placement.ShardID]*queue // of the shards whose ids the member keeps
 	order   []placement.ShardID          // the shards with something to send, in turn
-	drops   []Part                       // of shards that it need not keep
+	drops   []Part                       // of shards whose ids it need not keep any more
 	dropsAt time.Time                    // when drops are sent; zero means there are none
 
 	taken uint64 // the number of the last Keep received from the member

@@ -24,7 +24,7 @@ type answering struct {
 
 type asker struct {
 	seq      uint64
-	wants    []Want // nil means that no question is under way
+	wants    []Want // nil means that no Recall is under way
 	resendAt time.Time
 }
 
@@ -43,8 +43,8 @@ func (m *Machine) begin(h *home) {
 	m.maybeRecalled(h)
 }
 
-// ask asks a member for ids that it has not sent yet. It repeats an unanswered question after
-// Config.Resend.
+// ask sends a member a Recall for the ids that it has not sent yet. It repeats an unanswered Recall
+// after Config.Resend.
 func (m *Machine) ask(a transport.Address) {
 	k := m.askers[a]
 	if k == nil {

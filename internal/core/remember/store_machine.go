@@ -32,7 +32,7 @@ const storeRetry = time.Second
 // Invariants:
 //  1. No record of a shard is written before the shard was read.
 //  2. Of each record at most one write or find is under way.
-//  3. An Add that waits for an idle record waits until its shard has been read.
+//  3. An Add waits for a record that is not being written only until its shard has been read.
 type StoreMachine struct {
 	kind   Kind
 	now    time.Time

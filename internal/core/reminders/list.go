@@ -23,7 +23,7 @@ const (
 type List []*wire.DurableReminder
 
 // Set returns the list with the reminder of a request, in place of one with the same name. version
-// is that of the entity's commit that sets it.
+// is that of the commit that sets the reminder.
 func (l List) Set(request *wire.DurableSchedule, entity string, version uint64, now int64) (List, error) {
 	m, err := resolve(request, entity, now)
 	if err != nil {
@@ -40,7 +40,7 @@ func (l List) Set(request *wire.DurableSchedule, entity string, version uint64, 
 	return all, nil
 }
 
-// Without returns the list without the reminder of that name.
+// Without returns the list without the reminder of the given name.
 func (l List) Without(name string) List {
 	return slices.DeleteFunc(slices.Clone(l), func(m *wire.DurableReminder) bool { return m.GetName() == name })
 }
@@ -60,8 +60,8 @@ func (l List) Replaced(fired, next *wire.DurableReminder) List {
 	return l
 }
 
-// Retried returns the list in which a reminder that was given up is due again. It reports false if
-// no reminder of that name was given up.
+// Retried returns the list with the named reminder, which was given up, due again. It returns false
+// if no reminder of that name was given up.
 func (l List) Retried(name string) (List, bool) {
 	for _, m := range l {
 		if m.GetName() == name && m.GetAside() != "" {
@@ -87,7 +87,7 @@ func (l List) Due() int64 {
 	return due
 }
 
-// Message returns the list in the form in which commits have it.
+// Message returns the list in the form in which commits store it.
 func (l List) Message() *wire.DurableReminders { return &wire.DurableReminders{All: l} }
 
 // Encode encodes a request, or the reminders of an entity.
@@ -138,7 +138,7 @@ func resolve(request *wire.DurableSchedule, entity string, now int64) (*wire.Dur
 	return m, nil
 }
 
-// Check returns what is wrong with a request.
+// Check returns an error if the name or the schedule in a request is not valid.
 func Check(request *wire.DurableSchedule) error {
 	if name := request.GetReminder().GetName(); !utf8.ValidString(name) {
 		return fmt.Errorf("schedule: the name %q is not valid UTF-8", name) // the store could not keep it

@@ -10,13 +10,13 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// Times between tries, in milliseconds.
+// Bounds of tries; times are in milliseconds.
 const (
 	retryFirst = 1000
 	retryMax   = 5 * 60 * 1000
 	// retryUnknown is the time after which a reminder of an unknown method is looked at again.
 	retryUnknown = 30 * 1000
-	// triesAtLeast is the number of tries before a reminder is given up.
+	// triesAtLeast is the least number of tries before a reminder is given up.
 	triesAtLeast = 5
 	// fewRetries is the number of failed reminders up to which none is dropped.
 	fewRetries = 256
@@ -42,13 +42,13 @@ type retry struct {
 type Look struct {
 	// Run is the reminder to run; nil means none. Until Succeeded is called, it counts as failed.
 	Run *wire.DurableReminder
-	// Ended is a reminder that does not run now, and is to be replaced with Following: because of its
-	// SkipLate, or because it is given up.
+	// Ended is a reminder that is to be replaced with Following without running, because it is too
+	// late (SkipLate) or given up.
 	Ended   *wire.DurableReminder
 	GivenUp bool
 	// Following replaces Run or Ended; nil means that nothing does.
 	Following *wire.DurableReminder
-	Missed    int // due times that have passed since the one of Run
+	Missed    int // due times that have passed since that of Run
 	Tries     int // earlier tries of Run or Ended
 	// Err is why a due reminder cannot run. That reminder waits, and another one may run now.
 	Err error
@@ -56,9 +56,9 @@ type Look struct {
 	Again int64
 }
 
-// Look chooses the earliest reminder of an entity that is due and not to be tried later. A reminder
-// whose method is not known waits, and other reminders go on. A reminder that has failed for patience,
-// in milliseconds, is given up.
+// Look chooses, of an entity's due reminders, the earliest that does not wait for its next try. A
+// reminder whose method is not known waits, and does not delay others. A reminder is given up after
+// triesAtLeast failures over at least patience, in milliseconds.
 func (r *Retries) Look(entity string, all List, now, patience int64, known func(method string) bool) (l Look) {
 	var wrong error // why the earliest reminder cannot run
 	for {
@@ -78,7 +78,7 @@ func (r *Retries) Look(entity string, all List, now, patience int64, known func(
 	}
 }
 
-// plan decides about a reminder that is due.
+// plan decides whether m, a due reminder, runs, is skipped or is given up.
 func (r *Retries) plan(entity string, m *wire.DurableReminder, tried retry, now, patience int64, known func(method string) bool) (l Look, err error) {
 	plan, due, clock := scheduleOf(m), time.UnixMilli(m.GetDue()), time.UnixMilli(now)
 	next, missed, err := plan.Next(due, clock)
@@ -159,8 +159,8 @@ func (r *Retries) later(entity string, m *wire.DurableReminder, tried retry, nex
 	}
 }
 
-// prune drops the tries of reminders that were cancelled or whose entity has moved. Other failed
-// reminders are looked at soon after their next time.
+// prune drops reminders whose next try is long overdue: they were cancelled, or their entity has
+// moved. Other failed reminders are tried soon after their next time.
 func (r *Retries) prune(now int64) {
 	//arch:order-free each by itself
 	for key, tried := range r.of {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Bounds on how far local time differs from UTC, in seconds. The largest jumps of local clocks, by
-// a day, were in places that changed to the other side of the date line.
+// Bounds on how far local time differs from UTC, and jumps, in seconds. The largest jumps, by a
+// day, were in places that changed to the other side of the date line.
 const (
 	maxOffset = 16 * 3600
 	maxJump   = 25 * 3600
@@ -75,8 +75,8 @@ func (c *Cron) nextInterval(after int64) (int64, bool) {
 	}
 }
 
-// nextTime returns when the local clock first reaches or passes the first matching local time that
-// it has not yet reached.
+// nextTime returns when the local clock first reaches or passes the earliest matching local time
+// that it has not reached by after.
 func (c *Cron) nextTime(after int64) (int64, bool) {
 	local, ok := c.match(c.reached(after) + 1)
 	if !ok {

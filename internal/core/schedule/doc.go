@@ -24,6 +24,6 @@
 // No library has these rules: robfig/cron v3.0.1, adhocore/gronx v1.20.4 and hashicorp/cronexpr
 // v1.1.3 omit a time that is skipped, and fire twice or late when one comes twice.
 //
-// The rules of zones are those of the machine; programs on machines without them use the copy that
-// is linked (package time/tzdata, 450 KB).
+// The rules of zones come from the machine; on machines without them, programs use the copy linked
+// into them (package time/tzdata, 450 KB).
 package schedule

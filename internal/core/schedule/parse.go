@@ -8,14 +8,14 @@ import (
 	_ "time/tzdata" // for containers without the zones' rules
 )
 
-// MaxCron bounds a cron text, in bytes. The fields with all their values as lists fit.
+// MaxCron bounds a cron text, in bytes. Five fields that list all their values fit.
 const MaxCron = 512
 
 // A field describes one field of a cron text.
 type field struct {
 	name      string
 	low, high int
-	names     []string // the first one is that of low
+	names     []string // names of the values from low on
 	hint      string
 }
 
@@ -33,7 +33,7 @@ var fields = [5]field{
 	},
 }
 
-// ParseCron reads a cron text of five fields; the package comment has its form. The zone is a name
+// ParseCron reads a cron text of five fields; the package comment describes it. The zone is a name
 // of the IANA database such as "Europe/Berlin"; "" is UTC. A text without any due time is an error.
 func ParseCron(text, zone string) (*Cron, error) {
 	c, err := parseCron(text)
@@ -83,7 +83,7 @@ func parseCron(text string) (*Cron, error) {
 	return &c, nil
 }
 
-// comes reports whether a date matches. Each date comes on each weekday within 400 years, so only
+// comes reports whether any date matches. Each date falls on each weekday within 400 years, so only
 // the day of the month can be impossible.
 func (c *Cron) comes() bool {
 	if !c.bothDays {

@@ -9,7 +9,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// A Kind is how a schedule's due times follow each other. Kinds are stored; their values do not
+// A Kind says how a schedule's due times follow each other. Kinds are stored; their values do not
 // change.
 type Kind uint8
 
@@ -36,17 +36,19 @@ const (
 type Schedule struct {
 	Kind Kind
 	// Due is the due time of KindOnce. For KindEvery it is the start of the grid, whose first point
-	// is one Period later; default the time of First.
+	// is one Period later; by default, the time now given to First.
 	Due time.Time
-	// Period is the distance of KindEvery. Minimum 1 s.
+	// Period is the time between due times of KindEvery. Minimum 1 s.
 	Period time.Duration
 	// Cron and Zone are those of KindCron, as [ParseCron] reads them.
 	Cron, Zone string
-	// Jitter delays each due time. It is one delay for a reminder, from [Spread]. Default 0.
+	// Jitter is the delay of each due time: one value per reminder, from [Spread]. Default 0.
 	Jitter time.Duration
-	// CatchUp fires each due time that has passed, up to MaxCatchUp. Default: once for all of them.
+	// CatchUp fires each due time that has passed, up to MaxCatchUp of them. Default: one firing
+	// for all.
 	CatchUp bool
-	// SkipLate drops due times that are later than this, if it is above 0. Default 0.
+	// SkipLate, if above 0, drops a due time that is handled more than SkipLate after it. Default
+	// 0.
 	SkipLate time.Duration
 }
 
@@ -84,7 +86,7 @@ func (s Schedule) minPeriod() time.Duration {
 }
 
 // First returns the due time of a reminder that is set now. The due time of KindOnce may have
-// passed. First fails as Check does.
+// passed. First fails as Check does, or if no due time follows up to the year 9999.
 func (s Schedule) First(now time.Time) (time.Time, error) {
 	if err := s.Check(); err != nil {
 		return time.Time{}, err
@@ -115,9 +117,9 @@ func (s Schedule) Skip(due, now time.Time) bool {
 // Next returns the due time that follows due, after due was fired or, because of Skip, dropped. The
 // result may have passed: then it is to be fired at once. It is zero if there is none.
 //
-// Next counts the due times between due and the next one; these were missed. Beyond MaxCounted of a
-// cron text the number is a lower bound. Next fails as Check does, also if the zone is missing here because
-// a program with newer zones has set the schedule; the reminder must be kept then.
+// Next counts the due times between due and the next one; these were missed. For a cron text, a
+// count of MaxCounted is a lower bound. Next fails as Check does, also if the zone is missing here
+// because a program with newer zones has set the schedule; the reminder must be kept then.
 func (s Schedule) Next(due, now time.Time) (next time.Time, missed int, err error) {
 	if err := s.Check(); err != nil || s.Kind == KindOnce {
 		return time.Time{}, 0, err
@@ -197,13 +199,14 @@ func (t times) cell(ms int64) int64 {
 	return n
 }
 
-// between calls yield for the due times of cron after low up to high, until yield returns false.
+// between calls yield for the due times of a cron text after low up to high, until yield returns
+// false.
 func (t times) between(low, high int64, yield func(ms int64) bool) {
 	for ms, ok := t.after(low); ok && ms <= high && yield(ms); ms, ok = t.after(ms) {
 	}
 }
 
-// count returns the number of due times after low up to high; of cron at most MaxCounted.
+// count returns the number of due times after low up to high; for a cron text, at most MaxCounted.
 func (t times) count(low, high int64) (n int) {
 	if t.cron == nil {
 		return int(t.cell(high) - t.cell(low))
@@ -215,7 +218,7 @@ func (t times) count(low, high int64) (n int) {
 	return n
 }
 
-// beforeLast returns a time at or after low with at most n due times behind it up to high.
+// beforeLast returns a time at or after low. At most n due times follow it up to high.
 func (t times) beforeLast(n int, low, high int64) int64 {
 	if t.cron == nil {
 		return max(low, t.start+(t.cell(high)-int64(n))*t.period)

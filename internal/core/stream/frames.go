@@ -138,8 +138,8 @@ func (q *frames) empty() *frame {
 	return f
 }
 
-// safeAck lowers ack so that no frame behind f has a refusal of an envelope at or below it. A
-// refusal must arrive before its envelope's acknowledgement, because the sender then forgets the
+// safeAck lowers ack so that no frame behind f has a refusal of an envelope at or below ack. A
+// refusal must arrive before its envelope's acknowledgement, at which the sender forgets the
 // envelope.
 func (q *frames) safeAck(f *frame, ack uint64) uint64 {
 	if q.refusals == 0 {
@@ -195,8 +195,8 @@ func (q *frames) SetLimit(bytes int) { q.maxPayload = bytes }
 type Unacknowledged struct {
 	Seq      uint64
 	Envelope wire.Envelope // its slices are copies
-	// NotExecuted reports that it certainly never reached the peer. Otherwise it
-	// may have.
+	// NotExecuted reports that the peer certainly never handled the envelope. Otherwise it may
+	// have.
 	NotExecuted bool
 }
 
@@ -225,7 +225,7 @@ func (q *frames) AwaitsBounce() bool {
 	return slices.ContainsFunc(q.list[q.handled:], func(f frame) bool { return f.awaitsBounce() })
 }
 
-// Find returns a copy of the envelope with that sequence, if it is still held.
+// Find returns a copy of the envelope with the given sequence, if it is still held.
 func (q *frames) Find(seq uint64) (e wire.Envelope, ok bool) {
 	for i := q.head; i < len(q.list); i++ {
 		f := &q.list[i]
@@ -243,8 +243,8 @@ func (q *frames) Find(seq uint64) (e wire.Envelope, ok bool) {
 	return e, false
 }
 
-// Void replaces the envelope with that sequence by an empty one, if the envelope certainly never
-// reached the peer. It returns true if it has replaced it.
+// Void replaces the envelope with the given sequence by an empty one, if the envelope certainly
+// never reached the peer. It returns false if it replaced nothing.
 func (q *frames) Void(seq uint64) bool {
 	for i := q.head; i < len(q.list); i++ {
 		f := &q.list[i]
@@ -332,8 +332,8 @@ func (q *frames) broken() error {
 	return nil
 }
 
-// bufferSizes are the sizes of the pooled buffers, a few times apart to bound the waste. A larger
-// frame, of one envelope, has its own buffer.
+// bufferSizes are the sizes of the pooled buffers, each a few times the one before, to bound the
+// waste. A larger frame, of one envelope, has its own buffer.
 var bufferSizes = [...]int{2 << 10, 8 << 10, 24 << 10, FrameBytes}
 
 // buffers has the unused buffers, by size. Each is stored as a pointer to its first byte.
@@ -366,7 +366,7 @@ func reserve(b []byte, size int) []byte {
 	return larger
 }
 
-// recycle returns a buffer to the pool. Nobody may read it any more.
+// recycle returns a buffer to the pool. The caller must not read it any more.
 func recycle(b []byte) {
 	for i, size := range bufferSizes {
 		if cap(b) == size {
@@ -376,15 +376,15 @@ func recycle(b []byte) {
 }
 
 // An Account counts the bytes held for a client until the client acknowledges them. A session has
-// an account, and the account above it counts those of all clients of one name. Otherwise a client
-// that does not acknowledge could make this process keep any number of answers. A nil Account has
-// no bound. It is safe for concurrent use.
+// an account, and the account above it counts the bytes of all clients of one name. Otherwise a
+// client that does not acknowledge could make this process keep any number of answers. A nil
+// Account has no bound. It is safe for concurrent use.
 //
 // Above the bound, the client is treated in three steps, so that a merely slow one is notified:
 //   - Full: its calls are refused before their turns.
-//   - Crowded: the results of turns under way are dropped, and frames with new envelopes are not
-//     handled, as if they were lost, except for their acknowledgements.
-//   - Closed: nothing is kept for it any more.
+//   - Crowded: results above 256 bytes of turns under way are dropped, and frames with new
+//     envelopes are not handled, as if they were lost, except for their acknowledgements.
+//   - Closed: its answers and refusals are not kept any more.
 type Account struct {
 	limit int64
 	up    *Account
@@ -423,7 +423,7 @@ func (a *Account) Excess() (most Excess) {
 }
 
 // Held returns the bytes and the bound of the topmost account that exceeds its bound, among a and
-// those above it. If none does, they are a's own.
+// those above it. If none does, it returns a's own.
 func (a *Account) Held() (bytes, limit int64) {
 	for at := a; at != nil; at = at.up {
 		if held := at.held.Load(); at == a || held > at.limit {

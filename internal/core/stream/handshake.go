@@ -11,9 +11,9 @@ import (
 // sequences with it. When the client comes back, envelopes that it sends again must not be taken
 // for new ones. So each side numbers its sessions with the other, and a session belongs to one pair
 // of numbers. The client asks for the member's number with an empty frame that has the client's
-// number (Hello). It adopts only the answer to that question, and sends nothing else before. A
-// member handles only frames that have its number (Session), so it needs no record of dropped
-// sessions.
+// number (Hello). It adopts only the number in the answer to that frame, and sends nothing else
+// before. A member handles only frames that have its number (Session), so it needs no record of
+// dropped sessions.
 //
 // For a client, a greater Session means that the member has dropped the session, and the session's
 // calls may have run. For a member, a greater Hello means that the client has dropped it. Either
@@ -22,8 +22,8 @@ import (
 
 // handshake has the numbers by which a member and a client identify their session.
 type handshake struct {
-	number  uint64    // the member's; 0 means it has not said it yet
-	hello   uint64    // the client's; 0 means it has not asked yet
+	number  uint64    // the member's number; 0 means that the member has not sent it yet
+	hello   uint64    // the client's number; 0 means that the client has not asked yet
 	asked   bool      // the client is to be answered
 	begun   bool      // the frame being received has brought the number
 	dropped bool      // the peer has dropped the session
@@ -40,8 +40,8 @@ func newHandshake(cfg Config, peer transport.Peer) handshake {
 	return handshake{}
 }
 
-// question handles a client's question for the session's number. It reports whether the member
-// must answer now.
+// question handles a client's request for the session's number. It reports whether the member must
+// answer now.
 func (s *handshake) question(hello uint64) bool {
 	switch {
 	case hello < s.hello || hello == 0: // no number, or the number of a session that the client has dropped

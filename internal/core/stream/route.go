@@ -19,7 +19,8 @@ const (
 	// Known: calls go to Home under Epoch.
 	Known
 	// Stopped: the home changed while envelopes to the old home were not acknowledged. Calls are
-	// held until they are acknowledged, so that envelopes that the old home refuses are sent first.
+	// held until these envelopes are acknowledged, so that those that the old home refuses are sent
+	// first.
 	Stopped
 )
 
@@ -48,8 +49,8 @@ type Outgoing struct {
 // Three rules keep the order per (sender, entity). When a route leaves a home, it sends a Flush
 // behind the last envelope for that home. It is Stopped while an envelope to that home is not
 // acknowledged. When it leaves Stopped, it sends the new home a Barrier, which makes the home wait
-// for the Flush, then the refused envelopes in the order of sending, and then the held ones in the
-// order of making.
+// for the Flush, then the refused envelopes in the order of sending, and then the held calls in the
+// order in which they were made.
 type Route struct {
 	State RouteState
 	Home  transport.Address // the home if Known, the old home if Stopped
@@ -63,7 +64,7 @@ type Route struct {
 	lost    transport.Address // the last home after via, which has departed; zero means none
 	next    transport.Address // the home to which a Stopped route goes; zero means not known
 	nextAt  placement.Epoch
-	flushed placement.Epoch // the placement that a Flush already went out for
+	flushed placement.Epoch // the epoch for which a Flush was already sent
 	refused []Outgoing
 	held    []Outgoing
 }
@@ -154,7 +155,7 @@ func (r *Route) Drop(gone func(Outgoing) bool) (out []Outgoing) {
 	return out
 }
 
-// Departed is the acknowledgement of a home that has departed.
+// Departed is passed as acked for a home that has departed.
 const Departed = ^uint64(0)
 
 // Learn handles a newer placement, from the table or from a Moved answer. acked is the highest
@@ -274,8 +275,8 @@ func (r *Route) leaveDeparted() (s Step) {
 	return r.resolve(s, via, left, lost)
 }
 
-// sendHeld delivers calls that wait although the route is Known. They came back from a home
-// before the cluster was founded again.
+// sendHeld delivers calls that wait although the route is Known. They came back from a home of the
+// time before the cluster was founded again.
 func (r *Route) sendHeld() Step {
 	if r.State != Known || r.Held() == 0 {
 		return Step{}

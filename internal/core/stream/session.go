@@ -64,9 +64,9 @@ type Config struct {
 // A Session is the stream of envelopes between this process and one peer on one lane. It is not
 // safe for concurrent use.
 //
-// Each frame has two numbers of the other direction: its sender has handled all envelopes up to
-// Handled, and acknowledges those up to Ack. A frame acknowledges a refused envelope only if it, or an
-// earlier frame, has the refusal. The window counts from Handled, so two peers that refuse each
+// Each frame has two numbers about the other direction: its sender has handled all envelopes up to
+// Handled, and acknowledges those up to Ack. A frame acknowledges a refused envelope only if it, or
+// an earlier frame, has the refusal. The window counts from Handled, so two peers that refuse each
 // other's calls do not wait for each other.
 //
 // Invariant: an acknowledgement never goes out before a refusal below it.
@@ -103,9 +103,9 @@ func NewSession(cfg Config, peer transport.Peer) *Session {
 func (p *Session) Peer() transport.Peer { return p.peer }
 
 // Append adds an envelope to the stream and returns its sequence. Above MaxBuffered it refuses
-// calls and tells with ErrFull. It never refuses answers and control messages for that reason. For
-// members, their own calls bound the answers; for clients, the Account does, whose Excess the
-// driver checks before it runs a call.
+// calls and tells with ErrFull. It never refuses answers and control messages for that reason.
+// Answers to a member are bounded by its own calls, and those to a client by the Account, whose
+// Excess the driver checks before it runs a call.
 func (p *Session) Append(e *wire.Envelope) (uint64, error) {
 	size := e.SizeBound()
 	if size+wire.MaxFrameHeader > p.maxPayload {
@@ -262,7 +262,7 @@ func (p *Session) Ack(h *wire.FrameHeader, now time.Time) bool {
 		p.window = int(min(h.Window, uint64(1<<30)))
 	}
 	if p.received > p.ackSent && p.ackDueAt.IsZero() {
-		p.ackDueAt = now.Add(AckDelay) // the last one was sent before all was handled
+		p.ackDueAt = now.Add(AckDelay) // the last acknowledgement was sent before all was handled
 	}
 	handled := max(h.Ack, h.Handled)
 	progress := handled < p.next && (h.Ack > p.acked || handled > p.handledTo)
@@ -343,7 +343,7 @@ func (p *Session) Receive(h *wire.FrameHeader, now time.Time) (skip uint32, ok b
 	case !p.belongs(h, now):
 		return 0, false
 	case p.Account.Excess() != Within:
-		p.early = p.Ack(h, now) // before its envelopes are handled, for it may make room for them; a client refuses nothing
+		p.early = p.Ack(h, now) // before the envelopes are handled, because it may make room for them; a client refuses nothing
 		if h.Count > 0 && p.held > fairBytes && p.Account.Excess() >= Crowded {
 			return 0, false // the client sends it again, with a later acknowledgement
 		}
@@ -398,8 +398,8 @@ func (p *Session) Unreached() bool {
 // empty frame that asks for the number.
 func (p *Session) awaitsNumber() bool { return p.cfg.Self.Client && p.handshake.number == 0 }
 
-// hello returns the frame that asks for the session's number. ok is false if the question is not
-// due, or if nothing waits to be sent and the member has sent nothing.
+// hello returns the frame that asks for the session's number. ok is false if the frame is not due,
+// or if nothing waits to be sent and the member has sent nothing.
 func (p *Session) hello(now time.Time, ack uint64) (payload []byte, token uint64, ok bool) {
 	if !p.Unpublished() && !p.ackNow || now.Before(p.handshake.helloAt) {
 		return nil, 0, false

@@ -99,7 +99,7 @@ type Env interface {
 	// or was removed.
 	MarkLeft(a transport.Address)
 	Parted(a transport.Address) bool
-	// Unacknowledged returns a function that reports whether a peer that receives has yet to
+	// Unacknowledged returns a function that reports whether any reachable peer has yet to
 	// acknowledge an envelope appended before the call of Unacknowledged.
 	Unacknowledged() func() bool
 	// StopReceiving makes the process handle no more envelopes, except answers and refusals.
@@ -130,7 +130,7 @@ type Counter uint8
 
 // The counters.
 const (
-	Ignored Counter = iota // envelopes without a shard, or that refer to nothing
+	Ignored Counter = iota // envelopes for unknown shards, or without effect
 	NoPeer                 // envelopes for a process that has departed
 	Retried                // calls that are sent again, or run here after they had been forwarded
 )

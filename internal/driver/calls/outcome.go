@@ -102,9 +102,9 @@ func Withdrawn(how Withdrawal) Outcome {
 	return NotExecuted
 }
 
-// Final returns the outcome of a command, given the outcome of its last attempt. If an earlier
-// attempt may have run, the outcome is Unknown even though the last attempt was NotExecuted. If
-// settled, the last refusal proves that no attempt was applied, and the outcome stays NotExecuted.
+// Final returns the outcome of a command whose last attempt had the outcome last. If an earlier
+// attempt may have run, NotExecuted becomes Unknown, unless settled is set: then the last refusal
+// proves that no attempt was applied.
 func (c *Command) Final(last Outcome, settled bool) Outcome {
 	if c.Unsure && last == NotExecuted && !settled {
 		return Unknown

@@ -28,15 +28,15 @@ const leaveEvery = 2 * time.Millisecond
 // WhyDropped explains the unknown outcome of calls on a session that the peer has dropped.
 const WhyDropped = "dropped its state of this connection, which was away for too long"
 
-// A Plane handles envelopes from other processes, except calls and answers, and the calls that were
-// under way to departed processes.
+// A Plane handles calls that were under way to departed processes, and envelopes from other
+// processes except calls and answers.
 type Plane struct {
 	env       Env
 	gaveBack  atomic.Bool // calls have come back from a departed peer
 	departing departing
 }
 
-// departing has the processes whose departure PeerGone handles.
+// departing has the processes whose departure PeerGone is handling.
 type departing struct {
 	mu  sync.Mutex
 	all []transport.Address
@@ -55,7 +55,7 @@ func (d *departing) remove(a transport.Address) {
 	d.all = slices.Delete(d.all, i, i+1)
 }
 
-// Departs reports whether PeerGone handles the departure of a process at the moment.
+// Departs reports whether PeerGone is handling the departure of a process.
 func (p *Plane) Departs(a transport.Address) bool {
 	p.departing.mu.Lock()
 	defer p.departing.mu.Unlock()
@@ -210,7 +210,7 @@ func (p *Plane) cancelAtHome(r *routing.Route, sent Session, cancel *wire.Envelo
 }
 
 // Follow applies a newer shard table to a type's shards and routes. Because each move makes a new
-// table, Follow skips unchanged entries, unless the entry's route has no target.
+// table, Follow skips entries unchanged in this term whose routes have targets.
 func (p *Plane) Follow(old, t *placement.Table, kind string) {
 	was, name, term := old.Type(kind), []byte(kind), t.Version().Term
 	sameTerm := old.Version().Term == term
@@ -280,8 +280,8 @@ func (p *Plane) Replace(s Session) Session {
 	lost := p.env.Calls().CompleteSent(func(o Carrier) bool { return o == s },
 		Result{Code: Lost, Lost: a, Text: WhyDropped})
 	p.env.Renewed(left, lost)
-	// Calls for the member's shards go by the new session. If the table does not have a
-	// shard, its home is asked for.
+	// Calls for the member's shards go on the new session. Homes of shards missing from the table
+	// are requested.
 	t := p.env.Table()
 	p.env.EachRoute(left.Lane, func(r *routing.Route) {
 		if !r.LeadsTo(a) {
@@ -300,7 +300,7 @@ func (p *Plane) giveBack(left *Left) {
 }
 
 // PeerBack sends calls again to the shards of a process that PeerGone took for removed. Their
-// routes wait for a newer placement, but the table's is still right.
+// routes wait for newer placements, although the table is still right.
 func (p *Plane) PeerBack(a transport.Address) {
 	t := p.env.Table()
 	p.env.EachRoute(AllLanes, func(r *routing.Route) {
@@ -330,7 +330,7 @@ func (p *Plane) BeginAnew(members map[transport.Address]bool) {
 	for a := range members { //arch:order-free each is forgiven by itself
 		p.env.Forgive(a) // the process may come back to this incarnation
 	}
-	// Again, so that homes are asked for: calls have come back meanwhile.
+	// Again, to request homes for calls that have come back meanwhile.
 	p.env.EachRoute(AllLanes, (*routing.Route).BeginAnew)
 }
 
@@ -371,15 +371,15 @@ func (p *Plane) PeerLeft(a transport.Address) {
 // forwarded to a process that has it. The steps:
 //
 //  1. Wait until the peers have acknowledged what was sent, no sender owes a Flush, and no call waits
-//     for a home. Such calls may have come after Needs was asked. A home to which one was forwarded
-//     may hold it, and only the Flush makes the sender's next home wait for it.
+//     for a home. Such calls may have come after Needs was asked. A forwarded call may still wait at
+//     the next home, and only the Flush keeps the order of the sender's later calls.
 //  2. Handle only answers and refusals. All other envelopes return to their senders.
-//  3. Wait for acknowledgements, and for homes of the calls that came meanwhile, also back from peers
-//     that have left.
+//  3. Wait for acknowledgements, and for homes of the calls that arrived meanwhile or came back from
+//     departed peers.
 //  4. Refuse the calls that still wait, and wait until the refusals are acknowledged.
 //
-// A step that misses only flushes or homes takes at most DismissAfter. All waiting takes at most
-// patience, of which DismissAfter is kept for step 3, but at most half.
+// Waiting for only flushes or homes takes at most DismissAfter a step. All waiting takes at most
+// patience. DismissAfter of it, but at most half, is kept for steps 3 and 4.
 func (p *Plane) Leave(patience time.Duration, done func()) {
 	over := p.env.Now().Add(patience)
 	p.await(over.Add(-min(DismissAfter, patience/2)), func(s Shard) bool { return s.Holds() || s.Owes() }, func() {
@@ -394,9 +394,9 @@ func (p *Plane) Leave(patience time.Duration, done func()) {
 	})
 }
 
-// await calls then when waits reports false for all shards and the peers have acknowledged what was sent,
-// at the latest at over. Of what is sent meanwhile, only what shards had held or got back counts, so
-// that tells of other goroutines do not prolong the wait.
+// await calls then when waits reports false for all shards and the peers have acknowledged what was
+// sent, at the latest at over. Later envelopes count only if shards may have sent held or returned
+// calls, so that other goroutines' tells do not prolong the wait.
 func (p *Plane) await(over time.Time, waits func(Shard) bool, then func()) {
 	unacknowledged, more := p.env.Unacknowledged(), true
 	homes := p.env.Now().Add(DismissAfter)
@@ -411,7 +411,7 @@ func (p *Plane) await(over time.Time, waits func(Shard) bool, then func()) {
 		}
 		if !open && now.Before(homes) {
 			p.env.EachShard(AllLanes, func(s Shard) { open = open || waits(s) })
-			more = open // when it waits no more, it may have been forwarded
+			more = open // a call that waits no more may have been forwarded
 		}
 		if !open || !now.Before(over) {
 			then()

@@ -38,7 +38,8 @@ func (r remains) Again(e *wire.Envelope) {
 	r.env.Count(Retried)
 }
 
-// returned has what shards had sent on to a peer that has departed and certainly did not handle it.
+// returned has, for each shard, the flushes and certainly unhandled calls that the shard forwarded
+// on a closed session.
 type returned map[Shard]*remainsOf
 
 type remainsOf struct {
@@ -54,8 +55,8 @@ func (r returned) depart(s Shard, departed func(transport.Address) bool) {
 	s.Depart(departed, false, nil)
 }
 
-// takeBack adds to back what shards had sent on by a closed session. The senders of calls that may have
-// run wait until their deadlines.
+// takeBack adds to back the messages that shards forwarded on a closed session, except calls that
+// may have run: their senders wait until their deadlines.
 func (p *Plane) takeBack(left *Left, back returned) {
 	p.gaveBack.Store(true)
 	for i := range left.Unacknowledged {

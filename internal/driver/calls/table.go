@@ -19,7 +19,7 @@ const (
 	MaxCalls = 1 << slotBits
 
 	// keptSlots is the number of slots that a Table always keeps. A larger Table keeps its slots
-	// while at least one of keptOf slots is in use.
+	// while at least 1/keptOf of them are in use.
 	keptSlots, keptOf = 1 << 10, 8
 	// shrinkAfter is how many sweeps in a row, 5 s, must find fewer slots in use before the Table
 	// shrinks.
@@ -48,7 +48,7 @@ type Caller interface {
 	Wake()
 }
 
-// A Completer gets the end of a call in place of a waiting goroutine.
+// A Completer is called at a call's end, instead of waking a goroutine.
 type Completer interface {
 	// Completed is called once, when the call has its result. It must not block or call the table.
 	Completed(c *Call)
@@ -68,7 +68,7 @@ type Call struct {
 	// that callers need not read the clock.
 	over atomic.Int64
 	res  Result    // set before the caller is woken
-	then Completer // gets the end of the call instead of Caller, unless it is nil
+	then Completer // called at the call's end instead of Caller, unless nil
 
 	mu      sync.Mutex // guards the fields below
 	sent    uint64     // number of the call that session and its sequence number belong to; if the slot has a later call, the later call has not been sent
@@ -140,7 +140,7 @@ func (c *Call) Wake() {
 // rarely wait for each other. Open returns nil if the table is closed or has MaxCalls calls.
 func (t *Table) Open(over int64, hint uint64) (c *Call, id uint64) { return t.OpenFor(over, hint, nil) }
 
-// OpenFor is Open, but the end of the call goes to then; nil means the slot's Caller.
+// OpenFor is Open, but calls then at the call's end; nil means the slot's Caller.
 func (t *Table) OpenFor(over int64, hint uint64, then Completer) (c *Call, id uint64) {
 	c = t.slot(hint % parts)
 	if c == nil {
@@ -257,8 +257,8 @@ func (t *Table) Sent(id uint64, to Carrier, seq uint64) {
 	c.mu.Unlock()
 }
 
-// Remove takes call id out of the table. It returns nil if another goroutine has removed the call,
-// and wakes its caller. If it returns the call, the goroutine must set the answer, count the caller
+// Remove takes call id out of the table. It returns nil if another goroutine has removed the call;
+// that goroutine wakes the caller. Otherwise this goroutine must set the answer, count the caller
 // with Coalescer.Wake, and wake it.
 func (t *Table) Remove(id uint64) *Call {
 	c := t.At(id)
@@ -310,13 +310,13 @@ func (t *Table) Sweep(now int64) {
 	}
 }
 
-// CompleteSent answers with r each call whose last session satisfies lost, and returns how many.
-// lost must not call the table.
+// CompleteSent answers with r each call whose last session satisfies lost, and returns their
+// number. lost must not call the table.
 func (t *Table) CompleteSent(lost func(Carrier) bool, r Result) (n int) {
 	return t.completeIf(func(c *Call, id uint64) bool { return c.sent == id && c.session != nil && lost(c.session) }, r)
 }
 
-// completeIf answers each call that match accepts, by its slot and number. match is called under
+// completeIf answers with r each call whose slot and number match accepts. match is called under
 // the call's lock.
 func (t *Table) completeIf(match func(*Call, uint64) bool, r Result) (n int) {
 	slots := t.slots.Load()

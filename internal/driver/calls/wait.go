@@ -14,8 +14,8 @@ func NewCaller() Caller { return make(goroutine, 1) }
 func (c goroutine) Wake() { c <- struct{}{} }
 
 // Await waits until the call is answered, limit has passed or ctx has ended, and reports whether
-// the call was answered. If not, the call is out of the table, and the caller of Await must inform
-// the table's Coalescer when it knows the result.
+// the call was answered. If not, the call is out of the table, and the caller of Await must call
+// the Coalescer's GaveUp.
 func Await(ctx context.Context, t *Table, c *Call, id uint64, limit *Deadline) (answered bool) {
 	done := c.Caller.(goroutine)
 	if ctx.Done() == nil && limit.timer == nil {
@@ -55,12 +55,11 @@ func Abandon(t *Table, c *Call, id, hint uint64) {
 }
 
 // A Deadline is the end of a call's time: the deadline of its context, or its own timeout if that
-// is earlier. Timeouts are ended by the sweep of the pending calls. So they cost nothing for each
-// call, not even a reading of the clock. Timeouts that are too short for the sweep's interval use a
-// timer.
+// is earlier. The sweep of the pending calls ends timeouts, so that they cost a call nothing, not
+// even a reading of the clock. A timeout too short for the sweep's interval uses a timer.
 type Deadline struct {
 	ctx     context.Context
-	at      time.Time     // zero: timeout after the sweep that first sees the call
+	at      time.Time     // zero: timeout counts from the first sweep
 	timeout time.Duration // the call's own, not the context's; 0 means that at is the context's
 	timer   *time.Timer
 	left    time.Duration // what Micros last returned

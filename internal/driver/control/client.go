@@ -19,10 +19,10 @@ import (
 
 // Intervals and time limits of a Client.
 const (
-	AskDelay   = 5 * time.Millisecond   // how long questions of waiting calls are collected for one hello
+	AskDelay   = 5 * time.Millisecond   // how long requests for homes are collected for one hello
 	seekEvery  = 100 * time.Millisecond // interval of hellos while no member serves the process
 	silence    = 3 * HelloEvery         // silence of the gateway after which the client looks for another member
-	byeAllowed = 3 * time.Second        // how long a process that is not a member any more may still say goodbye
+	byeAllowed = 3 * time.Second        // how long a former member may still say goodbye
 )
 
 // A Client is the control plane of a process outside the cluster. It looks for a member that serves

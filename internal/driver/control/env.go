@@ -29,7 +29,7 @@ type Clock interface {
 	Now() time.Time
 	// Post makes the control loop call f soon, but not before Post returns.
 	Post(f func())
-	// After is Post after d.
+	// After is Post, delayed by d.
 	After(d time.Duration, f func())
 }
 
@@ -92,7 +92,7 @@ type Shards interface {
 	// here or away, calls wait here, a Flush is missing, or a tell must go to another home.
 	HoldsShards() bool
 	// Unasked returns, in order, the hosted types that need homes even without calls. With later,
-	// it includes types that need them only a while after the start.
+	// it includes types that need them only wakeAfter after the admission.
 	Unasked(later bool) []string
 	// Waiting returns how many calls of a type wait for a home. WaitingTypes returns the types that
 	// have such calls.
@@ -144,8 +144,8 @@ type Process interface {
 	// Founding reads or writes the store's record of who founded the cluster. It calls answer on the
 	// control loop.
 	Founding(r membership.FoundingRequest, answer func(membership.FoundingAnswer))
-	// AskServer asks another server of the broker, and sends it payload for the member. It calls
-	// answer on the control loop if that server answers.
+	// AskServer asks another server of the broker, by sending payload to q.Peer through it. It
+	// calls answer on the control loop if that server answers.
 	AskServer(q membership.Question, payload []byte, answer func(membership.Asked))
 	// ReadTable, WriteTable and WriteAlive send a request of the membership to the membership
 	// table. They call answer on the control loop, even if the table does not answer in time.

@@ -267,7 +267,7 @@ func (g *gateway) tableChanged(t *placement.Table) {
 }
 
 // noHome sends the reason why a type has no home to the clients that asked for one, and forgets
-// their questions. Clients ask again with each hello.
+// that they asked. They ask again with each hello.
 func (g *gateway) noHome(m coordinator.NoHome) {
 	asked := g.asked[m.Type]
 	if len(asked.askers) == 0 {

@@ -12,7 +12,7 @@ func (m *Member) Leave() {
 	m.checkLeaving()
 }
 
-// Exit ends leaving gracefully: shards that are still at this member are not given away.
+// Exit ends a graceful leave: shards that are still at this member are not given away.
 func (m *Member) Exit() {
 	if !m.exitReady {
 		m.singles.Abandon()

@@ -5,11 +5,10 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// fullEvery is the interval of load reports with all shards, in reports: a lost report is not sent
-// again.
+// One in fullEvery load reports has all shards, because a lost report is not sent again.
 const fullEvery = 10
 
-// loads records which loads of its shards this member has last reported to the coordinator.
+// loads records the loads of its shards that this member has last reported to the coordinator.
 type loads struct {
 	term  placement.Term // of the table at the last report
 	round int            // of the reports in this term

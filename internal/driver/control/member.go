@@ -200,8 +200,7 @@ func (m *Member) SendPlacement(to transport.Peer, msg coordinator.Message) {
 	m.send(to, wire.ControlTopic_CONTROL_TOPIC_COORDINATOR, body, err)
 }
 
-// ToCoordinator sends a message to the coordinator, if it is known which member runs the
-// coordinator.
+// ToCoordinator sends a message to the member that runs the coordinator, if that member is known.
 func (m *Member) ToCoordinator(msg coordinator.Message) {
 	if to := m.follower.coordinator(); !to.IsZero() {
 		m.SendPlacement(transport.Peer{Address: to}, msg)
@@ -280,8 +279,8 @@ func (m *Member) MoveAborted(id placement.ShardID, epoch placement.Epoch, reason
 	}
 }
 
-// Progress handles a change of a shard here. A new coordinator may wait for it, or this member if
-// it is leaving.
+// Progress handles a change of a shard here, for which a new coordinator may wait, or this member
+// if it is leaving.
 func (m *Member) Progress(id placement.ShardID) {
 	m.follower.progressed()
 	if s := m.env.Shard(id); s != nil {
@@ -295,8 +294,8 @@ func (m *Member) Progress(id placement.ShardID) {
 // type.
 func (m *Member) HostingChanged() { m.follower.register() }
 
-// Suspect looks whether a member is still there, because the broker has told a lane that nobody
-// listens at its address.
+// Suspect checks whether a member is still there, because the broker has reported to a lane that
+// nobody listens at its address.
 func (m *Member) Suspect(a transport.Address) { m.members.suspect(a) }
 
 // LeaseAnswer handles the answer to Env.TakeLease.

@@ -24,7 +24,7 @@ type members struct {
 	wakeAt   time.Time
 	joining  bool   // the membership's machine has started
 	refusal  string // the last logged reason why a member did not admit this process
-	limit    int    // the limit of a message's bytes that the machine was last told
+	limit    int    // the message limit in bytes that was last passed to the machine
 	tooLarge string // the last logged joiner that was refused for its size
 	traffic  Traffic
 }
@@ -262,8 +262,8 @@ func (s *members) foundedElsewhere(e membership.FoundedElsewhere) {
 		"through", e.Other.Server, "this node's broker", e.Server)
 }
 
-// lostBefore handles the deaths that were over before this process was a member, as the membership
-// table has them: no event reports them, and clients may wait for these members' goodbyes.
+// lostBefore handles members that were downed before this process was a member, according to the
+// membership table. No event reports them, and clients may wait for their goodbyes.
 func (s *members) lostBefore() {
 	t := s.m.View().Table
 	if t == nil {

@@ -20,8 +20,8 @@ type Reasons struct {
 }
 
 const (
-	// maxReasons bounds the types that have a reason. Expire keeps up to keptReasons expired
-	// reasons.
+	// maxReasons bounds the types that have a reason. With up to keptReasons types, Expire drops no
+	// reason.
 	maxReasons  = 4096
 	keptReasons = 64
 )
@@ -71,8 +71,8 @@ func (r *Reasons) Clear() {
 	r.kind = nil
 }
 
-// Said returns the text of a type's last reason, followed by for how long it has been given if it
-// still holds.
+// Said returns the text of a type's last reason, followed, if it still holds, by how long it has
+// held.
 func (r *Reasons) Said(kind string, now time.Time) string {
 	if why := r.Lately(kind, now); why != "" {
 		return why
@@ -82,8 +82,8 @@ func (r *Reasons) Said(kind string, now time.Time) string {
 	return r.kind[kind].text
 }
 
-// Lately returns the text of a type's last reason, followed by for how long it has been given; ""
-// if the reason no longer holds.
+// Lately returns the text of a type's last reason, followed by how long it has held; "" if the
+// reason no longer holds.
 func (r *Reasons) Lately(kind string, now time.Time) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// ResendEvery is the interval at which a report is sent again until the shard table shows its
-// effect, and at which a question is sent again until it is answered.
+// ResendEvery is the interval at which a report is repeated until the shard table shows its effect,
+// and a request for homes until it is answered.
 const ResendEvery = 500 * time.Millisecond
 
 type reports struct {
@@ -33,8 +33,8 @@ type abort struct {
 // aborts are the given-up moves whose end the table does not show yet, at most one for each shard.
 type aborts map[placement.ShardID]abort
 
-// add adds the report of a given-up move, and returns true. It returns false for a late report: one
-// of a later epoch waits, or the table shows that the move has ended.
+// add adds the report of a given-up move, and returns true. It returns false for a late report: a
+// report of a later epoch waits, or the table shows that the move has ended.
 func (a aborts) add(id placement.ShardID, one abort, t *placement.Table) bool {
 	if e, ok := t.Lookup(id); a[id].epoch > one.epoch || ok && e.Epoch > one.epoch {
 		return false
@@ -115,8 +115,8 @@ func (r *reports) ask(kind string) {
 	}
 }
 
-// wakeAfter is how long after its start a member asks for homes of types that nobody calls. Members
-// that start within this time get some of these shards from the beginning.
+// wakeAfter is how long after its admission a member asks for homes of types that nobody calls.
+// Members that start within this time get some of these shards from the beginning.
 const wakeAfter = 5 * time.Second
 
 // missesHomes reports whether a type that needs homes without a call has no homes: they were not

@@ -15,8 +15,8 @@ import (
 
 const coordinatorSingleton = "coordinator"
 
-// A seat manages the coordinator at this member. The manager of its singleton decides whether it
-// runs here.
+// A seat manages the coordinator at this member. The manager of the coordinator's singleton decides
+// whether the coordinator runs here.
 type seat struct {
 	m          *Member
 	manager    *singleton.Manager
@@ -43,8 +43,8 @@ func (s *seat) tick(now time.Time) {
 	}
 }
 
-// The last term in the store is read every termEvery. If it is higher than the coordinator's term
-// termTries times in a row, but no successor has appeared, the record of terms was lost before the
+// The last term in the store is read every termEvery. If it exceeds the coordinator's term
+// termTries times in a row, but no successor has appeared, the store had lost its record when the
 // coordinator took its term.
 const (
 	termEvery = 2 * time.Second
@@ -191,7 +191,7 @@ func (s *seat) lookForOwing() {
 	}
 }
 
-// A quarantine records which members answer heartbeats but owe the coordinator an answer.
+// A quarantine records the members that owe the coordinator an answer.
 type quarantine struct {
 	since map[transport.Address]time.Time // when each member was first found to owe an answer
 }

@@ -84,9 +84,8 @@ func (t *Traffic) Messages() (all []MessageCount) {
 	return all
 }
 
-// Downed returns the number of downed members in this process's view, by the strongest known
-// evidence against them: "none" (for example if an operator downed them), "silent", "cut" or
-// "gone".
+// Downed returns the numbers of downed members in this process's view by the strongest evidence
+// against them: "none" (for example when downed by an operator), "silent", "cut", "lost" or "gone".
 func (t *Traffic) Downed() map[string]uint64 {
 	all := make(map[string]uint64, len(t.downed))
 	for i := range t.downed {

@@ -5,8 +5,8 @@ import "slices"
 // OtherMethod is the name for all methods that a type does not have.
 const OtherMethod = "_OTHER"
 
-// Methods gives the methods of a type numbers from 1 on without gaps, in the order of their names.
-// 0 stands for any other method.
+// Methods numbers the methods of a type from 1, without gaps, in the order of their names. 0 is the
+// number of any other name.
 type Methods struct {
 	names []string
 	table []uint16 // of numbers, with open addressing; 0 is an empty place

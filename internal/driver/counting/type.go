@@ -13,7 +13,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/measure"
 )
 
-// A Quick is a kind of calls that are counted without a clock.
+// A Quick is a kind of call that is usually counted untimed.
 type Quick int
 
 // The kinds of quick calls.
@@ -35,11 +35,10 @@ const (
 	alwaysFrom = 256 * time.Microsecond
 )
 
-// Words are the counts of quick calls in one stripe. Each word has three parts. Above bucketAt it
-// has the bucket of the last timed call. Above dueAt it has the number of calls until the next
-// timed call. Below dueAt it has the number of calls since the last timed call. How many calls lie
-// between two timed calls is random: if it were fixed, callers that take turns might time always
-// the same caller.
+// Words are the counts of quick calls in one stripe. Each word has three parts: from bit bucketAt,
+// the bucket of the last timed call; from bit dueAt, the number of calls from one timed call to the
+// next; below, the number of calls since the last timed call. The second number is random. With a
+// fixed number, if two callers alternate, perhaps only one of them would be timed.
 type Words []atomic.Uint64
 
 const (
@@ -53,8 +52,8 @@ func (w Words) Due(number int, q Quick) bool {
 	return v&(1<<dueAt-1) >= v>>dueAt&0xff
 }
 
-// Since returns for how many calls the next call stands if it is timed: for itself and the calls
-// since the last timed call.
+// Since returns the number of calls that the next call represents if it is timed: itself and the
+// untimed calls before it.
 func (w Words) Since(number int, q Quick) uint64 {
 	return max(1, w[number*int(quicks)+int(q)].Load()&(1<<dueAt-1))
 }
@@ -62,7 +61,7 @@ func (w Words) Since(number int, q Quick) uint64 {
 // Add counts a call that was not timed.
 func (w Words) Add(number int, q Quick) { w[number*int(quicks)+int(q)].Add(1) }
 
-// Usual returns the duration of the last call of that kind that was timed.
+// Usual returns the duration of the last timed call of that kind.
 func (w Words) Usual(number int, q Quick) time.Duration {
 	return histogram.From(int(w[number*int(quicks)+int(q)].Load() >> bucketAt))
 }
@@ -108,8 +107,8 @@ func (t *Type) Words(shard uint32) Words {
 	return t.words[from : from+t.stride : from+t.stride]
 }
 
-// Timed counts a quick call of a stripe whose duration is known. It returns the number of calls
-// since the last timed call, for which this call may stand.
+// Timed counts a quick call that was timed. It returns the number of calls that this call
+// represents: itself and the untimed calls before it.
 func (t *Type) Timed(w Words, number int, q Quick, took time.Duration) (n uint64) {
 	i := number*int(quicks) + int(q)
 	t.mu.Lock()
@@ -130,7 +129,7 @@ type Side struct {
 	failed sync.Map    // from Key to *Durations
 }
 
-// Add counts a call. stripe may be any number; calls with different numbers rarely write to the
+// Add counts a call. stripe may be any number; calls with different stripes rarely write to the
 // same memory.
 func (s *Side) Add(stripe uint32, k Key, took time.Duration) {
 	if k.Cause == "" {

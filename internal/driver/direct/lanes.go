@@ -167,7 +167,7 @@ func (l *Lanes) Open() int {
 	return l.core.Open()
 }
 
-// Want offers a peer a connection for a lane that has frames for it. If there is already such a
+// Want offers a peer a connection for a lane with frames for the peer. If there is already such a
 // connection, it calls Env.Wanted.
 func (l *Lanes) Want(to transport.Peer, lane int) {
 	if c := l.find(to.Address, lane); c != nil {
@@ -256,8 +256,8 @@ func (l *Lanes) Close() {
 // received frames have been handled.
 func (l *Lanes) Drained() <-chan struct{} { return l.drained }
 
-// noteDrainedLocked closes drained once no connection is left after Close. A connection still being
-// made fails at once.
+// noteDrainedLocked closes drained once no connection is left after Close. It ignores connections
+// being made, which fail at once.
 func (l *Lanes) noteDrainedLocked() {
 	if !l.stopped || len(l.conns) > 0 {
 		return

@@ -23,17 +23,17 @@ type beginner interface {
 // Rest waits for the outcome of an append that was sent.
 type Rest = func(context.Context) (store.Position, error)
 
-// Appends are the appends of all shards of one process. The zero value is ready for use.
+// Appends schedules the appends of all shards of one process. The zero value is ready for use.
 //
 // While few appends are running, each is sent as soon as a turn has something to append. While more
 // are running, the process is overloaded, so an append is sent only after all runnable goroutines
-// have run: it then has the commits of more turns and delays none. Appends beyond what the store
-// works on at a time wait here (ADR 0010).
+// have run, to hold the commits of more turns. Appends beyond what the store works on at a time
+// wait here (ADR 0010).
 type Appends struct {
 	mu      sync.Mutex
 	limiter appendLimiter
-	under   int       // number of appends sent in this spell and not answered
-	spell   int       // number of the spell; it grows when the running appends count no longer
+	under   int       // number of unanswered appends sent since spell grew
+	spell   int       // grows when the running appends are no longer counted in under
 	queue   []*Tenure // tenures that have something to append, the one that waits longest first
 	running bool      // the goroutine of run was started
 	ended   bool      // the process has ended
@@ -63,9 +63,9 @@ const maxTails = 64 << 20
 // since.
 const maxHeld = 64 << 20
 
-// tailOf updates the recorded size of a tail, and reports whether the tail must be written to
-// records: all tails exceed maxTails, and this one has at least half of an equal share. The caller
-// holds the tenure's lock.
+// tailOf records the size of t's tail. It reports whether this tail must be written to records: all
+// tails exceed maxTails, and it is at least half as large as their equal share. The caller holds
+// the tenure's lock.
 func (a *Appends) tailOf(t *Tenure) bool {
 	size := int64(t.core.TailBytes())
 	if t.core.State() == durable.Dropped {
@@ -187,9 +187,9 @@ func (a *Appends) due(room []*Tenure, overdue bool) (due []*Tenure, rest bool) {
 	return due, left > 0
 }
 
-// enter begins the handling of an answer to an append that sent counted under spell. took is the
-// append's duration; 0 means that its outcome is unknown. If enter returns true, the caller must
-// call leave; the end of the process waits for that.
+// enter begins the handling of an append's answer. spell is what sent returned for the append. took
+// is its duration; 0 means that its outcome is unknown. If enter returns true, the caller must call
+// leave; the end of the process waits for that.
 func (a *Appends) enter(h Host, spell int, now time.Time, took time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -217,8 +217,8 @@ func (a *Appends) leave() {
 	a.active.Done()
 }
 
-// sent counts an append as running. Its answer must be passed to enter with the returned spell, the
-// number of the counting period.
+// sent counts an append as running. The caller must pass the returned spell to enter when the
+// append is answered.
 func (a *Appends) sent() (spell int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -339,8 +339,8 @@ func (p *appendLimiter) answered(now time.Time, took time.Duration) {
 	p.sum, p.answers = 0, 0
 }
 
-// room returns how many of wait queued appends to send while under appends are running. Appends
-// beyond the limit are sent together: sent one by one, each would wake this process and the server.
+// room returns how many appends to send if wait are queued and under are running. Above the limit
+// it returns 0 until many can be sent together: each alone would wake this process and the server.
 func (p *appendLimiter) room(under, wait int) int {
 	switch {
 	case p.limit == 0 || under+wait <= p.limit:

@@ -19,7 +19,7 @@ type Claims struct {
 }
 
 const (
-	maxClaims     = 8 // of all claims
+	maxClaims     = 8 // bounds all running claims
 	maxIdleClaims = 4 // beyond it, only claims that calls wait for begin
 	// slowClaim is how long a claim counts as running. A slower one must not delay claims on other
 	// parts of the store.

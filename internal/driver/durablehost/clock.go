@@ -20,9 +20,9 @@ const (
 
 // A Clock estimates the time of a store at one process. Reminders become due and entities expire by
 // this time, so the clocks of nodes need not agree. The wall clock of this process is read only
-// once, when the Clock is made. Between the store's answers, a Clock advances by the monotonic
-// clock of the process; if the store is no [store.Clock], always. A Clock is safe for concurrent
-// use.
+// once, when the Clock is made. Between the store's answers, or always if the store is no
+// [store.Clock], a Clock advances by the monotonic clock of the process. A Clock is safe for
+// concurrent use.
 type Clock struct {
 	store store.Clock // nil: the store has no clock
 	began time.Time
@@ -56,9 +56,9 @@ func (c *Clock) Now() (time.Time, bool) {
 	return v.reading.At(c.elapsed()), v.known
 }
 
-// Ahead returns how far the wall clock of this process, which shows wall, is ahead of the store's clock,
-// at least; negative if it is behind. It returns 0 if the store's time is not known, or known no better
-// than that.
+// Ahead returns a lower bound of the time by which wall, read from this process's wall clock, is
+// ahead of the store's clock. It is negative if wall is behind, and 0 if the store's time is
+// unknown or too uncertain.
 func (c *Clock) Ahead(wall time.Time) time.Duration {
 	v, elapsed := c.view.Load(), c.elapsed()
 	if !v.known || c.store == nil {
@@ -86,7 +86,7 @@ func (c *Clock) elapsed() time.Duration { return time.Since(c.began) }
 // A lineClock is the clock of a tenure's core. It follows a [Clock], but has no jumps.
 type lineClock struct {
 	line clock.Line
-	view atomic.Pointer[clock.Reading] // of the line, for goroutines without the tenure's lock
+	view atomic.Pointer[clock.Reading] // reading of the line, for goroutines without the tenure's lock
 }
 
 // now returns the time. The caller holds the tenure's lock.

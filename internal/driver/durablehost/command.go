@@ -20,7 +20,7 @@ import (
 type ID struct {
 	Source uint64 // incarnation of the process that made the command; 0 means the sender of the call
 	Number uint64 // number among the source's commands, from 1 on
-	Floor  uint64 // lowest number of the source that is not finished
+	Floor  uint64 // lowest number of the source's unfinished commands
 	// Past and Stuck are as in [durable.Command].
 	Past  uint64
 	Stuck durable.Numbers
@@ -246,7 +246,7 @@ type Source struct {
 	floor uint64
 	done  []bool // whether floor+1, floor+2, … are finished
 	first int    // index of floor+1 in done
-	ended int    // number of finished ones in done, from first on
+	ended int    // number of finished commands in done, from first on
 	stuck []uint64
 	coded durable.Numbers // stuck, encoded
 }

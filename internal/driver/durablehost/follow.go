@@ -177,7 +177,7 @@ type Followed struct {
 	// Owner identifies the loop that follows under the name, or the last one that did. Each loop
 	// has its own Owner. Records of earlier programs have no Owner.
 	Owner string `json:"owner,omitempty"`
-	Part         // Places has only the places of its shards
+	Part         // Places covers only this part's shards
 }
 
 // placeOf returns the follower's place in the journal of a shard. It reports false if the follower does
@@ -219,7 +219,7 @@ func readFollowed(r store.Record) (f Followed, err error) {
 
 // LatestPlaces returns how far the loops of a name have read each shard of a type, whatever parts
 // these loops had. A shard's result is the place that was written last. If there are no loops,
-// LatestPlaces returns nil. own is the record of this part, as returned by LoadFollowed.
+// LatestPlaces returns nil. own and revision are part's record, as returned by LoadFollowed.
 func LatestPlaces(ctx context.Context, s store.Store, kind, name string, part Part, own Followed, revision store.Revision, shards int) ([]durable.Place, error) {
 	all, err := s.List(ctx, followers(kind))
 	if err != nil {
@@ -301,7 +301,7 @@ func DropFollowers(ctx context.Context, s store.Store, kind string) error {
 	return err
 }
 
-// DropFollower deletes a named follower's records, or that of one part if name is a result of
+// DropFollower deletes a named follower's records, or one part's record if name is a result of
 // [Part.NameOf]. It fails with store.ErrNotFound if there is none.
 func DropFollower(ctx context.Context, s store.Store, kind, name string) error {
 	all, err := s.List(ctx, followers(kind))
@@ -371,7 +371,7 @@ const followersPeriod = 10 * time.Second
 type followerLook struct {
 	asked time.Time                // when the last check began
 	under bool                     // a check is running
-	fits  map[string]durable.Place // by the followers' keys, places whose last read event is in the journal
+	fits  map[string]durable.Place // by the followers' keys: places that fit has found in the journal
 }
 
 func (l *followerLook) next(t *Tenure, now time.Time) {

@@ -17,8 +17,8 @@ type Pause struct {
 	By    string    `json:"by"`
 }
 
-// ErrVolatile is returned for a name of a type that has no record in the store, such as that of a
-// volatile type; test with errors.Is.
+// ErrVolatile is returned for the name of a type without a record in the store, such as a volatile
+// type; test with errors.Is.
 var ErrVolatile = errors.New("the store has no durable type of that name")
 
 // ReadType returns a durable type's record.
@@ -57,8 +57,8 @@ func PauseReminders(ctx context.Context, s store.Store, kind string, p *Pause) e
 }
 
 // A process asks at most once in holdPeriod whether a type's reminders are paused, and does not
-// rely on an answer older than holdKept. holdRetry is the time between two questions while the
-// process has no such answer.
+// rely on an answer older than holdKept. holdRetry is the time between two checks for an answer
+// while there is none.
 const (
 	holdPeriod = 2 * time.Second
 	holdKept   = 8 * holdPeriod

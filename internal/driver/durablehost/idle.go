@@ -74,10 +74,10 @@ func Outages(s store.Shards) uint64 {
 	return 0
 }
 
-// Sweep configures how a shard deletes the records of expired or ended entities. A record with
-// idempotency keys stays until these are too old to matter. Without a sweep such records would
-// stay, because the entities are rarely called again. Each shard reads its records in pages of
-// about [store.ListBytes]; a process reads one page at a time.
+// Sweep configures how a shard deletes the records of expired or ended entities. Without a sweep
+// these records would stay, because the entities are rarely called again. A record with idempotency
+// keys stays until these are too old to matter. Each shard reads its records in pages of about
+// [store.ListBytes]; a process reads one page at a time.
 type Sweep struct {
 	On bool
 	// First is how long a shard is open before its first sweep. Default 1 min.

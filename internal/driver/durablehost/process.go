@@ -52,7 +52,7 @@ func (p *Process) Look(t *Tenure, entities []string) {
 	}
 }
 
-// Event logs an event of a tenure.
+// Event logs a tenure's event, or calls GivenUp.
 func (p *Process) Event(t *Tenure, e durable.Event) {
 	log := p.Log.With("shard", t.Shard().String(), "epoch", durable.EpochText(t.Epoch()))
 	switch {
@@ -77,8 +77,8 @@ func (p *Process) Event(t *Tenure, e durable.Event) {
 	}
 }
 
-// Bounds of requests for the records of terms and types: each may take try, the next attempt
-// follows a failure after pause, and one of logEach failures is logged.
+// Bounds of requests for the records of terms and types: each may take try, a failed one is
+// repeated after pause, and one of logEach failures is logged.
 const (
 	try     = 5 * time.Second
 	pause   = 250 * time.Millisecond

@@ -201,14 +201,14 @@ func writeFounding(ctx context.Context, s store.Store, cluster string, r members
 	return uint64(next), err
 }
 
-// A Type is the record of a durable type in the store. It has the properties that must not change,
+// A Type is the record of a durable type in the store. Cluster, Shards and Hash must not change,
 // because stored entities could otherwise not be found.
 type Type struct {
 	Format  int    `json:"format"` // 1
 	Cluster string `json:"cluster"`
 	Shards  uint32 `json:"shards"`
 	Hash    string `json:"hash"`             // name of the shard function
-	Paused  *Pause `json:"paused,omitempty"` // of its reminders; nil: they run
+	Paused  *Pause `json:"paused,omitempty"` // the reminders' pause; nil: they run
 }
 
 const typeFormat = 1

@@ -22,8 +22,8 @@ type Host interface {
 	// Event is called for each event of a tenure. It is called without a lock and must not
 	// block.
 	Event(t *Tenure, e durable.Event)
-	// Above makes the coordinator begin again under a term higher than term, unless its term is at
-	// least term. It returns the last term in the store. It may block.
+	// Above makes the coordinator begin a term above term, if its own term is lower than term. It
+	// returns the last term in the store. It may block.
 	Above(term uint32) (last uint32)
 	// Tell brings stored tells of one shard to their receivers, each as the command TellID. then is
 	// called on any goroutine, once for each tell. arrived says that the receivers of these tells
@@ -31,8 +31,8 @@ type Host interface {
 	// tenure. Tell must not block, and must not call then itself. The shard calls Tell for an
 	// entity's next tell only after then was called for the entity's last one.
 	Tell(ctx context.Context, from store.Shard, tells []durable.Tell, then func(tells []durable.Tell, arrived bool))
-	// Look runs the reminders of entities that may be due, each in a turn of its entity, and then calls
-	// Tenure.Looked for each. It must not block.
+	// Look runs the due reminders of entities, if any, each in a turn of its entity. Then it calls
+	// Tenure.Looked for each entity. It must not block.
 	Look(t *Tenure, entities []string)
 }
 
@@ -48,7 +48,7 @@ type Config struct {
 	// Index returns the indexes of the type when a tenure begins. If Index or its result is nil,
 	// the type has no indexes.
 	Index func() *durable.Index
-	// Records has the records of named followers. It is used only with Journal.Followers.
+	// Records holds the records of named followers. It is used only with Journal.Followers.
 	Records store.Store
 	// Patience bounds the wait for one answer of the store. For reads of a log and writes of many
 	// records it is six times as long. Default 5s.
@@ -131,7 +131,7 @@ func New(c Config) *Shard {
 	return &Shard{cfg: c, changed: make(chan struct{})}
 }
 
-// The lowest attemptBits of an epoch in the store number the attempts under one placement.
+// The lowest attemptBits bits of a store epoch count the attempts under one placement.
 const (
 	attemptBits = 10
 	maxAttempt  = 1<<attemptBits - 1
@@ -142,7 +142,7 @@ const (
 
 // StoreEpoch returns the epoch in the store for an attempt to claim the shard under a placement's
 // epoch. It keeps the term, and shifts the counter to make room for the attempt. It fails after
-// four million placements of one shard in one term, or after 1,023 attempts under one placement.
+// four million placements of one shard in one term, or after 1,024 attempts under one placement.
 // The coordinator must then begin a new term.
 func StoreEpoch(placed, attempt uint64) (uint64, error) {
 	term, counter := placed>>counterBits, placed&(1<<counterBits-1)
@@ -324,7 +324,7 @@ func (s *Shard) claimLater() {
 // already had that term keeps the old placement, so a still later term is then requested.
 const unplacedAfter = 15 * time.Second
 
-// goAbove makes the coordinator place the shard under term or a later one. The caller holds mu.
+// goAbove makes the coordinator place the shard under term or a later term. The caller holds mu.
 func (s *Shard) goAbove(term uint32) {
 	s.outgrow = true
 	placed := s.epoch
@@ -361,7 +361,7 @@ func (s *Shard) Has(t *Tenure) bool { return s.current.Load() == t }
 
 // Tenure waits until the shard's tenure is open, and returns it. It fails with ErrNotHere if the
 // shard is not placed here. It fails with ErrBroken and the cause if the shard cannot be opened for
-// now. If ctx ends, its error has ctx's error and the store's last error.
+// now. If ctx ends, its error wraps ctx's and quotes the store's last one.
 func (s *Shard) Tenure(ctx context.Context) (*Tenure, error) {
 	for {
 		s.mu.Lock()

@@ -33,7 +33,7 @@ type Tenure struct {
 	unlisted  []*listing          // lists that wait until the catalog is complete
 	outbox    outbox
 	timer     *time.Timer
-	wake      time.Time        // when timer fires, by line
+	wake      time.Time        // when timer fires, in line's time
 	begin     beginner         // the store, if it can send appends without a goroutine; nil if not
 	next      *durable.Request // the next append to send; nil means none
 	appending bool             // the goroutine of append is running
@@ -47,7 +47,7 @@ type Tenure struct {
 	away      [2]bool       // by streamOf: the store did not take, or did not answer, the last write
 	failed    error         // the last fault of the store; nil after a success
 	failing   time.Time     // when the first fault after the last success occurred
-	tellDoubt bool          // callers that ask again must be told failed
+	tellDoubt bool          // callers that will ask again must get failed now
 	followers followerLook
 	idle      idle
 	walk      walk     // the sweep through the shard's records
@@ -69,7 +69,7 @@ func (f WaiterFunc) Logged(err error) { f(err) }
 
 type wait struct {
 	ticket durable.Ticket
-	again  bool // the caller asks again, so it can be told of the store's faults
+	again  bool // the caller will ask again, so it may get a store error early
 	Waiter
 }
 
@@ -573,8 +573,8 @@ func (t *Tenure) then(w wait) {
 	}
 }
 
-// Appended returns when the last answered append was sent. In a function given to Then, this append
-// made the function run.
+// Appended returns when the last answered append was sent: in a function given to Then, the one it
+// waited for.
 func (t *Tenure) Appended() time.Time { return time.Unix(0, t.appended.Load()) }
 
 // Reached reports whether the tenure is open and the log has everything up to the ticket.

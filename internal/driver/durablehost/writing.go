@@ -15,7 +15,8 @@ const (
 	slowLasts = 10 * time.Second
 	// slowWait is the wait from which an append without an answer counts as slow.
 	slowWait = 2 * time.Second
-	// failsFor is how long writes must fail before that is reported: a single write is tried again.
+	// failsFor is how long writes must fail before it is reported, because single writes are tried
+	// again.
 	failsFor = time.Second
 )
 
@@ -32,13 +33,14 @@ func (w *writing) begun(at time.Time) { w.sent.Store(at.UnixNano()) }
 
 // Writes says since when and why the writes of a shard fail or are slow.
 type Writes struct {
-	Since time.Time // of the first write in a row that failed or was slow
+	Since time.Time // of the first failed or slow write in a row
 	Err   error     // of the last write; nil means that writes are slow
 	Took  time.Duration
 	last  time.Time
 }
 
-// ended records the outcome of a write. A conflict or a busy store is no failure.
+// ended records the outcome of a write. A conflict, a busy store or a too large write is no
+// failure.
 func (w *writing) ended(a *Appends, err error) {
 	if err == nil {
 		if now := time.Now().Unix(); a.wrote.Load() != now {

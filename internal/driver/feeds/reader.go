@@ -32,8 +32,8 @@ const (
 	lingerPart = 8 // 1/lingerPart of the window may be unfinished when the next batch is read
 	warnEach   = time.Minute
 	maxFailing = 5 // largest length of Record.Failing
-	// maxLetters bounds the dead letters of a partition. Above it, reading stops until an operator
-	// has looked.
+	// maxLetters bounds the dead letters of a partition. Above it, reading stops until operators
+	// have removed some.
 	maxLetters = 1000
 )
 
@@ -115,7 +115,7 @@ type session struct {
 	saved    time.Time
 	looked   time.Time
 	missed   uint64 // the part of lost that is in record.Missed
-	letters  int64  // letters stored minus letters deleted since record.Dead was written; operators change that, too
+	letters  int64  // letters stored minus letters deleted since record.Dead was written; operators change record.Dead, too
 
 	mu      sync.Mutex // guards the rest
 	main    lane
@@ -649,8 +649,8 @@ func (s *session) unqueue(ctx context.Context, number uint64) error {
 	}
 }
 
-// fetch reads the message of a letter from the stream again. If the stream no longer has the
-// message, the letter gets no data.
+// fetch reads the message of a letter from the stream again. If the message is gone or too large,
+// the letter gets no data.
 func (s *session) fetch(ctx context.Context, l *Letter) error {
 	within, done := context.WithTimeout(ctx, answerWithin)
 	defer done()

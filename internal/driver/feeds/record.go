@@ -21,7 +21,7 @@ type Record struct {
 	// Position is the position of the first message that is not finished.
 	Position uint64    `json:"position"`
 	Rewinds  uint64    `json:"rewinds,omitempty"` // how often an operator has set Position
-	Replays  uint64    `json:"replays,omitempty"` // how often all messages from Position on were to be applied once more
+	Replays  uint64    `json:"replays,omitempty"` // how many of Rewinds asked to apply messages once more
 	Missed   uint64    `json:"missed,omitempty"`  // messages that were deleted unread
 	Dead     uint64    `json:"dead,omitempty"`    // dead letters that are stored
 	Node     string    `json:"node"`              // the node that reads the partition

@@ -15,7 +15,7 @@ import (
 const (
 	atOnce    = 16      // requests under way
 	held      = 4 << 20 // bytes of all pages
-	firstIDs  = 1 << 14 // ids in the first pages of all shards together, so that the first id comes soon
+	firstIDs  = 1 << 14 // ids in all first pages together, but 16 to 256 a shard, so that the first id comes soon
 	aheadUpTo = 1024    // shards. With more shards, no page is requested before it is needed: the pages would be too small
 )
 
@@ -23,7 +23,7 @@ const (
 type Lister struct {
 	Kind   string
 	Shards int
-	// Ask returns the home's answer to an encoded request, for the shard with an index from 0 on. It
+	// Ask returns the answer of a shard's home to an encoded request. shard counts from 0. It
 	// returns soon after ctx has ended. It is called by several goroutines at the same time.
 	Ask func(ctx context.Context, shard int, request []byte) (page []byte, err error)
 	// Remedy is added to the errors of Ask.
@@ -51,22 +51,22 @@ func (l *Lister) List(ctx context.Context, r wire.ListRequest) iter.Seq2[string,
 	}
 }
 
-// merge merges the pages of all shards. It is used by one goroutine, beside which only the
-// goroutines in asking run.
+// merge merges the pages of all shards. One goroutine uses it; the goroutines in asking only send
+// to answers.
 type merge struct {
 	of      *Lister
 	request wire.ListRequest
 	shards  []shard
 	ahead   bool // pages are requested before they are needed
 	heads   heads
-	dry     int   // number of shards that may have ids, but whose next one is not known
+	dry     int   // number of shards that may have ids, but whose next id is unknown
 	wanted  []int // shards whose requests wait
 	under   int   // requests under way
 	answers chan answer
 	asking  sync.WaitGroup
 }
 
-// A shard is how far one shard has been listed.
+// A shard records how far one shard was listed.
 type shard struct {
 	index  int
 	head   []byte         // the next id to yield; nil: it is not known, or there is no more id
@@ -125,7 +125,7 @@ func (m *merge) next(ctx context.Context) ([]byte, error) {
 	return id, nil
 }
 
-// look takes answers that have come, so that waiting requests can leave.
+// look takes answers that have come, so that waiting requests can be sent.
 func (m *merge) look() error {
 	for len(m.wanted) > 0 {
 		select {

@@ -14,9 +14,8 @@ const (
 	MaxBytes = 64 << 10
 )
 
-// Best returns the lowest ids that belong to the answer to a request, ascending, at most limit of
-// them. more reports whether there are more such ids. all yields ids in any order. Best holds at
-// most twice limit of them.
+// Best returns the lowest ids of all that match request r, ascending, at most limit. more reports
+// whether more ids match. all yields ids in any order. Best holds at most 2*limit ids.
 func Best(all iter.Seq[string], r *wire.ListRequest, limit int) (ids []string, more bool) {
 	most, bounded := "", false // once bounded is set, only ids below most count
 	shorten := func() {

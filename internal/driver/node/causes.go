@@ -33,8 +33,8 @@ var errPending = fmt.Errorf("%w: %d calls of this process wait for answers (let 
 
 func expired(why string) error { return fmt.Errorf("%w: %s", context.DeadlineExceeded, why) }
 
-// late returns the error of a call that waited for the reason why until its wait ended with err. If
-// the deadline has passed and more time may help, it adds that as the remedy.
+// late returns the error of a call whose wait ended with err. why says what the call waited for. If
+// the deadline has passed and more time may help, late adds that remedy.
 func late(err, why error) error {
 	for _, waited := range []error{errNoHome, errNoAnswer, errBusy, ErrMoving, errOutOfReach, errPassed} {
 		if errors.Is(why, waited) {

@@ -55,7 +55,7 @@ type CallFailure struct {
 	Causes           []error // the declared errors in the tree of the method's error
 }
 
-// A CallerClass is the class of process that a call came from.
+// A CallerClass is the class of a call's caller.
 type CallerClass int
 
 const (

@@ -36,11 +36,11 @@ const (
 	tableMoved                            // changes of a shard's home in the table
 	barrierTimedOut                       // senders whose Flush did not arrive by way of the old home in time
 	EntityPassivated                      // entities that were passivated
-	entityPassivatedForRoom               // EntityPassivated because their type had too many active entities
+	entityPassivatedForRoom               // entities passivated because their type had too many active ones
 	entityForgotten                       // entities that were forgotten
 	entitySupervised                      // supervisors' decisions other than actionResume
 	RememberedActivated                   // remembered entities that were activated again
-	RememberedFailed                      // RememberedActivated whose activation failed
+	RememberedFailed                      // remembered entities whose activation failed
 	RememberedLate                        // ids that were not stored or copied in time
 	RememberFailed                        // failures of the store of remembered ids
 	stateLost                             // entities whose state did not encode when their node left

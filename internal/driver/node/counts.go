@@ -34,7 +34,7 @@ func (t *turn) caller() context.Context {
 }
 
 // count counts a local caller's turn that has ended with result. cause is why the turn failed. If
-// ran is false, only a call is counted, because the method did not run.
+// ran is false, count counts a call but no turn, because the method did not run.
 func (t *turn) count(number int, cause string, result error, ran bool) {
 	s := t.shard()
 	drv, c := s.driver(), s.Host.Kind.Counts
@@ -139,15 +139,15 @@ func (s *HostedShard) dueTold(number int) int64 {
 	return 0
 }
 
-// due returns for how many turns a turn that has just ended stands in the log for operators; 0
-// means that it is not logged. It counts the n turns of which this turn is the last.
+// due counts n turns, the last of which has just ended. It returns how many turns this last turn
+// represents in the log for operators; 0 means that it is not logged.
 func (drv *Driver) due(n uint64) uint64 { return drv.Turns.Due(n, drv.Lease.Now()) }
 
 func (drv *Driver) noteTurn(t operator.Turn, n uint64, took time.Duration) {
 	drv.Turns.Note(t, n, took, time.Now())
 }
 
-// noteSome logs the turn for operators, if that is due. The turn stands for n turns.
+// noteSome logs the turn for operators, if that is due. The turn represents n turns.
 func (t *turn) noteSome(n uint64, took time.Duration) {
 	drv := t.shard().driver()
 	if n = drv.due(n); n > 0 {
@@ -155,7 +155,7 @@ func (t *turn) noteSome(n uint64, took time.Duration) {
 	}
 }
 
-// described describes a turn of this process of which only the method is known.
+// described describes a turn whose caller is this process.
 func (s *HostedShard) described(e *region.Entity, method string) operator.Turn {
 	self := s.driver().Local
 	from := Caller{Class: classMember, Name: self.Name, Incarnation: self.Incarnation}
@@ -228,7 +228,7 @@ func (drv *Driver) AddTrend(l *ProcessLoad) {
 	drv.Trend.Add(time.Now(), l.Used, MemoryUsed(), drv.Calls())
 }
 
-// committed counts the wait of an answer for the log.
+// committed counts how long an answer waited for the log.
 func (s *HostedShard) committed(method string, since int64) {
 	if m := s.Host.methods[method]; m != nil && m.number != 0 {
 		s.Host.Kind.Counts.Commits.Add(s.ID.Shard, counting.Key{Number: m.number}, s.driver().since(since))

@@ -136,7 +136,7 @@ func (v *dataEnv) Part(a transport.Address) {
 	}
 }
 
-// Unacknowledged also waits for turns that end.
+// Unacknowledged also counts the answers of turns that are ending.
 func (v *dataEnv) Unacknowledged() func() bool {
 	var streams []*peers.Stream
 	for _, p := range v.Sessions.All() {

@@ -12,15 +12,15 @@ import (
 // SettlePatience is how long a leaving node waits for running methods and for acknowledgements. It
 // is less than calls.ByeGrace, after which peers stop listening to this node, and more than
 // region.BarrierTimeout, after which barriers no longer hold late calls. The node stops waiting for
-// a peer if the broker has returned every frame to that peer for peers.AbsentPatience.
+// a peer when the broker has returned every frame for that peer during peers.AbsentPatience.
 const SettlePatience = calls.ByeGrace - 500*time.Millisecond
 
 // Drain closes a process's sessions gracefully.
 type Drain struct{ *Driver }
 
-// Run ends the data plane (see calls.Plane.Leave), and sends goodbyes to the peers. It waits until ctx
-// ends, or SettlePatience after the earlier of now and since. It counts and logs the envelopes that
-// are still unacknowledged.
+// Run ends the data plane (see calls.Plane.Leave) within SettlePatience of since or, if earlier, of
+// now. It counts and logs envelopes that are still unacknowledged, and sends goodbyes to the peers.
+// It stops waiting when ctx ends.
 func (drv Drain) Run(ctx context.Context, since time.Time) {
 	begin := time.Now()
 	if begin.Before(since) {
@@ -96,8 +96,8 @@ func wait(ctx context.Context, step func(done func())) bool {
 	}
 }
 
-// SettleTells waits until no tell waits for a home or for an acknowledgement, or until ctx ends.
-// Acknowledgements count too, because a former home may send an unacknowledged tell back.
+// SettleTells waits until no tell waits for a home and no envelope is unacknowledged, or until ctx
+// ends: a former home may return unacknowledged tells. Then it drops waiting tells.
 func (drv Drain) SettleTells(ctx context.Context) {
 	for drv.hasUnsettled() && ctx.Err() == nil {
 		time.Sleep(time.Millisecond) // meanwhile the lanes and the control loop run

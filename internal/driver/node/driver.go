@@ -59,7 +59,7 @@ type Driver struct {
 	deaf      atomic.Bool // the node handles no more envelopes
 	watch     runner.Watchdog
 
-	looks   chan struct{} // has an element for each running look; at most maxLooks
+	looks   chan struct{} // one element for each entity whose reminders are run; at most maxLooks
 	Leaving atomic.Bool   // this node is leaving the cluster and gives its shards away
 	Exiting atomic.Bool   // this node has given its shards away, and takes no shard any more
 
@@ -76,11 +76,11 @@ type Driver struct {
 	swept    atomic.Int64        // when Pending was last swept, in nanoseconds after the lease's base
 
 	commands durablehost.Source   // numbers this process's calls to durable types
-	outboxes []outbox             // send the tells of durable entities; a shard has one of them
+	outboxes []outbox             // send the tells of durable entities; each shard uses one
 	Durable  *durablehost.Process // of a node with a store; else nil
-	Limits   durable.Limits       // limits of its durable shards; tests change them
+	Limits   durable.Limits       // limits of durable shards; tests change them
 	Follows  atomic.Uint64        // number of loops of this process that have followed events under a name
-	// ChecksTurns is the result of the function checksTurns.
+	// ChecksTurns is the result of checksTurns.
 	ChecksTurns bool
 
 	Undelivered LostTells
@@ -110,13 +110,13 @@ type ControlPlane interface {
 	MoveDone(id placement.ShardID, epoch placement.Epoch)
 	// MoveAborted reports that a move was given up, so the shard stays here.
 	MoveAborted(id placement.ShardID, epoch placement.Epoch, reason string)
-	// Progress reports a change of the shard that the control loop may wait for.
+	// Progress reports a change of the shard, for which the control loop may wait.
 	Progress(id placement.ShardID)
 	// Knows reports whether a process is a member.
 	Knows(a transport.Address) bool
 	// Suspect reports that nobody listens at the address, as the broker has told a lane.
 	Suspect(a transport.Address)
-	// ShardsOf returns the number of shards that the hosts of the kind give it, or 0 if unknown.
+	// ShardsOf returns the kind's number of shards at its hosts, or 0 if unknown.
 	ShardsOf(kind string) uint32
 	// TurnAway tells a client that it gets no session here.
 	TurnAway(client transport.Peer, why string)

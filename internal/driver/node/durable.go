@@ -82,8 +82,8 @@ func (d *DurableShard) placedLocked(opened bool) {
 	}
 }
 
-// leaveTimeout bounds the time for writing the records of entities before a shard moves. The next
-// home reads what was not written from the log.
+// leaveTimeout bounds the time for writing the records of entities before a shard moves. For
+// unwritten records, the next home reads the log.
 const leaveTimeout = 5 * time.Second
 
 // leave ends the tenure of a shard that moves, after the stop hooks have run. It does nothing if
@@ -291,8 +291,8 @@ func (d *DurableShard) wrote(e *region.Entity, method string) error {
 	return fmt.Errorf("%s/%s: %s, a method marked //shard:read, has changed the state (remove the mark)", d.hosted.ID.Kind, clip(e.ID), method)
 }
 
-// While a call waits for the store, it fails before its deadline, so that its caller still gets the
-// reason. The time between is a tenth of the time left, at most maxNotice.
+// A call that waits for the store fails 1/noticePart of its remaining time before its deadline, but
+// at most maxNotice before it, so that its caller still gets the reason.
 const (
 	noticePart = 10
 	maxNotice  = 200 * time.Millisecond
@@ -367,7 +367,7 @@ func (d *DurableShard) differs(e *region.Entity, a *durableEntity) bool {
 	return err != nil || !bytes.Equal(state, a.state)
 }
 
-// undoStray drops the changes of a singleton's state from outside a turn, and logs that. The
+// undoStray drops and logs changes of a singleton's state that were made outside its turns. The
 // singleton is about to end.
 func (d *DurableShard) undoStray(e *region.Entity) {
 	a := d.entity(e)
@@ -397,7 +397,7 @@ func checksTurns() bool {
 type durableEntity struct {
 	region.EntityData
 	tenure *durablehost.Tenure // the tenure under which it was activated
-	state  []byte              // as of the last commit, which may still be on its way
+	state  []byte              // as of the last commit, which the log may not have yet
 	last   durable.Ticket      // the ticket of its last commit
 	ready  bool                // its activation is complete
 	woken  bool                // OnActivate has run, and no turn has committed its changes yet
@@ -409,8 +409,8 @@ func (a *durableEntity) expired() bool { return a.expires != 0 && a.tenure.Expir
 
 var errActivate = errors.New("activate")
 
-// loadState reads an inactive entity, applies its events and migrates its state. The caller has the
-// entity's turn. If loadState succeeds, the caller must call Passivated in the end.
+// loadState reads an inactive entity, migrates its state and applies its events. The caller has the
+// entity's turn. If loadState succeeds, the caller must later call tenure.Passivated.
 func loadState(ctx context.Context, h *codegen.Host, tenure *durablehost.Tenure, id string) (durable.Loaded, error) {
 	loaded, err := tenure.Load(ctx, id)
 	if err != nil || !loaded.Found {

@@ -35,7 +35,7 @@ type durableTurn struct {
 	tells durableTells
 	// reminders is nil unless the turn reads or changes reminders; most turns do not.
 	reminders *turnReminders
-	reminded  bool // reminders are taken for the commit; a goroutine of the method may still be running
+	reminded  bool // the commit has taken reminders; a goroutine of the method may still run
 }
 
 func durableOf(t *turn) *durableTurn {
@@ -58,7 +58,7 @@ func (r *durableTurn) base() context.Context {
 func (r *durableTurn) mayLeave() bool { return r.tenure.Reached(r.ticket) }
 
 // answer sends an answer once everything that the turn saw is in the log. If the tenure ends first,
-// a command is sent to the next home, and any other call fails with an unknown outcome.
+// the caller repeats a command, and any other call fails with an unknown outcome.
 func (r *durableTurn) answer(drv *Driver, c *InCall, a answer) {
 	a.after = nil
 	drv.answering.Add(1)
@@ -106,7 +106,7 @@ func (r *durableTurn) activating() (end func()) {
 }
 
 // nested sets id to the command of a call in the turn, and reports whether it has one. A call from
-// OnActivate has none: OnActivate may not run again with the turn's command.
+// OnActivate has none, because a repeated turn may run without OnActivate.
 func (r *durableTurn) nested(id *durablehost.ID, kind, entity, method string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -394,8 +394,8 @@ func (r *durableTurn) unwoken(e *region.Entity, active *durableEntity) {
 	}
 }
 
-// sendTells sends the tells of a //shard:read turn, which has no commit, and messages published with
-// best effort, once everything that the turn saw or changed is in the log.
+// sendTells sends tells of a //shard:read turn, which has no commit, or messages published with
+// best effort. It waits until everything that the turn saw or changed is in the log.
 func (r *durableTurn) sendTells(tells []durableTell) {
 	if len(tells) == 0 {
 		return
@@ -410,7 +410,7 @@ func (r *durableTurn) sendTells(tells []durableTell) {
 	})
 }
 
-// reads reports whether the turn has no commit for a message that it publishes now.
+// reads reports whether a message published now would have no commit.
 func (r *durableTurn) reads() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

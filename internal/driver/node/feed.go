@@ -15,14 +15,14 @@ import (
 // DeadBody returns the body of a tell that only commits its command id, and runs no method.
 func DeadBody() []byte { return durablehost.Body{Method: wire.MethodDead}.Append(nil) }
 
-// SendCommands sends tells of a feed. id returns the command ID of a tell. then is called for each
-// tell, with its result.
+// SendCommands sends tells of a feed. id returns the command ID of a tell. then gets each tell
+// once, with its result.
 func (drv *Driver) SendCommands(ctx context.Context, from string, partition int, tells []durable.Tell, id func(durable.Tell) durablehost.ID, then func([]durable.Tell, feed.Result, error)) {
 	b := &batch{ctx: ctx, from: from, id: id, then: then}
 	b.send(drv, partition, tells)
 }
 
-// mapping is the context of a feed's function, and collects the tells made with it.
+// mapping is the context of a feed's function. It collects the tells made with this context.
 type mapping struct {
 	context.Context
 	driver *Driver
@@ -50,7 +50,7 @@ func (m *mapping) Value(key any) any {
 	return m.Context.Value(key)
 }
 
-// fail records that a call was refused, so that the message is not applied without it.
+// fail records that a call was refused, so that the message is not applied without the call.
 func (m *mapping) fail(err error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,7 +86,7 @@ func (m *mapping) add(c *outCall, p invoker) error {
 	return nil
 }
 
-// MapTells calls f and returns the tells that it makes with its context.
+// MapTells calls f and returns the tells that f makes with its context.
 func (drv *Driver) MapTells(ctx context.Context, f func(context.Context) error) (tells []durable.Tell, err error) {
 	m := &mapping{Context: ctx, driver: drv}
 	err = m.run(f)

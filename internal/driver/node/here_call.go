@@ -12,8 +12,7 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// A hereCall is a call to a durable entity on its caller's goroutine, with all memory that it
-// needs.
+// A hereCall is a call to a durable entity on its caller's goroutine, with all memory for the call.
 type hereCall struct {
 	InCall
 	shard   *HostedShard
@@ -24,7 +23,7 @@ type hereCall struct {
 	turn    durableTurn     // used if hidden is set
 	held    answer          // the answer, while it waits for the log
 	waits   int64           // since when the answer waits for the log; 0 means it does not
-	results []byte          // the results of held, in the memory of the answer in the log
+	results []byte          // the results of held, in the memory of the logged answer
 }
 
 var hereCalls = sync.Pool{New: func() any { return new(hereCall) }}
@@ -91,7 +90,7 @@ func (h *hereCall) end(e *region.Entity, a answer) {
 	}
 }
 
-// Logged sends the held answer. If err is not nil, it sends that the outcome is in doubt.
+// Logged sends the held answer or, if err is not nil, that the outcome is in doubt.
 func (h *hereCall) Logged(err error) {
 	drv, a := h.shard.driver(), h.held
 	defer drv.answering.Add(-1)

@@ -64,7 +64,7 @@ func (h *Host) eachShard(lane int, f func(*HostedShard)) {
 	}
 }
 
-// encodeState encodes an active entity, with fields that this program does not know. Without an
+// encodeState encodes an active entity, including stored fields unknown to this program. Without an
 // encoder it returns the state that another program left. The caller has the entity's turn.
 func (h *Host) encodeState(e *region.Entity) (state []byte, err error) {
 	return h.appendState([]byte{}, e)
@@ -184,7 +184,7 @@ func (h *Host) panicFailure(id, method, text string) *failure {
 }
 
 // failureOf returns a method's error for the supervisor, or nil if only arguments or results could
-// not be coded.
+// not be encoded or decoded.
 func (h *Host) failureOf(id, method string, err error) *failure {
 	switch err := err.(type) { //nolint:errorlint // only the value itself counts
 	case *panicked:
@@ -237,8 +237,8 @@ func (h *Host) lost(e *region.Entity) {
 	}
 }
 
-// mayPassivate reports whether this node may passivate: with a valid lease no other node has these
-// entities.
+// mayPassivate reports whether this node may passivate: its lease is valid, so no other node runs
+// the entities.
 func (h *Host) mayPassivate() bool { return !h.driver.Closed() && h.driver.Lease.Valid() }
 
 func (h *Host) activated() {

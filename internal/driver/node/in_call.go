@@ -34,7 +34,7 @@ type InCall struct {
 	failed   *failure                    // the failure that the supervisor decides about; nil means none
 	run      runner.Hold                 // the turn's hold on its lane or runner; zero means it has none
 	began    int64                       // when its turn began, in nanoseconds after the driver's base; 0 for tells that begin by the coarse clock
-	timed    int64                       // when a tell with began 0 began, if the tell is timed; else 0
+	timed    int64                       // start of a timed tell whose began is 0; else 0
 	arrived  time.Time                   // when the call arrived; for tells of this process up to calls.SweepInterval earlier, unless the type has interceptors or the call has headers
 
 	// here is the hereCall that contains this call, if its turn runs on its caller's goroutine and
@@ -193,7 +193,7 @@ func (c *InCall) finish(s *HostedShard, e *region.Entity, a answer, by peers.Pub
 }
 
 // answer sends the result of a turn, unless the call is a tell, and recycles the call. An answer
-// that waits for the lease waits in its session, or on a goroutine if the caller is here.
+// that the lease does not allow yet waits in its session, or on a goroutine if the caller is here.
 func (c *InCall) answer(drv *Driver, a answer, by peers.Publisher) {
 	if a.after != nil && c.ID != 0 && !a.after.mayLeave() {
 		a.after.answer(drv, c, a)

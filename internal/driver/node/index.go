@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// keysOf returns the keys by which an entity is found; nil if its type has no indexes.
+// keysOf returns the index keys of an entity; nil if its type has no indexes.
 func keysOf(h *codegen.Host, entity any) []byte {
 	if h.AppendIndexes == nil {
 		return nil
@@ -46,7 +46,7 @@ func indexOf(h *codegen.Host) *durable.Index {
 	}}
 }
 
-// restored returns a stored state after its migration and its events.
+// restored migrates a stored state and applies its later events.
 func restored(h *codegen.Host, id string, loaded *durable.Loaded) (state []byte, err error) {
 	if state, err = migrated(h, id, loaded); err != nil {
 		return nil, err

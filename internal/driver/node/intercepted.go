@@ -15,8 +15,8 @@ type intercepted struct {
 	calls codegen.Invoker // makes them: invoker, or a chooser
 }
 
-// InvokerOf returns the invoker for this process's calls of a kind. Its results are equal, because
-// caches of references compare them.
+// InvokerOf returns the invoker for this process's calls of a kind. Its results for a kind are
+// equal, because caches of references compare them.
 func InvokerOf(k *Kind) codegen.Invoker {
 	if len(k.Driver.Config.Interceptors) > 0 {
 		return intercepted{invoker{k}, invoker{k}}

@@ -442,7 +442,7 @@ func (p invoker) do(ctx context.Context, r *codegen.Ref, method string, args []b
 	return results, err
 }
 
-// doLater is Do for a call that must wait before it may leave up, the turn that makes it.
+// doLater is do for a call that must wait before it may leave up, the turn that makes it.
 //
 //go:noinline
 func (p invoker) doLater(ctx context.Context, up *turn, r *codegen.Ref, method string, args []byte, trace *sentTrace) (results []byte, err error) {
@@ -490,8 +490,8 @@ func (p invoker) newCommand(c *outCall, up *turn) *sentCommand {
 	return s
 }
 
-// uncalled counts a call that the turn of ctx did not send. A second run of the turn may send it,
-// and later calls must keep their numbers.
+// uncalled numbers a call that ctx's turn did not send, because a second run of the turn may send
+// it, and later calls must keep their numbers.
 //
 //go:noinline
 func (p invoker) uncalled(ctx context.Context, r *codegen.Ref, method string) {
@@ -533,7 +533,7 @@ func (p invoker) attempt(c *outCall, up *turn, limit *calls.Deadline) (w *calls.
 }
 
 // sendCall sends the call to its shard's home. id is its number among the pending calls, left its
-// time in microseconds.
+// remaining time in microseconds.
 //
 //go:noinline
 func (p invoker) sendCall(c *outCall, up *turn, r *Route, id, left uint64) error {

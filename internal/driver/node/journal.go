@@ -106,8 +106,8 @@ type eventTaker struct {
 }
 
 // collect takes the events of a turn. It fails if the state changed without an event. If t.checked
-// is set, it also fails if the events do not give the state after. For a //shard:read method, after
-// is not used.
+// is set, it also fails if the events do not turn the state before into the state after. For a
+// //shard:read method, after is not used.
 func (t eventTaker) collect(value any, before, after []byte, read bool, id string) (events [][]byte, err error) {
 	h := t.host
 	if h.Events == nil || value == nil {

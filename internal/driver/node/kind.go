@@ -91,8 +91,8 @@ func (k *Kind) adopt(old, t *placement.Table) {
 }
 
 // Found sets the home of a singleton in its route and, unless hosts is set, in its shard at this
-// process. hosts means that this process still runs a part of the instance, so the shard itself
-// knows its home better.
+// process. hosts means that this process still holds the instance, so the shard itself knows its
+// home better.
 func (k *Kind) Found(node transport.Address, epoch placement.Epoch, hosts bool) {
 	if k.Host != nil && !hosts {
 		k.Host.Shards[0].Place(node, epoch, 0)

@@ -33,7 +33,7 @@ type lane struct {
 	header wire.FrameHeader
 	size   int               // bytes of the frame being handled
 	from   *peers.Session    // the session with the sender of the current frame, or of the last one
-	named  transport.Address // the sender that the subject of the last frame of from named
+	named  transport.Address // the sender in the subject of from's last frame
 	at     time.Time         // when the current message arrived
 	rest   []byte            // the part of the current frame that is not parsed yet
 	seq    uint64            // sequence number of the next envelope
@@ -187,7 +187,7 @@ func (l *lane) isFrom(named transport.Address, sender transport.Peer) bool {
 	return l.from != nil && named == l.named && sender == l.from.Peer()
 }
 
-// carry makes the direct lane carry a younger session's frames.
+// carry makes the direct lane carry the frames of session p.
 func (l *lane) carry(p *peers.Session) {
 	if p.DirectLane() == peers.DirectLane(l.conn) || l.conn.HasEnded() {
 		return
@@ -328,8 +328,8 @@ func (l *lane) takeAnswer(e *wire.Envelope) *calls.Call {
 	return c
 }
 
-// call brings an ask or a tell to its shard. It refuses an envelope before acknowledging it: until
-// then the sender keeps it.
+// call brings an ask or a tell to its shard. It refuses an envelope before acknowledging it,
+// because the sender keeps only unacknowledged envelopes.
 func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 	drv, p := l.driver, l.from
 	defer func() { // store the outcome of seq; a turn that runs has stored it already

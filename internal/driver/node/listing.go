@@ -15,7 +15,7 @@ import (
 
 var _ codegen.Lister = invoker{}
 
-// listRemedy ends the errors about a shard that did not answer.
+// listRemedy is the remedy in errors about a shard that did not answer.
 const listRemedy = " (to go on, list again with shard.After of the last id; if the deadline passed, with a later one)"
 
 // List yields the ids of the kind's entities: see [codegen.Lister]. It asks each shard by a call to
@@ -30,7 +30,7 @@ func (p invoker) List(ctx context.Context, l codegen.Listing) iter.Seq2[string, 
 }
 
 // Dues yields a [wire.DueKey] for each entity of the kind that has reminders, in the order of their
-// times. It begins after the key after.
+// due times. It begins after the key after.
 func Dues(ctx context.Context, k *Kind, after string) iter.Seq2[string, error] {
 	return invoker{k}.list(ctx, wire.MethodDue, wire.ListRequest{After: after})
 }
@@ -68,7 +68,7 @@ func (p invoker) listError(err error) error {
 	return err
 }
 
-// ofShard reports whether e stands for its shard, during a call to the shard itself.
+// ofShard reports whether e represents its shard, during a call to the shard itself.
 func ofShard(e *region.Entity) bool { return e.ID == "" }
 
 // listsShard reports whether an envelope without an entity is a call to its shard itself.

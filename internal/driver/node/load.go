@@ -19,7 +19,7 @@ import (
 )
 
 // A shardTime has the time of a shard's turns. It is not a part of HostedShard, because turns of
-// other processes' calls would then take the cache lines that local callers read.
+// other processes' calls would then invalidate cache lines of local callers.
 type shardTime struct {
 	used    atomic.Int64 // nanoseconds, by a sample; see spent
 	metered int64        // the value of used at the last measurement; guarded by the LoadMeter
@@ -32,8 +32,8 @@ func (s *HostedShard) spent(took time.Duration) {
 }
 
 // spentWithin adds the time of n turns on their callers' goroutines. Only one of these turns was
-// timed, and it took the time took; so the sums are right on average. up is the turn that made the
-// timed call, or nil. The same time is subtracted from the shard of up.
+// timed, and took the time took; so the sums are right on average. The same time is subtracted from
+// the shard of up, the turn that made the timed call, or nil.
 func (s *HostedShard) spentWithin(up *turn, n uint64, took time.Duration) {
 	all := time.Duration(n) * took
 	s.spent(all)

@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/measure"
 )
 
-// Meters are the meters of a process. It is safe for concurrent use.
+// Meters are the meters of a process. They are safe for concurrent use.
 type Meters struct {
 	all atomic.Pointer[[]*measure.Meter] // nil: none
 	mu  sync.Mutex                       // held while all is replaced

@@ -53,7 +53,7 @@ func (c *outCall) why(ended, cause error) error {
 	case c.Command != nil && c.Command.doubt != "":
 		return fmt.Errorf("%w: %s", ended, c.Command.doubt)
 	case c.lists():
-		return fmt.Errorf("%w: %w", ended, cause) // the remedy of late is none for a list
+		return fmt.Errorf("%w: %w", ended, cause) // late's remedy does not help a list
 	}
 	return late(ended, cause)
 }

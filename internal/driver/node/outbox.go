@@ -16,8 +16,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// storedTellPatience bounds one attempt to deliver a durable entity's stored tell, until the
-// receiver has committed its turn. It is the deadline of the receiver's turn.
+// storedTellPatience bounds one attempt to deliver a durable entity's stored tell, with the
+// receiver's turn and commit. It is the deadline of that turn.
 const storedTellPatience = time.Minute
 
 // An outbox sends tells that are stored in the logs of this process's shards. One goroutine sends
@@ -40,7 +40,7 @@ type batch struct {
 	shard   store.Shard                            // the sender; zero if it is a feed
 	id      func(tell durable.Tell) durablehost.ID // returns the command ID of a tell
 	then    func(tells []durable.Tell, r feed.Result, why error)
-	arrived []durable.Tell // committed tells that then has not got yet; used only by run
+	arrived []durable.Tell // committed tells not passed to then yet; used only by run
 }
 
 // A sending is a stored tell that is being sent.
@@ -71,8 +71,8 @@ func (drv *Driver) sendTells(ctx context.Context, from store.Shard, tells []dura
 	b.send(drv, from.Number, tells)
 }
 
-// send sends the batch's tells through one of the process's outboxes: for the same number always
-// the same one.
+// send sends the batch's tells through one of the process's outboxes. Equal numbers select the same
+// outbox.
 func (b *batch) send(drv *Driver, number int, tells []durable.Tell) {
 	o := &drv.outboxes[number%len(drv.outboxes)]
 	b.box = o

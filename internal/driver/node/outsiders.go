@@ -12,7 +12,7 @@ const (
 	// maxOutsiderWaiting bounds a name's messages that wait for the control loop, ahead of members'
 	// heartbeats.
 	maxOutsiderWaiting = 64
-	maxOutsiderRate    = 4096
+	maxOutsiderRate    = 4096 // messages a second
 	// manyOutsiders is the number of names above which idle names are removed.
 	manyOutsiders = 1024
 )

@@ -100,9 +100,9 @@ func (p *Parts) again(part int) {
 	}
 }
 
-// start starts a task of a part that runs. The task first waits for the end of the tasks from
-// before the last renew. Its context ends with the part, or by renew. start reports false if the
-// part ends.
+// start starts a task of a running part. The task first waits for the end of the tasks from before
+// the last renew. Its context ends with the part, or by renew. start reports false if the part is
+// ending.
 func (p *Parts) start(part int, task func(ctx context.Context)) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,7 +125,7 @@ func (p *Parts) start(part int, task func(ctx context.Context)) bool {
 	return true
 }
 
-// renew ends the tasks of a part, whose entity has lost its value.
+// renew ends the tasks of a part whose entity has lost its value.
 func (p *Parts) renew(part int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

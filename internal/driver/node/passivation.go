@@ -95,7 +95,7 @@ func (p *Passivator) PassivateIdle() {
 }
 
 // passivateBefore passivates the entities last used before t. If which is not nil, it passivates
-// only those for which which returns true. It returns the number found.
+// only those that which accepts. It returns the number found.
 func (p *Passivator) passivateBefore(s *HostedShard, t uint32, which func(used uint32) bool) (found int) {
 	s.Mu.Lock()
 	left := s.Core.Listed()

@@ -211,8 +211,9 @@ func (r *passivationWorker) passivate(next idleEntity) bool {
 	return r.hasPlace()
 }
 
-// watch makes the watchdog watch a hook, and returns its context. The worker has the entity's turn
-// until ended reports false. Reusing a context shortens a hook's time by at most a hundredth.
+// watch makes the watchdog watch a hook, and returns the hook's context. The worker has the
+// entity's turn until ended reports false. Reusing a context shortens a hook's time by at most a
+// hundredth.
 func (r *passivationWorker) watch(s *HostedShard, e *region.Entity) context.Context {
 	now, limit := time.Now(), s.Host.Settings.StopTimeout
 	r.mu.Lock()
@@ -239,7 +240,8 @@ func (r *passivationWorker) armLocked(d time.Duration) {
 	}
 }
 
-// ended reports whether the worker still has the turn of a returned hook. It may be called again.
+// ended records that the hook has returned, and reports whether the worker still has the entity's
+// turn.
 func (r *passivationWorker) ended() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

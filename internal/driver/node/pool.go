@@ -21,15 +21,15 @@ import (
 // passedOver is how long calls pass over an instance that was lost or overloaded.
 const passedOver = time.Second
 
-// A Pool has what this process needs to call the instances of a kind of pool. Instance i is the
-// entity with id i, alone in the shard of number i. A Pool is safe for concurrent use.
+// A Pool chooses among the instances of a pool for this process's calls. Instance i is the entity
+// with id i, alone in the shard with index i. A Pool is safe for concurrent use.
 type Pool struct {
 	kind  *Kind
 	state atomic.Pointer[poolState] // never nil
 	calls []poolCalls               // by instance
 }
 
-// A poolCalls has what this process knows of an instance from its own calls.
+// A poolCalls records what this process's own calls show about an instance.
 type poolCalls struct {
 	ref   codegen.Ref
 	under atomic.Int32 // calls under way
@@ -72,8 +72,8 @@ func (p *Pool) follow(t *placement.TypeTable) {
 	}
 }
 
-// stranded is called if instance i may have left the pool. If so, the calls that wait for it look
-// for another instance, and the tells go to another instance at once.
+// stranded is called if instance i may have left the pool. If it has, its waiting calls look for
+// another instance, and its tells go to another instance at once.
 func (p *Pool) stranded(i int) {
 	if s := p.state.Load(); i < s.count || s.count == 0 {
 		return
@@ -188,7 +188,7 @@ var (
 	_ codegen.PoolInvoker = invoker{}
 )
 
-// Choose returns the invoker of references with that choice.
+// Choose returns the invoker of references that choose an instance by choice and key.
 func (p invoker) Choose(choice codegen.PoolChoice, key string) codegen.Invoker {
 	return chooser{p, choice, key}
 }
@@ -224,14 +224,13 @@ func (p chooser) choose() int {
 	return p.kind.Pool.any()
 }
 
-// Hash returns 0: a call has the hash of its instance.
+// Hash returns 0, because a call has its instance's hash.
 func (p chooser) Hash(string) (uint64, error) { return 0, p.kind.poolErr() }
 
 // Refs returns nil: references that choose are not used again.
 func (p chooser) Refs() *codegen.RefCache { return nil }
 
-// Begin begins a turn if the chosen instance is at this process and, unless the choice leaves no other,
-// idle.
+// Begin begins a turn if the chosen instance is at this process. For PoolAny it must also be idle.
 func (p chooser) Begin(ctx context.Context, r *codegen.Ref, method string, noContext bool) (codegen.Turn, error) {
 	_, odd := r.Invoker.(*codegen.RefWithOptions)
 	if odd || ctx.Err() != nil {

@@ -14,12 +14,12 @@ import (
 	"github.com/shardgen/shardgen/runtime/coordinator"
 )
 
-// The pauses before an instance that could not be activated is activated again, and before a failed
-// task runs again: at first instancePause, and at most instancePauseMax.
+// The pause after a failed activation or task of an instance, before the next try, doubles from
+// instancePause to instancePauseMax.
 const (
 	instancePause    = time.Second
 	instancePauseMax = time.Minute
-	instanceLook     = 10 * time.Second
+	instanceLook     = 10 * time.Second // interval of checks that an instance is active
 )
 
 // runInstance keeps the instance of a pool active until ctx ends.
@@ -64,8 +64,8 @@ func (s *HostedShard) activateInstance(id string) (err error) {
 	return err
 }
 
-// A poolSample counts how busy the instances of a pool are at this node. It belongs to the
-// goroutine of the coarse clock.
+// A poolSample counts how busy the instances of a pool are at this node. Only the coarse clock's
+// goroutine uses it.
 type poolSample struct {
 	ticks, instances, busy int // instances and busy are sums over the ticks
 }
@@ -110,7 +110,7 @@ func (s *HostedShard) waiting(r *codegen.Ref) uint32 {
 
 var errTaskExited = errors.New("runtime.Goexit in a task")
 
-// startTask starts a task of the shard's instance, in the instance's turn.
+// startTask, called in the instance's turn, starts a task of the instance.
 func (s *HostedShard) startTask(task singlehost.Task) error {
 	started := s.Host.Parts.start((*shardEnv)(s).part(), func(life context.Context) {
 		pause := instancePause

@@ -21,8 +21,8 @@ var (
 	errNoPublisher     = errors.New("the store of Config.Store does not publish (open one with natsstore.Open)")
 )
 
-// Publish publishes the result of encode in the turn of ctx. It is published with the turn's commit
-// or, if bestEffort is set, once after the commit.
+// Publish publishes the result of encode with the commit of ctx's turn or, if bestEffort is set,
+// once after that commit.
 func Publish(ctx context.Context, subject string, encode func() ([]byte, error), bestEffort bool) error {
 	if err := publish(ctx, subject, encode, bestEffort); err != nil {
 		return fmt.Errorf("publish on %s: %w: %w", clip(subject), ErrNotPublished, err)
@@ -79,7 +79,7 @@ func publish(ctx context.Context, subject string, encode func() ([]byte, error),
 // A message is what a turn publishes.
 type message struct {
 	to      store.Publisher
-	entity  string // that publishes it
+	entity  string // the entity that publishes it
 	subject string
 	data    []byte
 }

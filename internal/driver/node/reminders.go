@@ -20,8 +20,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// lookRetry is the pause after an attempt to run an entity's due reminders that has probably not
-// run.
+// lookRetry is the pause after a probably failed attempt to run an entity's due reminders.
 const lookRetry = time.Second
 
 // Errors of reminders; package shard has their documentation.
@@ -49,7 +48,7 @@ type turnReminders struct {
 	trace   TurnTrace             // the reminder's trace, until the commit; nil: none
 }
 
-// builtins are the methods of entities with reminders that the runtime answers itself.
+// builtins are the methods that the runtime itself answers for entities with reminders.
 func builtins() map[string]*hostedMethod {
 	return map[string]*hostedMethod{
 		wire.MethodFire:       {run: fire},
@@ -69,7 +68,8 @@ type remindedTurn interface {
 	// version returns a version that no reminder of the entity has.
 	version() uint64
 	list() reminders.List
-	// change replaces the reminders with what f returns, unless f fails. what begins the error text.
+	// change replaces the reminders with what f returns, unless f fails. what is the start of the
+	// error's text.
 	change(what string, f func(reminders.List) (reminders.List, error)) error
 	// replace puts next in the place of a reminder that is due and does not run; nil removes it.
 	replace(due, next *wire.DurableReminder)
@@ -305,8 +305,8 @@ func delayOf(r *codegen.Ref) *codegen.Delay {
 
 var errDelayed = errors.New("options of reminders, such as shard.In, are for tells (use Tell instead of Ref)")
 
-// schedule sends a tell that runs later, as delay says. In a turn of a durable type, the tell is part of the
-// commit. Otherwise schedule returns when the receiver has stored it.
+// schedule sends a tell that runs later, according to delay. In a turn of a durable type, the tell
+// is part of the commit. Otherwise schedule returns when the receiver has stored it.
 func (p invoker) schedule(ctx context.Context, r *codegen.Ref, delay *codegen.Delay, method string, args []byte) error {
 	request, err := requestOf(delay, method, args)
 	odd := r.Invoker.(*codegen.RefWithOptions)
@@ -374,8 +374,8 @@ func requestOf(delay *codegen.Delay, method string, args []byte) (*wire.DurableS
 	return request, reminders.Check(request)
 }
 
-// retries has the failed attempts at the reminders of a shard at this home. It is safe for
-// concurrent use.
+// retries counts the failed attempts at a shard's reminders at this home. It is safe for concurrent
+// use.
 type retries struct {
 	mu   sync.Mutex
 	core reminders.Retries
@@ -510,7 +510,7 @@ const (
 )
 
 // look runs a due reminder of an entity. It returns the time before which the entity's reminders
-// need not be run again, in Unix milliseconds by now.
+// need not be run again, in now's Unix milliseconds.
 func (drv *Driver) look(ctx context.Context, k *Kind, id string, now func() int64) (again int64) {
 	select {
 	case drv.looks <- struct{}{}:

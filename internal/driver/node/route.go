@@ -124,8 +124,8 @@ func (v *routeEnv) Sent(id uint64, to routing.Session, seq uint64) {
 	v.kind.Driver.Pending.Sent(id, s, seq)
 }
 
-// Admit makes room for a call that is to be held. For a singleton it only counts bytes, because the
-// route itself bounds the number of calls.
+// Admit makes room for a call that is to be held. For a singleton it does not bound the number of
+// calls, because the route does.
 func (v *routeEnv) Admit(size int, tell bool) error {
 	drv := v.kind.Driver
 	switch {
@@ -145,8 +145,8 @@ func (v *routeEnv) Admit(size int, tell bool) error {
 	return nil
 }
 
-// Held asks for a home after a call was held. shed are older calls that were dropped to make room;
-// Held answers the asks among these calls and counts the tells.
+// Held asks for a home after a call was held. shed are calls that were dropped to make room; Held
+// answers the asks among these calls and counts the tells.
 func (v *routeEnv) Held(shed []stream.Outgoing) {
 	drv := v.kind.Driver
 	drv.Counts.Add(callBuffered)
@@ -180,7 +180,8 @@ func (v *routeEnv) Unsent(e *wire.Envelope, err error) {
 	}
 }
 
-// Taken counts calls that are held even beyond the bounds, because they were accepted before.
+// Taken counts calls that the route takes back, even beyond the bounds, because they were accepted
+// before.
 func (v *routeEnv) Taken(out []stream.Outgoing) {
 	drv := v.kind.Driver
 	for i := range out {

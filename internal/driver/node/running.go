@@ -20,8 +20,8 @@ type answer struct {
 	after   *durableTurn // the answer waits until everything that this turn saw is in the log; nil means no wait
 }
 
-// parts returns the error's text and the payload, cut to fit into one message. It cuts the text for
-// a local caller too, so that the error is the same wherever the entity is.
+// parts returns the answer's text and payload, cut to fit into one message. It cuts the text for a
+// local caller too, so that the error is the same wherever the entity is.
 func (a answer) parts(drv *Driver) (text string, payload []byte) {
 	text = a.text[:min(len(a.text), maxErrorText)]
 	if a.payload != nil {

@@ -71,7 +71,7 @@ func fieldJSON(f reflect.StructField, v reflect.Value, depth int) ([]byte, error
 var errDeep = errors.New("the state is nested too deep to show")
 
 // openJSON encodes v as encoding/json does, but without secrets. A type that has its own JSON form
-// and can hold secrets is hidden. In structs with secrets, only the name in a json tag counts.
+// and can hold secrets is hidden. In structs with secrets, the options of json tags are ignored.
 func openJSON(v reflect.Value, depth int) ([]byte, error) {
 	switch {
 	case depth > maxStateDepth:

@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// end runs an entity's stop hook and ends or, with forget, deletes the entity. The caller has the
-// entity's turn.
+// end runs an entity's stop hook and drops the entity; with forget, also its remembered id. The
+// caller has the entity's turn.
 func (s *HostedShard) end(e *region.Entity, forget bool) {
 	if e.Value != nil {
 		s.Host.tally.passivations[codegen.Forgotten].Add(1)
@@ -48,7 +48,7 @@ type failureRecord struct {
 // maxFailures bounds a shard's failureRecords.
 const maxFailures = 1024
 
-// restart ends the turn after the back-off.
+// restart drops the entity and, after the back-off, ends its turn.
 func (s *HostedShard) restart(e *region.Entity) {
 	s.Host.lost(e)
 	e.Clear()

@@ -25,14 +25,14 @@ type Tracing interface {
 	Inject(ctx context.Context) context.Context
 }
 
-// A CallTrace is what is recorded of one call at its caller.
+// A CallTrace records one call at its caller.
 type CallTrace interface {
 	Context() context.Context
 	Repeat(why error)
 	End(err error)
 }
 
-// A TurnTrace is what is recorded of one turn.
+// A TurnTrace records one turn.
 type TurnTrace interface {
 	Context() context.Context
 	Return(err error)
@@ -71,7 +71,7 @@ const (
 )
 
 // choose decides whether a call with the context ctx is traced. up is the turn that makes the call,
-// or nil. of is the number of calls for which a call without a parent stands; if of is 0, such a
+// or nil. of is the number of calls that a call without a parent represents; if of is 0, such a
 // call is not traced.
 //
 // A turn that is not traced makes no traced calls, because their traces would lack the beginning.
@@ -246,7 +246,7 @@ func (t *turn) callersTrace(tr *tracing) any {
 	return tr.Extract(context.Background(), t.info()).Value(tr.key)
 }
 
-// traced runs the method of a call whose caller traces it.
+// traced runs the method of a call that its caller traces.
 func (c *InCall) traced(s *HostedShard, r *encodedTurn, e *region.Entity, method codegen.Method) (a answer) {
 	info := r.turn.info()
 	info.Arrived = c.arrived

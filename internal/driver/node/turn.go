@@ -392,7 +392,7 @@ func (t *turn) endAsked(method string, recovered any, err error) error {
 	}
 }
 
-// unusualCall has what few calls need for [CallInfo].
+// unusualCall has data for [CallInfo] that few calls have.
 type unusualCall struct {
 	sender transport.Peer // the sender, if it is not the session's peer, because the call was forwarded
 	info   []byte

@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// maxDelay is the longest time until due times are compared with the clock again. It is bounded
-// because the store's clock may have been set.
+// maxDelay is the longest time until due times are compared with the clock again. The bound is
+// needed because the store's clock may have been set.
 const maxDelay = 10 * time.Second
 
 // volatileReminders has the reminders of the entities of a shard whose type is not durable. They are in

@@ -72,8 +72,8 @@ func (p *peer) stalled(now time.Time) (most time.Duration) {
 }
 
 // probe sends the client an acknowledgement on the first session that has carried messages, at most
-// once in half of silentFor. If nobody listens, the broker reports that, and NobodyListens drops
-// the client later.
+// once in silentFor/2. If nobody listens, the broker reports that, and NobodyListens drops the
+// client later.
 func (p *peer) probe(now time.Time) {
 	for _, session := range p.sessions {
 		session.Lock()

@@ -14,5 +14,5 @@
 // # Locks
 //
 // A Set has its own lock, which is never held while the Env is called. A session's lock comes after
-// it, and after all others.
+// all others.
 package peers

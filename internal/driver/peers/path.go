@@ -19,7 +19,7 @@ type DirectLane interface {
 
 const wantEvery = 250 * time.Millisecond
 
-// A path is a direct lane if there is one, and otherwise the broker.
+// A path carries a session's frames: a direct lane, or otherwise the broker.
 type path struct {
 	lane   atomic.Pointer[DirectLane]
 	wanted atomic.Int64 // when the session last asked for a direct lane, in nanoseconds after the Set's base

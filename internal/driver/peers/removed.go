@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	// removedFor is how long a removed process is recorded. No message arrives later: once its
-	// lease is over it publishes nothing, or has lost its connection if it stood still after
-	// checking the lease. A broker keeps messages for minutes at most. Clients are not recorded,
+	// removedFor is how long a removed process is recorded. Its messages do not arrive later:
+	// without its lease it publishes nothing, or has lost its connection if it stood still after
+	// checking the lease, and a broker keeps messages for minutes. Clients are not recorded,
 	// because they may come back.
 	removedFor = 24 * time.Hour
-	// maxRemoved bounds the recorded processes. So many removals take longer than any message.
+	// maxRemoved bounds the recorded processes. So many removals take longer than any message does.
 	maxRemoved = 4096
 )
 

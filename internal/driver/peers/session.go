@@ -141,7 +141,7 @@ const (
 	// last of these, so that one frame has all their calls.
 	Together By = iota
 	// Alone is Together for a single call. On an idle session the caller publishes at once, so that
-	// a lone call never waits. If many calls are running, the caller first lets others append
+	// a lone call never waits. Above yieldAbove running calls, the caller first lets others append
 	// theirs.
 	Alone
 	// Pumped means the lane's pump. It suits an appender that goes on at once and may append more.
@@ -226,8 +226,8 @@ func (p *Session) Silence(now time.Time) time.Duration {
 	return now.Sub(p.HeardLocked())
 }
 
-// shrinkLocked adapts waiting envelopes to a smaller payload limit, and answers those too large. It
-// reports false if sending again would not help.
+// shrinkLocked adapts waiting envelopes to a smaller payload limit; Env.Oversize gets those too
+// large. It reports false if sending again would not help.
 func (p *Session) shrinkLocked(token uint64, size int) bool {
 	limit := p.link.MaxPayload()
 	if token == 0 || size <= limit {
@@ -276,7 +276,7 @@ func (v *sessionEnv) Send(token uint64, frame []byte) error {
 	return v.sendDirect(*direct, token, frame)
 }
 
-// sendDirect sends a frame over c. The session leaves a stalled or ended c.
+// sendDirect sends a frame over c. If c has stalled or ended, the session leaves it.
 func (v *sessionEnv) sendDirect(c DirectLane, token uint64, frame []byte) error {
 	if len(frame) > MinPayload && len(frame) > v.link.MaxPayload() {
 		return fmt.Errorf("send to %v: %w", v.Peer().Address, transport.ErrTooLarge)
@@ -308,8 +308,8 @@ func (v *sessionEnv) ask() {
 	}
 }
 
-// stalled reports whether the peer has acknowledged nothing for stream.RetryAfter. The direct lane
-// may be broken unnoticed, so the session leaves it until frames arrive on it.
+// stalled reports whether the peer has acknowledged nothing for stream.RetryAfter. If so, the
+// session leaves c, which may be broken, until frames arrive on it.
 func (v *sessionEnv) stalled(c DirectLane) bool {
 	v.Lock()
 	retries := v.Core.Retries()

@@ -42,8 +42,8 @@ type Env interface {
 	// Wanted is called, perhaps often, if Config.Direct is set and a session sends frames without a
 	// direct lane.
 	Wanted(*Session)
-	// Stranger is called for the session with a member that has left, if no frame ever reached the
-	// member on it: it sends no goodbye there.
+	// Stranger is called for a session with a member that has left, if no frame ever reached the
+	// member on this session. Such a member sends no goodbye on it.
 	Stranger(*Session)
 }
 
@@ -124,8 +124,8 @@ func (s *Set) Frames() (sent, direct uint64) { return s.frames.Load(), s.direct.
 // RunPump publishes the sessions that are given to the lane's pump, until ctx ends.
 func (s *Set) RunPump(ctx context.Context, lane int) { s.pumps[lane].run(ctx.Done()) }
 
-// Session returns the session with a peer on a lane. The first call makes it. It returns nil if the
-// peer was removed, or is a client whose name already has MaxNamed clients.
+// Session returns the session with a peer on a lane. It makes the session if there is none. It
+// returns nil if the peer was removed, or is a client whose name already has MaxNamed clients.
 func (s *Set) Session(to transport.Peer, lane int) *Session {
 	s.mu.RLock()
 	p := s.peers[to.Address]
@@ -236,9 +236,9 @@ func (s *Set) Rewind(lane transport.Channel) {
 	}
 }
 
-// Left is what a closed session leaves behind, for the Set's user. Some of its calls were certainly
-// not run by the peer: the user must send these to their shards' next homes. The user must fail all
-// other calls, with outcome Unknown.
+// Left is what a closed session leaves behind, for the Set's user. The user must send calls that
+// the peer certainly did not run to their shards' next homes, and must fail all other calls with
+// outcome Unknown.
 type Left struct {
 	Session        *Session
 	Unacknowledged []stream.Unacknowledged
@@ -326,8 +326,8 @@ func (s *Set) Forgive(a transport.Address) {
 	s.removed.forget(a)
 }
 
-// ClientLeft handles a client's goodbye on one lane. Its messages on other lanes may still arrive,
-// so the client is dropped only after goodbyes on all lanes that it used.
+// ClientLeft handles a client's goodbye on one lane. The client's messages on other lanes may still
+// arrive, so it is dropped only after goodbyes on all lanes that it used.
 func (s *Set) ClientLeft(p *Session) {
 	p.Close(true)
 	a := p.Peer().Address

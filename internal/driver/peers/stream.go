@@ -58,7 +58,7 @@ type Stream struct {
 	writing  bool             // a goroutine is publishing; others only append
 	departed bool             // the peer has departed, so nothing more is appended
 	heard    time.Time        // when the peer last sent anything
-	absent   time.Time        // since when all frames have bounced; zero means that they do not
+	absent   time.Time        // since when all frames have bounced; zero: they do not bounce
 	stopped  []*routing.Route // routes that wait for the peer's acknowledgements
 	wakeAt   time.Time        // when Tick is to be called; zero means never
 }
@@ -97,12 +97,12 @@ func (s *Stream) UnackedLocked(last uint64) int {
 	return 0
 }
 
-// AbsentPatience is how long a leaving process waits for acknowledgements of a peer to which the broker
+// AbsentPatience is how long a leaving process waits for a peer's acknowledgements while the broker
 // returns every frame.
 const AbsentPatience = time.Second
 
-// Unacknowledged returns a function that reports whether a peer has yet to acknowledge an envelope
-// appended before the call of Unacknowledged.
+// Unacknowledged returns a function that reports whether any reachable peer has yet to acknowledge
+// an envelope appended before the call of Unacknowledged.
 func Unacknowledged(streams []*Stream, now func() time.Time) func() bool {
 	last := make([]uint64, len(streams))
 	for i, s := range streams {
@@ -120,7 +120,7 @@ func Unacknowledged(streams []*Stream, now func() time.Time) func() bool {
 	}
 }
 
-// Owed returns how many envelopes the peer has not acknowledged.
+// Owed returns how many envelopes a reachable peer has not acknowledged.
 func (s *Stream) Owed(now time.Time) int { return s.owed(math.MaxUint64, now) }
 
 func (s *Stream) owed(last uint64, now time.Time) int {
@@ -241,7 +241,7 @@ func (s *Stream) writeLocked(gather bool) {
 		}
 		now, take := s.env.Now(), s.Core.Take
 		if !s.env.MayAnswer() {
-			take = s.Core.TakeAck // an answer must not leave, and calls stand behind answers
+			take = s.Core.TakeAck // an answer must not leave, nor calls appended after it
 		}
 		frame, token, ok := take(now, s.Handled.Load())
 		if !ok {

@@ -143,8 +143,7 @@ func (m *Memory) Message(from transport.Address, body []byte) error {
 	return nil
 }
 
-// ViewChanged passes the members, which may keep ids for each other, to the state machines of all
-// types.
+// ViewChanged passes the members that may keep ids to the Machine for ids kept by members.
 func (m *Memory) ViewChanged(v *membership.View) {
 	var view remember.View
 	for _, o := range v.ByAge {
@@ -165,8 +164,8 @@ func (m *Memory) post(kind string, in remember.Input) {
 
 var errStore = errors.New("the store of remembered ids does not answer")
 
-// add remembers an entity and waits until its id is stored or copied. The caller has the entity's
-// turn. fresh means that it is new.
+// add remembers an entity and waits until its id is stored or copied. For copies it waits at most
+// memberPatience. The caller has the entity's turn. fresh means that the id is new.
 func (m *Memory) add(ctx context.Context, t *Type, id placement.ShardID, entity string) (fresh bool, err error) {
 	done := make(chan remember.Done, 1)
 	m.loop.Post(func() {

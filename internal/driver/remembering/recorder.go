@@ -26,7 +26,7 @@ type recorder struct {
 	machine *remember.StoreMachine
 	slots   chan struct{} // bounds the concurrent requests
 
-	placing chan struct{} // has a value while place runs, which waits for the store: in virtual time a mutex would hang
+	placing chan struct{} // a lock, held while place waits for the store: in virtual time a mutex would hang
 	space   string        // the layout's Space; guarded by placing until it is set
 	attempt int           // guarded by placing
 }

@@ -8,6 +8,6 @@
 //
 // # Locks
 //
-// A Route's Mu comes first, then the lock of a local shard, then that of a session. All methods of
-// a Route take Mu, except those named …Locked.
+// A Route's Mu comes first, then the lock of a local shard, then that of a session. Exported
+// methods of a Route may take Mu, except those named …Locked.
 package routing

@@ -50,8 +50,8 @@ var (
 	ErrUnbuffered = errors.New("no tell may wait for the home of its shard")
 )
 
-// A Carrier has those steps of sending one call that need the call's envelope. The steps are
-// functions, so that the sender can keep the envelope on its stack.
+// A Carrier has the steps of sending one call that need the call's envelope, as functions, so that
+// the sender can keep the envelope on its stack.
 type Carrier struct {
 	// Here brings the envelope to t, a shard of this process. It reports false if the shard is not
 	// here, or if the route has left t meanwhile, because the call would then arrive after the
@@ -80,7 +80,7 @@ type Env interface {
 	Ask()
 	// Waits reports whether a caller still waits for the answer to the call with that number.
 	Waits(id uint64) bool
-	// Sent records where an ask was sent; nil means to this process, or nowhere yet.
+	// Sent records the session on which an ask was sent; nil: in this process, or not yet.
 	Sent(id uint64, to Session, seq uint64)
 	// Admit makes room for holding a call of size bytes. If there is no room, its error is ErrCalls,
 	// ErrBytes or ErrUnbuffered.
@@ -89,15 +89,15 @@ type Env interface {
 	// the held calls that were dropped to make room: the oldest one or, if the route may hold none,
 	// the new one.
 	Held(shed []stream.Outgoing)
-	// Retry is called without Mu between two tries of a Send, because the route changed meanwhile,
-	// or because the shard is not where the route leads. It waits; its error ends the Send. n counts
-	// the tries.
+	// Retry waits before try n of a Send, after tries that failed because the route changed
+	// meanwhile, or because the shard was not where the route leads. Its error ends the Send. It is
+	// called without Mu.
 	Retry(n int) error
 	// Expired counts a call that is not sent because no caller waits for it any more.
 	Expired()
 	// Unsent ends a call that could not be appended to a session, so it certainly did not run.
 	Unsent(e *wire.Envelope, err error)
-	// Taken counts calls that the route begins to hold, and Released calls no longer held.
+	// Taken counts calls that the route takes back, and Released calls no longer held.
 	Taken([]stream.Outgoing)
 	Released([]stream.Outgoing)
 }

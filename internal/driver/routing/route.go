@@ -131,8 +131,8 @@ func (r *Route) hold(e *wire.Envelope) (held bool, err error) {
 	return true, nil
 }
 
-// keep copies an envelope. It shares only Entity and Method, which are the memory of strings and
-// never change.
+// keep copies an envelope. It shares only bytes that never change: those of Kind, Entity and
+// Method.
 func keep(e *wire.Envelope) wire.Envelope {
 	c := *e
 	c.Payload = append([]byte(nil), e.Payload...)
@@ -170,8 +170,8 @@ func (r *Route) HoldsTells() bool {
 	return r.Core.Holds(func(o stream.Outgoing) bool { return o.Envelope.ID == 0 })
 }
 
-// Unacknowledged reports whether another process, the home, has not acknowledged all that the route
-// sent there. It reports false after the home has departed.
+// Unacknowledged reports whether the home, in another process, has yet to acknowledge envelopes of
+// the route. It reports false after the home has departed.
 func (r *Route) Unacknowledged() bool {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
@@ -184,7 +184,7 @@ func (r *Route) Unacknowledged() bool {
 	return !s.DepartedLocked() && s.AckedLocked() < r.Core.LastSeq
 }
 
-// LeadsTo reports whether the route's home of the shard is a.
+// LeadsTo reports whether the route knows a as the home.
 func (r *Route) LeadsTo(a transport.Address) bool {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
@@ -195,10 +195,10 @@ func (r *Route) LeadsTo(a transport.Address) bool {
 // that calls go to a home, or never went to one. The caller holds Mu.
 func (r *Route) LeftLocked() time.Time { return r.left }
 
-// Learn takes a placement if its epoch is newer than the known one, or if force is set. A placement
-// from a shard table is never forced, because the table of a later term may have been written
-// during a move, and then shows the former home. A wrong home does no harm: it refuses the calls
-// and names the right one.
+// Learn takes a placement if its epoch is newer than the known one, or if force is set. The
+// placements of a new shard table are not forced: the table of a later term may have been written
+// during a move, and then shows former homes. A wrong home does no harm: it refuses the calls and
+// names the right one.
 func (r *Route) Learn(home transport.Address, epoch placement.Epoch, force bool) {
 	r.Change(func(acked uint64) stream.Step { return r.learnLocked(home, epoch, acked, force) })
 }
@@ -211,7 +211,8 @@ func (r *Route) Found(home transport.Address, epoch placement.Epoch) {
 	})
 }
 
-// Returned takes a placement again whose home was taken for departed, unless the route has another.
+// Returned restores a placement whose home was wrongly taken for departed, unless the route has
+// learned another.
 func (r *Route) Returned(home transport.Address, epoch placement.Epoch) {
 	r.Change(func(acked uint64) stream.Step {
 		if r.Core.State != stream.Unknown || r.Core.Epoch != epoch {
@@ -312,8 +313,8 @@ func (r *Route) homeSession() (Session, bool) {
 	return r.env.Known(r.Core.Home)
 }
 
-// leaveLocked appends the step's Flush to p if it is for the home that the route leaves, and makes
-// the session report its acknowledgements. The caller has the session's lock.
+// leaveLocked appends the step's Flush to p, the session with the former home, if flush is set. If
+// the route is stopped, p reports acknowledgements. The caller has p's lock.
 func (r *Route) leaveLocked(p Session, step stream.Step, flush bool) {
 	if flush {
 		seq, err := p.AppendLocked(r.flush(step))

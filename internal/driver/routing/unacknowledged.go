@@ -6,8 +6,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Sender is the process whose peer has left envelopes unacknowledged. GiveBack passes each of its
-// own calls to one of its methods.
+// A Sender is the process whose peer has left envelopes unacknowledged. GiveBack passes the
+// Sender's calls, if still needed, to Lost or Again.
 type Sender interface {
 	// RouteOf returns the route of an envelope's shard; nil if this process knows no such shard.
 	RouteOf(e *wire.Envelope) *Route

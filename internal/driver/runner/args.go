@@ -8,8 +8,8 @@ import "sync"
 type argsBuffer [][]byte
 
 const (
-	// firstChunk bounds a buffer's first chunk, which begins with leastChunk and is kept. Most batches
-	// need no other chunk.
+	// firstChunk bounds a buffer's first chunk, which begins with leastChunk bytes and is kept.
+	// Most batches need no other chunk.
 	firstChunk, leastChunk = 8 << 10, 512
 	// chunkBytes is the size of later chunks, from a shared pool. Larger arguments get a chunk of
 	// their own.

@@ -9,7 +9,7 @@ import (
 // it every millisecond while somebody reads it. It is safe for concurrent use. Without it, local
 // one-way calls run at 0.4 of their rate (What each trick buys in bench/README.md).
 type clock struct {
-	at   atomic.Int64 // nanoseconds after the lease's base; 0 means it stands still
+	at   atomic.Int64 // nanoseconds after the lease's base; 0 means stopped
 	read atomic.Bool  // somebody has read the clock since the last tick
 }
 

@@ -6,9 +6,9 @@ import (
 )
 
 // A Lease says until when a node may run turns and answer calls. The node renews its lease while it
-// hears a majority of the members, and gets its own messages back from the broker. Each turn compares the
-// lease with the monotonic clock, so a process that stood still finds its lease expired. A Lease is
-// safe for concurrent use, except Init.
+// hears a majority of the members, and gets its own messages back from the broker. Each turn
+// compares the lease with the monotonic clock, so a process that was paused finds its lease
+// expired. A Lease is safe for concurrent use, except Init.
 type Lease struct {
 	base  time.Time
 	until atomic.Int64 // nanoseconds after base; forever means no end
@@ -65,7 +65,7 @@ func (l *Lease) Valid() bool {
 	return !l.Bounded() && l.Phase() == Renewed || l.ValidAt(l.Now())
 }
 
-// ValidAt reports whether a turn may begin at that time of the lease's clock.
+// ValidAt reports whether a turn may begin at time now of the lease's clock.
 func (l *Lease) ValidAt(now int64) bool {
 	return l.Phase() == Renewed && now < l.until.Load()
 }

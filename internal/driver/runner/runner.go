@@ -24,8 +24,8 @@ type Env interface {
 	// Emptied is called by the goroutine that has the run token when a batch of turns has run. idle
 	// means that no other turn waits. Emptied must not block or add turns.
 	Emptied(idle bool)
-	// RunAside runs a tell set aside, in a turn of the entity e that the tell has joined. It runs
-	// without the run token.
+	// RunAside runs a tell that was set aside, in the turn of e that it joined. It runs without the
+	// run token.
 	RunAside(e *region.Entity, tell Aside)
 }
 
@@ -67,16 +67,16 @@ func (r *Runner) SetMost(bytes int) {
 type batch struct {
 	turns []Turn
 	args  argsBuffer
-	bytes int // the bytes for which the tells count
+	bytes int // the tells' arguments, plus turnBytes for each
 }
 
-// A Turn is a turn that has begun and waits to be run: with Call or, if Call is nil, with a tell of
-// this process in a turn of tells. It is kept small, because it passes from processor to processor.
+// A Turn is a turn that has begun and waits to run Call or, if Call is nil, a tell of this process
+// in a turn of tells. It is kept small, because it passes from processor to processor.
 type Turn struct {
 	Entity *region.Entity
 	Call   *shardhost.Call
 	Method string  // method of a tell
-	args   argsEnd // where the turn's arguments end in the batch's
+	args   argsEnd // where the turn's arguments end in the batch's args
 }
 
 // turnBytes is about the size of a Turn. Each waiting tell counts for so many bytes in addition to

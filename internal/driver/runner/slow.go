@@ -22,8 +22,8 @@ type SlowTurnDetector struct {
 	alone atomic.Int64
 }
 
-// average returns the moving average mean after one more turn, which has the weight 1/over. If the
-// turn took longer than most, it counts as most.
+// average returns the moving average mean after one more turn, whose duration min(took, most) gets
+// the weight 1/over.
 func average(mean, took, most, over time.Duration) time.Duration {
 	return mean + (min(took, most)-mean)/over
 }

@@ -62,8 +62,8 @@ func (h Hold) HandOver() {
 }
 
 // A Watchdog takes the run token from long turns, and sets the coarse clock while somebody reads
-// it. It sleeps while nothing runs, and looks rarely while turns are too short to be seen, because
-// each look of a nearly idle process costs as much as several calls.
+// it. It sleeps while nothing runs, and looks half as often while turns are too short to be seen,
+// because each look of a nearly idle process costs as much as several calls.
 type Watchdog struct {
 	mu     sync.Mutex               // serializes changes of tokens
 	tokens atomic.Pointer[[]*Token] // copied on write
@@ -168,7 +168,7 @@ func (w *Watchdog) look() (next time.Duration, busy bool) {
 }
 
 // Valid reports whether the lease certainly lets a turn begin, without reading the real clock. If
-// the coarse clock stands still, Valid starts it.
+// the coarse clock is stopped, Valid starts it.
 func (w *Watchdog) Valid(l *Lease) bool {
 	if !l.Bounded() {
 		return l.Phase() == Renewed

@@ -55,7 +55,7 @@ func (c *Call) Fill(from transport.Peer, e *wire.Envelope, at int64) {
 const smallFrame = 512
 
 // Detach copies a waiting call out of its frame if the frame is much larger than the call, because
-// the call would keep the whole frame in memory. No other goroutine has the call yet.
+// the call would otherwise keep the whole frame in memory. No other goroutine has the call yet.
 func (c *Call) Detach() {
 	if int(c.Frame) < 2*c.Size+smallFrame {
 		return

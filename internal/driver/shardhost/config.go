@@ -20,8 +20,8 @@ type Config struct {
 	HandoffTimeout time.Duration
 	// Drops means that shards move without their entities' states.
 	Drops bool
-	// Settles means that a shard table names the shard's home, so this process may forget it in
-	// time.
+	// Settles means that a shard table names the shard's home, so this process may forget the shard
+	// later.
 	Settles bool
 	Watch   Watch // nil: no watch
 	// Clock is the coarse clock. Its value is the parameter now of region.Shard's methods.

@@ -45,11 +45,11 @@ type Clock interface {
 type Sessions interface {
 	// Session returns the session with a process. It reports false if the process was removed.
 	Session(to transport.Peer) (Session, bool)
-	// Departed returns the processes that have departed last. Nothing more comes from them.
+	// Departed returns the processes that departed most recently. Nothing more comes from them.
 	Departed() []transport.Address
 	// HasDeparted reports whether that process has departed.
 	HasDeparted(transport.Address) bool
-	// Departs reports whether Depart will be called for that process, which has departed.
+	// Departs reports whether Shard.Depart will still be called for a departed process.
 	Departs(transport.Address) bool
 	// MaxPayload returns the size of the largest message that the broker takes, in bytes.
 	MaxPayload() int

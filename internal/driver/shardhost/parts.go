@@ -13,7 +13,7 @@ import (
 type Carried struct {
 	Epoch     placement.Epoch     // epoch of the move
 	IDs       map[string]struct{} // remembered ids
-	All       bool                // these are all the remembered ids of the shard
+	All       bool                // IDs are all remembered ids of the shard
 	Reminders map[string][]byte   // encoded reminders of volatile entities, by id; parts of a split encoding must be joined
 }
 

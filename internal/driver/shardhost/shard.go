@@ -135,8 +135,8 @@ func (s *Shard) Place(home transport.Address, epoch placement.Epoch, term uint32
 	})
 }
 
-// BeginMove begins the coordinator's order to move the shard to another process, or to end the
-// shard if to is zero.
+// BeginMove begins a move that the coordinator ordered. to is the new home, or zero to end the
+// shard.
 func (s *Shard) BeginMove(to transport.Address, epoch placement.Epoch) {
 	s.Do(func(uint32, time.Time) region.Effects { return s.Core.BeginMove(to, epoch) })
 	s.host.Release()

@@ -391,8 +391,8 @@ func (s *Shard) Flushed(f region.Flush) {
 	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.Flushed(f, now, at) })
 }
 
-// Depart takes back what this process had sent on to departed processes, and stops forwarding to them:
-// see region.Shard.Depart.
+// Depart takes back the calls and Flushes forwarded to departed processes, and stops forwarding to
+// them: see region.Shard.Depart.
 func (s *Shard) Depart(departed func(transport.Address) bool, died bool, back []region.Returned) {
 	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.Depart(departed, died, back, now, at) })
 }
@@ -422,8 +422,8 @@ func (s *Shard) Dismiss() {
 // MaxDeparted bounds how many addresses of departed processes move with a shard.
 const MaxDeparted = 64
 
-// openPayloadLocked returns the payload of Open: the departed peers, and the detours, routes
-// through a former home, whose calls come too late.
+// openPayloadLocked returns the payload of Open: the departed peers, and the detours whose calls
+// come too late.
 func (s *Shard) openPayloadLocked() []byte {
 	all := append(slices.Clone(s.departed), s.host.Departed()...)
 	w := wire.OpenPayload{Departed: all[max(0, len(all)-MaxDeparted):]}

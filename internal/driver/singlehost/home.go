@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Home is the process that runs an instance, as the instance's shard needs it. It is safe for
-// concurrent use. RunTask, Now and Ticks may be called with the shard's lock held.
+// A Home is what an instance and its shard need of their process. It is safe for concurrent use.
+// RunTask, Now and Ticks may be called with the shard's lock held.
 type Home interface {
 	Log(l slog.Level, text string, args ...any)
 	Count(shardhost.Counter)

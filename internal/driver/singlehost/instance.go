@@ -222,8 +222,8 @@ func (in *Instance) buried(e *region.Entity) {
 	in.post(singleton.InstanceStopped{Reason: reason})
 }
 
-// stop drains the shard and ends the instance. State and waiting calls go to the member to, under
-// the given epoch. If to is zero, nothing is sent.
+// stop drains the shard and ends the instance. State and waiting calls are sent to the member to
+// under epoch, unless to is zero or epoch is not new.
 func (in *Instance) stop(to transport.Address, epoch placement.Epoch) {
 	s := in.shard
 	kept, open := in.endLife(func() {

@@ -289,7 +289,7 @@ func (g *Set) send(to transport.Peer, m singleton.Message) {
 	g.process.Send(to, m)
 }
 
-// identity returns the answer to a proxy's question: that the instance runs here, or why it does
+// identity returns the answer to a proxy's request: that the instance runs here, or why it does
 // not.
 func (g *Set) identity(m singleton.Message, s *single) singleton.Message {
 	a := singleton.Message{Name: m.Name, Type: singleton.Identity, ID: m.ID}

@@ -147,8 +147,8 @@ func (s *single) open(arrived bool) {
 	})
 }
 
-// stop ends the instance. State and waiting calls go to the member to; if to is zero, nothing is
-// sent. Those still on their way here are sent on later.
+// stop ends the instance. State and waiting calls, also those still on their way here, are sent to
+// the member to, unless to is zero.
 func (s *single) stop(to transport.Address, epoch placement.Epoch) {
 	switch o := s.opening; {
 	case o == nil:

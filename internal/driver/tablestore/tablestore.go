@@ -1,5 +1,5 @@
-// Package tablestore carries out the requests of a membership to its table: it converts rows, and
-// keeps what it has read, so that a read gets from the store only what changed.
+// Package tablestore carries out membership's requests to its table. It converts rows, and keeps
+// them, so that later reads get only changes from the store.
 package tablestore
 
 import (
@@ -27,11 +27,11 @@ type Store struct {
 	mu    sync.Mutex
 	known membertable.Snapshot // the newest that was read
 	whole time.Time            // when all rows were read last
-	made  *rows.Table          // of known
+	made  *rows.Table          // known, decoded
 }
 
-// wholeEvery is the time between two reads of all rows, which alone show all I-am-alives: a quarter
-// of the time after which membership misses one.
+// wholeEvery is the time between two reads of all rows. Only such reads show all I-am-alives.
+// Membership misses one after four times as long.
 const wholeEvery = 15 * time.Minute
 
 // New returns a Store for the table of the member's cluster.
@@ -57,7 +57,7 @@ func (s *Store) Read(ctx context.Context, r core.TableRead) core.TableRows {
 	return core.TableRows{Number: r.Number, Reason: err.Error()}
 }
 
-// Reach reports by an error that the table does not answer. It changes nothing of what is known.
+// Reach returns an error if the table does not answer. It does not change the known rows.
 func (s *Store) Reach(ctx context.Context) error {
 	s.mu.Lock()
 	since := s.known.Version
@@ -184,8 +184,8 @@ func encode(r *rows.Row) (membertable.Row, error) {
 	return row, err
 }
 
-// alive returns when a member last was alive for certain. Before its first I-am-alive that is when it
-// made its row.
+// alive returns when a member was last certainly alive. Before its first I-am-alive that is when it
+// started.
 func alive(row membertable.Row) time.Time {
 	if row.Alive.Before(row.Started) {
 		return row.Started

@@ -92,7 +92,7 @@ func OneByOne(ctx context.Context, js jetstream.JetStream, stream string, key fu
 }
 
 // Published returns the rate, in messages a second, of a process that publishes n messages on a
-// subject. It does not wait for an acknowledgement before the next message, within the bound of js.
+// subject. Within js's bound of pending messages it does not wait for acknowledgements.
 func Published(ctx context.Context, js jetstream.JetStream, subject string, n int) (perSecond float64, err error) {
 	begin := time.Now()
 	for range n {

@@ -33,7 +33,7 @@ type root struct {
 
 const prefix = "shardgen-e2e-"
 
-// period is the accounting period: in each, a group may run for percent of it.
+// period is the accounting period. A group may run for Limit's percent of each.
 const period = 100 * time.Millisecond
 
 // A Group is a control group whose processes share a limit. Its methods must not be called
@@ -93,7 +93,7 @@ func (r root) sweep() {
 	}
 }
 
-// Limit gives all processes of the group together that many percent of one core, at least 1.
+// Limit gives the group's processes together percent of one core; percent is at least 1.
 func (g *Group) Limit(percent int) error {
 	quota := int(period.Microseconds()) * percent / 100
 	text := strconv.Itoa(quota)

@@ -34,17 +34,17 @@ import (
 
 type Options struct {
 	Program string // the program of a node; its first argument is node.Command
-	URL     string // of NATS servers that run; "" means nats-server processes of its own
+	URL     string // of running NATS servers; "" means nats-server processes of the cluster's own
 	Servers int    // the number of servers that the cluster starts. Default 1
 	Dir     string // for logs and witnesses; must exist
 	// Separate runs servers, nodes and callers on hosts of their own, each in a network namespace,
 	// between which packets can be dropped (see Network). The servers are the cluster's own, so URL
 	// must be empty.
 	Separate bool
-	// Near is the number of the server, from 0, that a node or caller connects to as
-	// long as it reaches it. Nil means any server.
+	// Near returns the number of the server, from 0, to which a node or caller connects
+	// while it is reachable. Nil means any server.
 	Near func(name string) int
-	// Singleton makes the nodes host a singleton, and record when it lived.
+	// Singleton makes the nodes host a singleton that records when it lives.
 	Singleton bool
 	// Pulses makes the nodes host a type whose entities are remembered.
 	Pulses bool
@@ -56,7 +56,7 @@ type Options struct {
 	// Stream and Forward are those of the nodes: see node.Options.
 	Stream  string
 	Forward bool
-	// CallTimeout bounds the calls of nodes and callers that have no deadline. Default: that of
+	// CallTimeout bounds calls without a deadline, of nodes and callers. Default: that of
 	// shard.Config.
 	CallTimeout time.Duration
 	// Direct gives nodes and callers direct lanes. If hosts are separate, each node advertises its
@@ -92,15 +92,15 @@ type Cluster struct {
 	logs  []io.Closer
 	// proxies has the proxy of each node's direct lanes, in the order of nodes.
 	proxies []*proxy.Proxy
-	// table is the server of the table of Options.TableApart, unless the table is elsewhere.
-	// tableURL is the table's address, and tableProxies has the proxies before it, by node name.
+	// table is the server that Options.TableApart starts; nil if the table is elsewhere. tableURL
+	// is the table's address, and tableProxies has the proxies before it, by node name.
 	table        *natsproc.Server
 	tableURL     string
 	tableProxies map[string]*proxy.Proxy
-	// stores are those of callers, and callers the results of Dial.
+	// stores are the callers' stores; callers are the results of Dial.
 	stores  []*natsstore.Store
 	callers []*shard.Conn
-	asked   int // the number of questions to nodes so far
+	asked   int // the number of the latest request to nodes
 }
 
 // New starts the NATS servers, but no node. The caller must Close the cluster.
@@ -178,8 +178,8 @@ func (c *Cluster) runServers(n int) ([]*natsproc.Server, error) {
 // Network returns the network between the hosts, or nil unless Options.Separate is set.
 func (c *Cluster) Network() *netns.Network { return c.network }
 
-// Host returns the host of the server, node or caller with that name, started or not; nil unless
-// Options.Separate is set. A node started again runs on the host that its name had before.
+// Host returns the host of the server, node or caller with that name, started or not. It returns nil
+// unless Options.Separate is set. A node started again keeps the host of its name.
 func (c *Cluster) Host(name string) (*netns.Host, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -510,7 +510,7 @@ type Node struct {
 // Log returns the path of the node's log.
 func (n *Node) Log() string { return n.log }
 
-// frames asks the node how many data frames it has sent. question must be a new number.
+// frames asks the node how many data frames it has sent. question is a new request's number.
 func (n *Node) frames(ctx context.Context, question int) (Frames, error) {
 	if _, err := io.WriteString(n, node.CountFrames(question)); err != nil {
 		return Frames{}, fmt.Errorf("count the frames of %s: %w", n.Name(), err)
@@ -524,8 +524,8 @@ func (n *Node) frames(ctx context.Context, question int) (Frames, error) {
 // Witnessed returns all calls that have run at the node so far.
 func (n *Node) Witnessed() ([]witness.Record, error) { return witness.Read(n.witness) }
 
-// Lived returns when the singleton's instance at the node began and ended. It returns zero times if
-// the node had none.
+// Lived returns when the singleton's instance at the node began and ended: zero times if the node had
+// no instance.
 func (n *Node) Lived() (from, to time.Time, err error) {
 	b, err := os.ReadFile(n.trace)
 	if err != nil {

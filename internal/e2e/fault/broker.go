@@ -89,11 +89,11 @@ const leastRate = 0.9
 // An outage measures how calls recover from a fault of the broker.
 type outage struct {
 	*Run
-	before float64 // calls a second before it
+	before float64 // calls/s before the fault
 }
 
-// recover waits for the former rate of calls. It waits for two windows in a row, because the first
-// window also counts calls that had waited.
+// recover waits until calls reach the former rate in two windows in a row, because the first window
+// also counts calls that had waited.
 func (o outage) recover(ctx context.Context) error {
 	for windows := 0; ; {
 		after, err := callRate(ctx, o.Load)
@@ -164,8 +164,8 @@ var serverCrashUnsynced = Fault{
 	},
 }
 
-// brokerStallKill kills a node while the broker stands still. Afterwards the other nodes must find
-// it gone by what they knew before.
+// brokerStallKill kills a node while the broker stands still. When the broker goes on, the others must
+// find the node gone.
 var brokerStallKill = Fault{
 	Name:    "broker-stall-kill",
 	About:   "a node with durable entities is killed, with SIGKILL, while the only NATS server stands still for 3s, by SIGSTOP",
@@ -207,7 +207,7 @@ var durableServerR3 = Fault{
 	Times:    10,
 	Rate:     1000,
 	Length:   2 * time.Second,
-	// The streams that the victim led elect other leaders, which takes NATS 4 to 9 s.
+	// Streams whose leader was the victim elect another, which takes NATS 4 to 9 s.
 	Limits: Limits{Failed: 0, Lost: 0, Doubled: 0, Recovery: 12 * time.Second},
 	Hit: func(_ context.Context, d *DurableRun) (Strike, error) {
 		servers := d.Cluster.Servers()

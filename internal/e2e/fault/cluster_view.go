@@ -32,12 +32,12 @@ func (v *clusterView) settled() bool {
 	return homes[""] == 0
 }
 
-// Share returns the number of entities that each of so many nodes must have for the entities to
-// count as spread. It is half of the mean, because shards have different numbers of entities.
+// Share returns how many entities each of the nodes must have for the entities to count as spread:
+// half of the mean, because shards have different numbers of entities.
 func (v *clusterView) Share(nodes int) int { return v.entities / nodes / 2 }
 
-// agreement returns the view of the running processes, and since when they agree. ok is false
-// unless there are that many processes and all agree.
+// agreement returns the view of the running processes, and since when they agree. ok is false unless
+// as many processes as nodes run and agree.
 func (v *clusterView) agreement(nodes int) (view string, since time.Time, ok bool) {
 	running := 0
 	for _, n := range v.cluster.Nodes() {
@@ -67,8 +67,8 @@ func lastAgreed(n *cluster.Node) (e process.Event, ok bool) {
 	return e, false
 }
 
-// oneView waits until all nodes agree on one view. If that takes longer than limit, counted from
-// from, it is a miss.
+// oneView waits until all nodes agree on one view. It reports a miss if that happens more than limit
+// after from.
 func (v *clusterView) oneView(ctx context.Context, from time.Time, limit time.Duration) error {
 	err := until(ctx, "all have one view", func() bool {
 		_, _, ok := v.agreement(len(v.nodes))
@@ -86,12 +86,12 @@ func (v *clusterView) oneView(ctx context.Context, from time.Time, limit time.Du
 	return nil
 }
 
-// leastStill is how long no entity may have moved for the entities to count as settled, in addition
-// to the time to call each entity once.
+// leastStill is how long no entity may move before the entities count as settled, in addition to the
+// time to call each entity once.
 const leastStill = 2 * time.Second
 
-// spread waits until each node has its share of the entities and no entity moves. Then the homes
-// are known.
+// spread waits until each node has its share of the entities and no entity moves: all homes are then
+// known.
 func (v *clusterView) spread(ctx context.Context) error {
 	var seen map[string]string
 	var since time.Time

@@ -17,7 +17,7 @@ type Survival struct {
 	Failed, Lost, Doubled int
 	Closed                int // entities whose shard says that the store has lost acknowledged changes
 	Limits                Limits
-	Effects               []Effects // of the calls, elsewhere
+	Effects               []Effects // of tills' calls, elsewhere
 	Strikes               []SurvivalStrike
 	Errors                []string // the first that callers got
 	Lanes                 *Lanes
@@ -25,7 +25,7 @@ type Survival struct {
 
 type SurvivalStrike struct {
 	Victim string          // the node, nodes or server that were hit
-	After  []time.Duration // the time from the strike until each entity answered again, or with Strike.Slowest its slowest answer; sorted
+	After  []time.Duration // by entity: from the strike to its answer, or with Strike.Slowest its slowest call; sorted
 }
 
 func (s SurvivalStrike) p99() time.Duration {
@@ -78,7 +78,7 @@ func (s Survival) Print(w io.Writer) error {
 	return err
 }
 
-// survived injects f f.Times times while durable entities are called. Ended nodes are replaced
+// survived injects f o.Times times while durable entities are called. Ended nodes are replaced
 // between strikes.
 func survived(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcome, error) {
 	s := Survival{Fault: f.Name, Nodes: o.Nodes, Entities: o.Load.Entities, Limits: f.Limits}
@@ -128,7 +128,7 @@ func survived(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outc
 type DurableRun struct {
 	crew                 // all nodes that are members
 	Before int           // the number of strikes before this one
-	Length time.Duration // of one strike
+	Length time.Duration // of a strike
 }
 
 func (d *DurableRun) replace(ctx context.Context) error {
@@ -154,10 +154,10 @@ type Strike struct {
 	// End ends the strike, Length after At. Nil means that it has ended.
 	Length time.Duration
 	End    func(ctx context.Context) error
-	// Stays says that the nodes stay, or may stay, members. Their own answers count after the end
-	// of the strike.
+	// Stays says that the nodes stay, or may stay, members. Answers from them count once the
+	// strike has ended.
 	Stays bool
-	// Slowest makes the judgement use an entity's slowest call, up to the first call made after the
-	// end, instead of the time of its next answer.
+	// Slowest judges an entity by its slowest call, up to the first call made after the end,
+	// instead of by the time of its next answer.
 	Slowest bool
 }

@@ -48,10 +48,10 @@ type Fault struct {
 	Separate bool
 	// Direct gives nodes and callers direct lanes, through proxies.
 	Direct bool
-	// MinMembers lets no node be up before more than half of the nodes have joined. So a restarted
-	// smaller side does not form a cluster of its own.
+	// MinMembers lets no node be up before more than half of the nodes have joined. So the smaller
+	// side of a partition, restarted, forms no second cluster.
 	MinMembers bool
-	// Near is the server that a node or caller connects to; nil means any.
+	// Near returns the server that a node or caller connects to; nil means any.
 	Near func(name string) int
 	// Spares says that the fault must not remove any node from the cluster.
 	Spares bool
@@ -60,25 +60,25 @@ type Fault struct {
 	// Inject injects the fault, and returns when the fault has taken full effect.
 	Inject func(ctx context.Context, r *Run) error
 	Limits Limits
-	// Times is the default number of strikes. With UnderLoad these are further strikes, one after
+	// Times is the default number of strikes. With UnderLoad these strikes follow Inject, one after
 	// another, on nodes that nobody calls; 0 means none. Each is measured until all nodes have
-	// noticed it, and Notice is its limit. Other subjects need at least 1: see Subject.
+	// noticed it, at most Notice. Other subjects need at least 1: see Subject.
 	Times  int
 	Notice time.Duration
 	// Strike injects the fault at one node, and returns the time at which it did.
 	Strike func(n *cluster.Node) (time.Time, error)
 	// Hit injects the fault into a cluster with durable entities.
 	Hit func(ctx context.Context, d *DurableRun) (Strike, error)
-	// Table makes the nodes agree by a table. The fault makes that table unreachable: see
+	// Table makes the nodes agree by a table, which the fault can make unreachable: see
 	// TableProxy.
 	Table bool
 	// Replicas is the number of replicas of the store's streams. 0 means one.
 	Replicas int
 	// Forward makes entities publish the messages that they get from a stream.
 	Forward bool
-	// Lengths is how many times Length the fault lasts, in each round if it has rounds. Default 1.
+	// Lengths times Length is how long the fault, or each of its rounds, lasts. Default 1.
 	Lengths int
-	// Within bounds Inject, besides Lengths times Length. Default 30s.
+	// Within bounds Inject beyond Lengths times Length. Default 30s.
 	Within time.Duration
 }
 
@@ -199,12 +199,12 @@ type Limits struct {
 	Failed, Unknown, Lost, Doubled, Disorder, Misstated int
 	Closed                                              int // entities whose shard says that the store has lost acknowledged changes
 
-	Pause    time.Duration // the longest of any entity
+	Pause    time.Duration // any entity's longest
 	Recovery time.Duration // until all calls succeed again
-	Refusal  time.Duration // of calls that are too many, p99
+	Refusal  time.Duration // p99 until excess calls are refused
 
-	// Neighbours bounds the p99 of calls to entities next to poisoned ones, as a multiple of the
-	// p99 before. On a machine with too few processors it is a multiple of the p99 beside a foreign
+	// Neighbours bounds the p99 of calls to entities beside poisoned ones, as a multiple of the p99
+	// before. If the machine has too few processors, it is a multiple of the p99 beside a foreign
 	// process that loops. 0 means no limit.
 	Neighbours float64
 }

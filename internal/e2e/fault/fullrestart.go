@@ -19,8 +19,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// fullRestart ends all nodes and starts them again, while a client stays connected. In turn it
-// kills the nodes, lets them leave in order, or does each to half of them.
+// fullRestart ends all nodes and starts them again, while a client stays connected. In turn it kills
+// the nodes, lets them leave in order, or kills half and lets half leave.
 var fullRestart = Fault{
 	Name:    "full-restart",
 	About:   "all nodes are ended together and started again; a client from outside stays",
@@ -44,7 +44,7 @@ type Restarts struct {
 type Restart struct {
 	How           string
 	Down          time.Duration // from the end of the last node to the first that serves
-	First, Last   time.Duration // until the first, and each one, of the entities and the singleton answers the client that stayed
+	First, Last   time.Duration // until the first, and each, of the entities and the singleton answers the staying client
 	Failed        int64         // the client's failed calls: under way when the nodes ended, or made before a node served
 	Unknown       int64         // failed calls of unknown outcome
 	FreshAnswered time.Duration // until the client that was started meanwhile got an answer
@@ -164,8 +164,8 @@ func restartAll(ctx context.Context, c *cluster.Cluster, s *stayer, nodes []*clu
 	return r, started, nil
 }
 
-// endAll ends all nodes concurrently. The number of the strike chooses how: SIGKILL, leaving in
-// order, or each for half of the nodes.
+// endAll ends all nodes concurrently. The number of the strike chooses SIGKILL, leaving in order, or
+// each for half of the nodes.
 func endAll(ctx context.Context, nodes []*cluster.Node, strike int) (how string, err error) {
 	how = []string{"killed", "in order", "mixed"}[strike%3]
 	errs := make([]error, len(nodes))
@@ -287,7 +287,7 @@ func killAll(nodes []*cluster.Node) error {
 	return nil
 }
 
-// replaceAll starts as many new nodes as there were.
+// replaceAll starts a new node for each ended one.
 func (d *DurableRun) replaceAll() error {
 	for i := range d.Nodes {
 		d.started++

@@ -12,7 +12,7 @@ import (
 
 // hang lets a process stand still for long, as if stuck in the kernel. Its connections stay open,
 // so the broker cannot report it gone. The other nodes remove it and take over its entities. Calls
-// to it that did not start yet wait. When the process goes on, it runs no turn and ends.
+// that it has not started wait. When the process goes on, it runs no turn and ends.
 //
 // A process that stands still for less than hangRemoves is not removed.
 var hang = Fault{
@@ -65,7 +65,7 @@ var hang = Fault{
 }
 
 const (
-	// hangRemoves is the length from which the process must be removed and replaced.
+	// hangRemoves is the shortest length that must get the process removed and replaced.
 	hangRemoves = 10 * time.Second
 	// hangRecovers is the time within which all calls must succeed again.
 	hangRecovers = 8 * time.Second

@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
 )
 
-// kill ends a process and the state of its volatile entities. They start again elsewhere without
-// that state. Finished calls do not run again, and other entities are not disturbed.
+// kill ends a process. Its volatile entities lose their state and start again elsewhere. Finished
+// calls do not run again, and other entities are not disturbed.
 var kill = Fault{
 	Name:   "kill",
 	About:  "the process of a node is killed, with SIGKILL",
@@ -54,8 +54,8 @@ var durableKill = Fault{
 	Hit:     killNode,
 }
 
-// inPairs lets two nodes share a server, which reports a killed one to the other at once. A node
-// alone at its server is downed only after Membership.AgreedAfter.
+// inPairs lets several nodes share a server, which reports a killed node to the others at once. A
+// node alone at its server is downed only after Membership.AgreedAfter.
 func inPairs(name string) int {
 	n, err := strconv.Atoi(strings.TrimPrefix(name, "n"))
 	if err != nil {

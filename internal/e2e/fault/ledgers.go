@@ -34,9 +34,9 @@ type ledgers struct {
 
 type ledger struct {
 	node     string        // where it lived at the last answer
-	answered time.Time     // when that was
+	answered time.Time     // when it answered
 	made     time.Time     // when that call was made
-	slowest  time.Duration // the time of the slowest call since the last strike
+	slowest  time.Duration // of the slowest call since the last strike
 	sum      int64         // the acknowledged sum
 	unsure   int64         // added by calls of unknown outcome
 	closed   bool          // its shard, or that of its effects, says that the store has lost acknowledged changes
@@ -85,7 +85,7 @@ func (l *ledgers) end() {
 	l.wg.Wait()
 }
 
-// note compares an answer of entity i with the total that its caller expects.
+// note compares entity i's answer, total, with the sum that its caller expects.
 func (l *ledgers) note(i int, made time.Time, total int64, node string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -187,8 +187,8 @@ func (l *ledgers) strike(ctx context.Context, f Fault, d *DurableRun) (r Surviva
 	return r, errors.Join(err, endErr)
 }
 
-// answersAgain reports whether e has answered since the strike. hit says that its last answer came
-// from a struck node. ended is zero until the strike has ended.
+// answersAgain reports whether e has answered since the strike. hit says that e's last answer came
+// from a struck node. ended is b.At until b.End has run.
 func answersAgain(b *Strike, e ledger, hit bool, ended time.Time) bool {
 	if hit && !b.Stays {
 		return false
@@ -206,9 +206,8 @@ func answersAgain(b *Strike, e ledger, hit bool, ended time.Time) bool {
 // effectPatience bounds the wait until observers have seen all effects.
 const effectPatience = time.Minute
 
-// awaitTells waits until a tell from each till has arrived. The stocks' shards are then open. This
-// must be so before the faults: a server that loses the opening of a shard loses records that no
-// node can write again.
+// awaitTells waits until a tell from each till has arrived, so that the stocks' shards are open before
+// the faults: a server that loses the opening of a shard loses records that no node can write again.
 func (l *ledgers) awaitTells(ctx context.Context, caller shard.Caller) error {
 	stocks := workload.NewStockClient(caller)
 	for i := range l.all {
@@ -227,8 +226,8 @@ func (l *ledgers) awaitTells(ctx context.Context, caller shard.Caller) error {
 	return nil
 }
 
-// settleTills makes one more sale at each till. The answer has the till's total, in which no call
-// is in doubt any more.
+// settleTills makes one more sale at each till. The till's total in the answer shows which calls of
+// unknown outcome ran.
 func (l *ledgers) settleTills(ctx context.Context) {
 	var wg sync.WaitGroup
 	for i := range l.all {
@@ -281,8 +280,8 @@ func (l *ledgers) seenBy(ctx context.Context, observer string, of func(ctx conte
 	return e, nil
 }
 
-// judgeEffects compares the sales that stocks and followers have seen with the acknowledged ones.
-// Meanwhile no calls may be made, except by settleTills.
+// judgeEffects compares the sales that stocks and followers have seen with the acknowledged sales.
+// Meanwhile only settleTills may make calls.
 func (l *ledgers) judgeEffects(ctx context.Context, caller shard.Caller, live *follower) (all []Effects, err error) {
 	l.settleTills(ctx)
 	fresh := follow(caller)

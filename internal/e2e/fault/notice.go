@@ -14,7 +14,7 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// A Noticing has, for each strike, the times until nodes without calls noticed the fault.
+// A Noticing has, for each strike, the times until idle nodes noticed the fault.
 type Noticing struct {
 	Fault   string
 	Nodes   int
@@ -28,7 +28,7 @@ type NoticedStrike struct {
 	Seen   []Sight // by every other node, the earliest first
 }
 
-// A Sight says how long after the fault one node saw that the victim is not a member.
+// A Sight says how long after the fault one node saw the victim downed or removed.
 type Sight struct {
 	Node  string
 	After time.Duration

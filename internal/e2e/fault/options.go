@@ -28,7 +28,7 @@ type Options struct {
 	Messages int
 	// Tail is how long calls go on after the fault took effect. Default 2s.
 	Tail time.Duration
-	// Settle is how soon after a fault of the broker the former rate of calls must be reached.
+	// Settle bounds the time from a broker fault until calls reach their former rate.
 	// Default 5s.
 	Settle time.Duration
 	// Say receives progress messages. Default: none.
@@ -130,6 +130,6 @@ func (o Options) Bound(f Fault) time.Duration {
 	return startBound + o.injectBound(f) + calls + o.Tail + time.Duration(o.Times)*strike
 }
 
-// effectTimeout bounds how long a fault takes to have its full effect, by default. Entities without
-// an answer by then are silent.
+// effectTimeout is the default bound until a fault has its full effect. Entities without an answer by
+// then are silent.
 const effectTimeout = 30 * time.Second

@@ -94,8 +94,8 @@ func (c *crowd) call(ctx context.Context, i int) {
 	}
 }
 
-// closed keeps every clerk busy, and returns the calls served a second. Each goroutine makes its
-// next call only after an answer.
+// closed keeps every clerk busy, and returns the served calls per second. Each goroutine makes its
+// next call after an answer.
 func (c *crowd) closed(ctx context.Context, long time.Duration) float64 {
 	begin := time.Now()
 	for i := range 2 * clerks {

@@ -60,8 +60,8 @@ const (
 	stopLimit        = 6 * time.Second  // QuorumTimeout, and 1 s for the load of the machine
 )
 
-// sideOf returns the server of a node or caller. Server 0 is on the smaller side, with n1, n2 and
-// the second caller; n3 is alone at server 1.
+// sideOf returns the server of a node or caller. The smaller side is server 0, with n1, n2 and the
+// second caller; n3 is alone at server 1.
 func sideOf(name string) int {
 	switch name {
 	case "n1", "n2", callerName(1):
@@ -74,11 +74,11 @@ func sideOf(name string) int {
 
 type split struct {
 	*Run
-	minority  []victim   // on the smaller side when it began
-	restarter *restarter // of the nodes of the smaller side
+	minority  []victim   // nodes of the smaller side when the split began
+	restarter *restarter // of the smaller side's nodes
 }
 
-// begin cuts one side off: these nodes, the first server and the second caller.
+// begin cuts off nodes, the first server and the second caller.
 func (p *split) begin(nodes []*cluster.Node) error {
 	names := []string{"s1", callerName(1)}
 	for _, n := range nodes {
@@ -177,7 +177,7 @@ func (c *cuts) heal() error {
 }
 
 // oneWay loses a node's packets in one direction, as a broken cable or firewall does. The node is
-// removed. The nodes that it accuses are not removed.
+// removed. The nodes that it finds unreachable stay.
 var oneWay = Fault{
 	Name:         "one-way",
 	About:        "for 60s nothing arrives at one node, and what it sends does; then, for 60s, the other way round",

@@ -91,7 +91,7 @@ type poisoner struct {
 	looped, full            atomic.Int64 // calls of the looping entity
 
 	mu  sync.Mutex
-	bad error // another answer than those
+	bad error // an unexpected answer
 }
 
 func (p *poisoner) run(ctx context.Context, long time.Duration) error {
@@ -163,15 +163,15 @@ func (p *poisoner) judge(r *Run) {
 }
 
 type neighbours struct {
-	seen    map[string]string // the node of each
+	seen    map[string]string // nodes by entity
 	home    string            // of the looping entity
 	quiet   time.Time         // the begin of the time before the poison
 	foreign time.Time         // when the foreign process began to compute
 }
 
-// judge compares the latencies of entities that are not poisoned: before the fault, beside the
-// foreign process, and beside the poison. A call counts for the node of its entity, even if a relay
-// elsewhere makes it.
+// judge compares the latencies of entities that are not poisoned, before the fault, beside the foreign
+// process, and beside the poison. A call counts for the node of its entity, even if a relay elsewhere
+// makes it.
 func (n neighbours) judge(r *Run) {
 	now := time.Now()
 	s := slowdown{processors: runtime.GOMAXPROCS(0), needed: processorsFor(len(r.Nodes), len(r.Cluster.Servers()))}
@@ -195,8 +195,8 @@ func (n neighbours) judge(r *Run) {
 	}
 }
 
-// processorsFor returns how many processors are enough, so that a loop delays no other work: one
-// for each node and server, the caller and the loop.
+// processorsFor returns how many processors suffice for a loop to delay no other work: one for each
+// node and server, the caller and the loop.
 func processorsFor(nodes, servers int) int { return nodes + servers + 2 }
 
 // A slowdown has three p99 latencies: before the fault, beside a foreign loop, and beside the

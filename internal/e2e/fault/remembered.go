@@ -24,8 +24,8 @@ var remembered = Fault{
 	Strike:  kill.Strike,
 }
 
-// An Again has the results of repeated strikes on nodes with remembered entities: the times until
-// these entities were activated again.
+// An Again has, for repeated strikes on nodes with remembered entities, the times until these entities
+// were activated again.
 type Again struct {
 	Fault    string
 	Nodes    int
@@ -38,8 +38,8 @@ type Again struct {
 type AgainStrike struct {
 	Victim  string
 	Lived   int             // entities that lived there
-	After   []time.Duration // when each of them lived again, sorted
-	Doubled []string        // entities that began to live more often than they died
+	After   []time.Duration // when each of these lived again, sorted
+	Doubled []string        // entities activated afresh more often than they died
 }
 
 func (a Again) Missed() (misses []string) {
@@ -145,8 +145,8 @@ func quiet(ctx context.Context, c *cluster.Cluster) error {
 	return errors.Join(err, failed)
 }
 
-// homes returns the node of each entity's last activation. It also returns how often each entity
-// was activated for another reason than a move of its shard.
+// homes returns the node of each entity's last activation, and how often each entity was activated
+// with [shard.Fresh].
 func homes(records []witness.Record) (at map[string]string, began map[string]int) {
 	at, began = map[string]string{}, map[string]int{}
 	for _, r := range records {
@@ -207,7 +207,7 @@ func strikeRemembered(ctx context.Context, f Fault, c *cluster.Cluster, victim *
 	return r, nil
 }
 
-// compare sets After and Doubled from the records of activations after the strike.
+// compare sets After and Doubled. after has all records of activations so far.
 func (r *AgainStrike) compare(after []witness.Record, lived map[string]string, before map[string]int, at time.Time) {
 	_, began := homes(after)
 	seen := map[string]bool{}

@@ -14,8 +14,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// connections is the number of callers outside the cluster. With several, each entity must keep the
-// order of several senders.
+// connections is the number of callers outside the cluster. With several, each entity must keep
+// several senders' orders.
 const connections = 2
 
 var errNoEffect = errors.New("the fault has not taken full effect in time")
@@ -220,7 +220,7 @@ func (r *Run) underLoad(ctx context.Context, f Fault) error {
 	})
 }
 
-// Begin makes all figures count from now instead of from the start of Inject. Inject calls it after
+// Begin makes all figures count from now instead of from Inject's start. Inject calls Begin after
 // preparations.
 func (r *Run) Begin() { r.began = time.Now() }
 
@@ -284,7 +284,7 @@ func (r *Run) judge(ctx context.Context, f Fault, c shard.Caller) (Outcome, erro
 	return row, nil
 }
 
-// noteDead adds notes on the pauses of killed entities, and on those of all other entities.
+// noteDead adds notes on the pauses of killed entities, and of all other entities.
 func (r *Run) noteDead(row *Row) {
 	dead := r.Load.Timing(r.began, func(e string) bool { return load.Concerns(r.died, e) })
 	others := r.Load.Timing(r.began, func(e string) bool { return !load.Concerns(r.died, e) })

@@ -61,8 +61,8 @@ const (
 	forwardedName = "FORWARDED"
 	bareName      = "BARE"
 
-	doubleEach = 100  // messages, one is published twice, as two messages
-	poisonEach = 5000 // messages, one becomes a dead letter
+	doubleEach = 100  // each 100th message is published as two
+	poisonEach = 5000 // each 5,000th becomes a dead letter
 
 	baselineFor = 5 * time.Second
 )
@@ -72,7 +72,7 @@ type Applied struct {
 	Fault           string
 	Nodes, Entities int
 	Quiet, Struck   int     // messages before and during the strikes
-	Rate, Burst     float64 // messages a second: those of Quiet, and as many during the strikes
+	Rate, Burst     float64 // messages a second: without strikes, and in a burst during strikes
 	// Acknowledged, OneByOne and Published are the figures of package baseline.
 	Acknowledged, OneByOne, Published float64
 	Strikes                           []AppliedStrike
@@ -83,7 +83,7 @@ type Applied struct {
 	Examples                          []string
 }
 
-// An AppliedStrike is one strike, and how soon after it messages of all partitions were applied.
+// An AppliedStrike is one strike, and the time until messages of all partitions were applied.
 type AppliedStrike struct {
 	What  string
 	After time.Duration
@@ -183,8 +183,8 @@ func (a *Applied) measureOthers(ctx context.Context, s *seller, n int) (err erro
 	return errors.Join(err, s.js.DeleteStream(ctx, bareName))
 }
 
-// strike strikes o.Times times. Meanwhile messages are published: at first as many as before, as fast
-// as possible, and then o.Load.Rate a second.
+// strike strikes o.Times times. Meanwhile messages are published: at first o.Messages as fast as
+// possible, and then o.Load.Rate a second.
 func (a *Applied) strike(ctx context.Context, d *DurableRun, s *seller, stocks *workload.StockClient, o Options) error {
 	var over atomic.Bool
 	var group sync.WaitGroup
@@ -204,7 +204,7 @@ func (a *Applied) strike(ctx context.Context, d *DurableRun, s *seller, stocks *
 		}
 	})
 	for i := range o.Times {
-		// The strike comes at any moment of reading, and of storing the position.
+		// The strike hits any moment of reading, or of storing the position.
 		if err := sleep(ctx, time.Duration(i)*370*time.Millisecond%time.Second); err != nil {
 			return err
 		}
@@ -270,7 +270,7 @@ func (d *DurableRun) disturbReaders(ctx context.Context, i int) (what string, at
 // with what was published.
 func (a *Applied) judge(ctx context.Context, c *cluster.Cluster, s *seller, stocks *workload.StockClient) error {
 	ids := s.ids()
-	for limit := time.Now().Add(effectPatience); ; { // a mark does not wait for messages of other stocks
+	for limit := time.Now().Add(effectPatience); ; { // marks do not wait for messages of other stocks
 		a.Lost, a.Doubled, a.Disorder, a.Examples = 0, 0, 0, nil
 		var mu sync.Mutex
 		err := eachBell(len(ids), func(i int) error {
@@ -300,8 +300,8 @@ func (a *Applied) judge(ctx context.Context, c *cluster.Cluster, s *seller, stoc
 	return err
 }
 
-// heard counts a stock's sales: last is the number of the last sale, again the sales whose number
-// was not above the last one, and missed the numbers that were skipped.
+// heard counts a stock's sales: last is the highest number of a sale, again counts later sales with
+// that number or a lower one, and missed the skipped numbers.
 type heard struct{ last, again, missed int64 }
 
 func (h *heard) hear(number int64) {
@@ -388,7 +388,7 @@ type seller struct {
 	sales   map[string]heard // what stocks should hear
 	batches int
 	sold    int // messages
-	poison  int // of them
+	poison  int // dead letters
 }
 
 const batchSales = 2000
@@ -426,7 +426,7 @@ func (s *seller) sellMarked(ctx context.Context, n, mark int) (messages int, err
 // sell publishes n sales, at most rate a second, until over returns true; rate 0 means no limit. It
 // returns how many messages it published.
 func (s *seller) sell(ctx context.Context, n, rate int, over func() bool) (messages int, err error) {
-	most := min(batchSales, s.entities) // of different stocks, so that a repeated batch keeps their order
+	most := min(batchSales, s.entities) // of different stocks: a repeated batch keeps their orders
 	if rate > 0 {
 		most = max(min(most, rate/10), 1)
 	}

@@ -18,7 +18,7 @@ import (
 type victim struct {
 	node   *cluster.Node
 	since  time.Time
-	living map[string]bool // its entities at that time
+	living map[string]bool // the node's entities then
 }
 
 type strikes struct {
@@ -41,8 +41,7 @@ func (s *strikes) Strike(nodes ...*cluster.Node) (struck []victim) {
 	return struck
 }
 
-// mourn counts the state of entities as lost if they lived at a removed victim when it was last
-// struck.
+// mourn counts as lost the state of entities that a removed victim had at its last strike.
 func (s *strikes) mourn() {
 	last := make(map[*cluster.Node]victim)
 	for _, v := range s.all {
@@ -55,8 +54,8 @@ func (s *strikes) mourn() {
 	}
 }
 
-// removal returns the first time after the given one at which a node that was not struck saw the
-// process gone; zero if there is none.
+// removal returns the first time, later than after, at which a node that was not struck saw the
+// process gone; otherwise zero.
 func (s *strikes) removal(name string, after time.Time) (at time.Time) {
 	for _, n := range s.cluster.Nodes() {
 		if s.struck[n.Name()] {
@@ -71,8 +70,8 @@ func (s *strikes) removal(name string, after time.Time) (at time.Time) {
 	return at
 }
 
-// changes counts the members that came up or were downed after the given time, as seen by nodes
-// that were not struck. It counts each change once.
+// changes counts members that came up or were downed later than after, as seen by nodes that were not
+// struck. It counts each change once.
 func (s *strikes) changes(after time.Time) (n int) {
 	seen := make(map[string]bool)
 	for _, by := range s.cluster.Nodes() {

@@ -50,7 +50,7 @@ var tableOutage = Fault{
 }
 
 // tableHalf kills more than half of the nodes. The other nodes go on, because the table decides
-// which nodes are dead. With gossip they would stop, because they are no majority.
+// which nodes are dead. With gossip they would stop, as they are no majority.
 var tableHalf = Fault{
 	Name:  "table-half",
 	About: "three of five nodes, the oldest among them, are killed at once, with SIGKILL",

@@ -29,13 +29,13 @@ type Attacker struct {
 	denied  atomic.Int64
 
 	mu       sync.Mutex
-	sessions map[link]uint64 // numbers that members gave to invented processes
-	seq      map[link]uint64 // of the last envelope that was sent there
-	homes    map[uint32]home // of shards, as members that refuse calls name them
+	sessions map[link]uint64 // session numbers, given by members to invented processes
+	seq      map[link]uint64 // number of the last envelope sent
+	homes    map[uint32]home // by shard, as named by members that refuse calls
 
 	gateway *nats.Conn // of a caller of gateways; nil means there is none
 	kinds   uint64     // the number of kinds of messages in a flood
-	kept    []captured // messages that were sent, to be sent again
+	kept    []captured // sent messages, to be sent again
 }
 
 type home struct {
@@ -57,7 +57,7 @@ type link struct {
 // invented is the number of invented processes with sessions.
 const invented = 64
 
-// NewAttacker connects as the client with that name. members are all members of the cluster.
+// NewAttacker connects as the client called name. members are all members of the cluster.
 func NewAttacker(url, cluster, name string, members []transport.Address) (*Attacker, error) {
 	a := &Attacker{
 		cluster: cluster, name: name, members: members, random: rand.New(rand.NewPCG(1, 18)),
@@ -94,8 +94,7 @@ func (a *Attacker) Close() {
 // denied.
 func (a *Attacker) Sent() (sent int, denied int64) { return a.sent, a.denied.Load() }
 
-// hear reads from a member's frame the session number, the next sequence number, and the homes of
-// shards.
+// hear reads the session number, the handled sequence number and shards' homes from a member's frame.
 func (a *Attacker) hear(m *nats.Msg) {
 	words := strings.Split(m.Subject, ".")
 	if len(words) < 8 || words[7] != "f" || words[6] == "ctl" {
@@ -114,7 +113,7 @@ func (a *Attacker) hear(m *nats.Msg) {
 	if a.sessions[l] != h.Session {
 		a.sessions[l], a.seq[l] = h.Session, 0
 	}
-	if h.Handled > a.seq[l] || h.Flags&wire.FlagNack != 0 { // a member has accepted a changed frame, or misses one
+	if h.Handled > a.seq[l] || h.Flags&wire.FlagNack != 0 { // the member has accepted a mutated frame, or misses one
 		a.seq[l] = h.Handled
 	}
 	for {
@@ -150,7 +149,7 @@ func (a *Attacker) Self(i uint64) transport.Peer {
 	return transport.Peer{Address: transport.Address{Name: a.name, Incarnation: identity.Mark(identity.Client, i)}, Client: true}
 }
 
-// to returns a subject that the attacker may publish on. channel is ctl, any or a lane's number.
+// to returns self's subject to m. channel is ctl, any (for any member) or a lane's number.
 func (a *Attacker) to(self transport.Peer, m transport.Address, channel string) string {
 	own := fmt.Sprintf("sh.%s.c.%s.%016x.", a.cluster, a.name, self.Incarnation)
 	if channel == "any" {

@@ -35,7 +35,7 @@ func (a framer) frame(self transport.Peer, m transport.Address, h wire.FrameHead
 	return a.publish(a.to(self, m, "0"), append(wire.AppendFrameHeader(nil, &h), body...))
 }
 
-// otherVersion sends a frame of a later version, with a long sender's name.
+// otherVersion sends a frame of this or later versions, with a long name.
 func (a framer) otherVersion(i uint64) error {
 	self, m, size := a.Self(i%invented), a.anyMember(), 200
 	if a.seldom(i) {
@@ -47,7 +47,7 @@ func (a framer) otherVersion(i uint64) error {
 	return a.publish(a.to(self, m, "0"), wire.AppendFrameHeader(nil, &h))
 }
 
-// goodbye ends a session in the name of an invented process, a member or another client.
+// goodbye ends a session, forging the name of an invented process, a member or another client.
 func (a framer) goodbye(i uint64) error {
 	self, m := a.Self(1<<34+i%invented), a.anyMember()
 	h := wire.FrameHeader{Version: wire.FrameVersion, From: self, Seq: 1, Hello: 1, Flags: wire.FlagBye, Session: a.random.Uint64N(9)}
@@ -106,7 +106,7 @@ func (a framer) future(i uint64) error {
 	return a.SendFrame(i, a.anyMember(), e)
 }
 
-// empties sends as many empty envelopes as fit.
+// empties fills a frame with empty envelopes.
 func (a framer) empties(i uint64) error {
 	self, m, n := a.Self(i%invented), a.anyMember(), 1000
 	if a.seldom(i) {

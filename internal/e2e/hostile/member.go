@@ -82,7 +82,7 @@ type State struct {
 	RSS, Peak  int    // bytes, as the kernel has them
 	Goroutines int
 	Counters   map[string]uint64
-	Error      string // why it has ended
+	Error      string // why the member ended
 }
 
 type process struct {

@@ -32,8 +32,8 @@ type Siege struct {
 }
 
 const (
-	maxSlower = 3.0 // the other client's p99 in the attack, as a multiple of the p99 before
-	maxGrown  = 1.2 // the bytes in use of a member's heap after the attack, as a multiple of those before
+	maxSlower = 3.0 // bounds the other client's p99 in the attack, as a multiple of the p99 before
+	maxGrown  = 1.2 // bounds a member's heap in use after the attack, as a multiple of that before
 )
 
 // calls records the other client's calls in one part of a siege.
@@ -255,8 +255,8 @@ func (r *run) states() (all []State, err error) {
 	return all, nil
 }
 
-// recover waits, at most Recovery, until each heap is within maxGrown of its size at begin. Then it
-// judges the heaps. It only prints the resident set, because Go's runtime keeps free memory there.
+// recover waits, at most Recovery, until each heap is within maxGrown of its size in begin. Then it
+// judges the heaps. It only prints the resident sets, which include free memory of Go's runtime.
 func (r *run) recover(ctx context.Context, begin []State) error {
 	at := time.Now()
 	for {

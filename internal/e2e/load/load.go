@@ -70,8 +70,8 @@ func (l *Load) add(sender string, entity int, w path, p *pauses) {
 	l.pairs = append(l.pairs, &pair{load: l, sender: sender, entity: EntityID(entity), path: w, pauses: p})
 }
 
-// start spreads the pairs' first calls over one tick. Half of them begin with a round's second
-// tick, which keeps the rate constant.
+// start spreads the pairs' first calls over one tick. For a constant rate, half of the pairs begin
+// with a round's second tick.
 func (l *Load) start() {
 	pairs, tick := time.Duration(len(l.pairs)), l.Tick()
 	begin := time.Now()
@@ -81,8 +81,8 @@ func (l *Load) start() {
 	}
 }
 
-// Stop ends the calling and waits for the calls under way. A sender whose last call failed goes on
-// until a call succeeds, at most for patience.
+// Stop ends the calls and waits for those under way. A sender whose last call failed goes on until a
+// call succeeds, at most for patience.
 func (l *Load) Stop() {
 	close(l.stop)
 	l.wg.Wait()
@@ -152,8 +152,8 @@ func Concerns(these map[string]bool, entity string) bool {
 	return these[entity] || these[strings.TrimPrefix(entity, relayPrefix)]
 }
 
-// Failures counts the bursts with a failed call that ended after the given time. It returns when
-// the first and the last of these bursts ended; zero times if there was none.
+// Failures counts the bursts that had a failed call and ended later than after. It returns when the
+// first and the last of them ended: zero times if n is 0.
 func (l *Load) Failures(after time.Time) (n int, first, last time.Time) {
 	for _, p := range l.pauses {
 		p.mu.Lock()
@@ -174,10 +174,10 @@ func (l *Load) Failures(after time.Time) (n int, first, last time.Time) {
 	return n, first, last
 }
 
-// Judge compares three things: the answers that senders got, the turns in ran, and the final state
-// of each entity, which it reads through c. ran has all records of all witnesses in order of time.
-// The state of an entity that does not answer counts as empty. died are the entities whose process
-// was killed. Judge must be called after Stop.
+// Judge compares the answers that senders got, the turns in ran, and each entity's final state, which
+// it reads through c. ran has all records of all witnesses in order of time. The state of an entity
+// that does not answer counts as empty. died are the entities whose process was killed. Judge must be
+// called after Stop.
 func (l *Load) Judge(ctx context.Context, c shard.Caller, ran []witness.Record, died map[string]bool) Verdict {
 	h := history{fates: make(map[pairKey][]Fate), ran: ran, died: died, remembered: remembered(ctx, c, l.options.Entities, &l.errors)}
 	for _, p := range l.pairs {
@@ -186,8 +186,8 @@ func (l *Load) Judge(ctx context.Context, c shard.Caller, ran []witness.Record, 
 	return h.judge()
 }
 
-// Timing returns how the entities for which include returns true have answered since the time from.
-// P50 and P99 are quantiles of each entity's longest pause.
+// Timing returns how the entities for which include returns true have answered since from. P50 and
+// P99 are quantiles of the entities' longest pauses.
 func (l *Load) Timing(from time.Time, include func(entity string) bool) Timing {
 	now := time.Now()
 	var t Timing

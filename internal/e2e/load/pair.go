@@ -8,8 +8,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// A round takes two ticks: an ask in the first, and two tells and an ask in the second. The order
-// of these three must be kept.
+// A round takes two ticks: an ask in the first, and two tells and an ask in the second. Those three
+// must run in order.
 const (
 	callsPerRound = 4
 	ticksPerRound = 2
@@ -33,7 +33,7 @@ const patience = 15 * time.Second
 // end of a pause exactly.
 const retryAfter = 50 * time.Millisecond
 
-// run makes calls until Stop. The first call is due at next, in the tick first of a round.
+// run makes calls until Stop. The first is due at next; first is its tick in the round.
 func (p *pair) run(next time.Time, tick time.Duration, first int) {
 	timer := time.NewTimer(time.Until(next))
 	defer timer.Stop()
@@ -93,9 +93,8 @@ func (p *pair) burst(calls int) {
 
 // A path carries calls to an entity, directly or through a relay.
 type path interface {
-	// burst makes tells and last an ask, numbered from first.
-	// It returns the fate of each, where the entity (or its relay) lives, and an
-	// error if any call failed.
+	// burst makes calls numbered from first: tells, and last an ask. It returns each call's
+	// fate, where the entity (or its relay) lives, and an error if any call failed.
 	burst(ctx context.Context, sender string, first uint64, calls int) (fates []Fate, node string, err error)
 }
 
@@ -133,7 +132,7 @@ func (w relayed) burst(ctx context.Context, sender string, first uint64, calls i
 	return append(fates, fateOf(Answered, err)), receipt.Node, err
 }
 
-// fateOf returns good, Refused if err says that the call did not run, or Uncertain.
+// fateOf returns good without err, Refused if err says NotExecuted, otherwise Uncertain.
 func fateOf(good Fate, err error) Fate {
 	switch {
 	case err == nil:

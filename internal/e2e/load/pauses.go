@@ -11,7 +11,7 @@ type pauses struct {
 
 	mu       sync.Mutex
 	node     string    // where it was last seen
-	since    time.Time // begin of the first burst since an answer in which a call failed; zero means it answers
+	since    time.Time // begin of the first burst with a failed call since the last answer; zero without one
 	pauses   []pause
 	failures []time.Time // ends of bursts in which a call failed
 }
@@ -47,7 +47,7 @@ func (p *pauses) lastSeen() string {
 	return p.node
 }
 
-// longest returns the longest pause that ended after the given time or has not ended by now.
+// longest returns the longest pause that ended later than after, or has not ended by now.
 func (p *pauses) longest(after, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,9 +75,8 @@ func (p *pauses) within(all []time.Duration, from, to time.Time) []time.Duration
 	return all
 }
 
-// recovered returns the end of the last pause, after the given time, that had a failed call or was
-// longer than slow; zero if there was none. never means that callers still wait, since the returned
-// time.
+// recovered returns the end of the last pause, later than after, that had a failed call or was longer
+// than slow; zero if there was none. If never is true, callers have been waiting since at.
 func (p *pauses) recovered(after time.Time, slow time.Duration) (at time.Time, never bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

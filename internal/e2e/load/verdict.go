@@ -18,7 +18,7 @@ type Fate uint8
 
 const (
 	Answered  Fate = iota // it ran
-	Told                  // sent without waiting for an answer, and not refused
+	Told                  // a tell without an error
 	Refused               // an error that says it did not run
 	Uncertain             // an error that leaves open whether it ran
 )
@@ -26,7 +26,7 @@ const (
 // A Verdict has the outcomes of all calls.
 type Verdict struct {
 	Calls     int
-	Failed    int // refused, with an error that says so
+	Failed    int // of outcome NotExecuted
 	Unknown   int // with an error that leaves open whether they ran
 	Lost      int // answered or told, and not in the entity's state (or never ran)
 	Doubled   int // ran more than once
@@ -36,7 +36,7 @@ type Verdict struct {
 	Examples  []string
 }
 
-// maxExamples bounds the calls in a Verdict and the errors that a Load keeps.
+// maxExamples bounds a Verdict's Examples and the errors that a Load keeps.
 const maxExamples = 10
 
 func (v *Verdict) note(count *int, format string, args ...any) {
@@ -130,8 +130,8 @@ const Slow = 250 * time.Millisecond
 // Timing says how entities answered since a given time.
 type Timing struct {
 	Longest time.Duration // the longest pause of an entity
-	// Recovery is the time until all calls succeeded again: after it no call failed or took longer
-	// than Slow. 0 means that no call did.
+	// Recovery is the time after which no call failed or took longer than Slow. 0 means that no
+	// call did.
 	Recovery  time.Duration
 	Disturbed int // entities of which a call failed or took longer than Slow
 	Silent    int // entities that do not answer yet

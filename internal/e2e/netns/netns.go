@@ -182,8 +182,8 @@ func (h *Host) Name() string { return h.name }
 // Addr returns the host's IP address, such as "10.77.0.1".
 func (h *Host) Addr() string { return h.addr }
 
-// Do runs f on a thread in the host's namespace and returns its result. Sockets made and processes
-// started by f belong to the host for ever. Goroutines that f starts do not run in the namespace.
+// Do runs f on a thread in the host's namespace and returns f's error. Sockets made and processes
+// started by f stay at the host. Goroutines that f starts do not run in the namespace.
 func (h *Host) Do(f func() error) error { return h.namespace.do(f) }
 
 // Dial connects from the host to an address with a numeric host. It takes at most 2s.

@@ -40,15 +40,15 @@ type Options struct {
 	Ordered bool   // it connects to the first server of URL that it reaches, not to a random one
 	Cluster string
 	Name    string
-	Witness string // the file for the record of its calls, which must not exist
+	Witness string // the file to which it records its calls; must not exist
 	Trace   string // the file in which a singleton says when it lived; "" means none is hosted
 	Pulses  bool   // it hosts a type whose entities are remembered
 	Durable bool   // it hosts durable types, whose store is on the servers
 	// Replicas is the number of servers that keep each stream of the store; 0 means the store's
 	// default.
 	Replicas int
-	// Stream is the name of a stream whose messages it tells to stocks, with the subjects of
-	// StreamSubject; "" means none. If Forward is set, the stocks publish them.
+	// Stream is a stream with the subjects StreamSubjects, whose messages the node tells to stocks;
+	// "" means none. If Forward is set, the stocks publish them.
 	Stream  string
 	Forward bool
 	// CallTimeout and MinMembers are those of the node's Config; 0 means the defaults.
@@ -252,7 +252,7 @@ const (
 	Left  = "left"  // it has left in order
 	Ended = "ended" // it ended in another way
 	Saw   = "saw"   // it saw a change of the cluster: Kind, Member and Time say which
-	// Agreed means that from then on the node sees all members agree on View. An empty View means
+	// Agreed means that from Time on the node sees all members agree on View. An empty View means
 	// that they do not agree.
 	Agreed = "agreed"
 	// Shifted means that ShiftClock has changed the node's clock.
@@ -298,8 +298,8 @@ const Feed = "sales"
 // StreamSubjects returns the subjects of the stream of Options.Stream: each is a partition.
 func StreamSubjects() []string { return []string{"sales.0", "sales.1", "sales.2", "sales.3"} }
 
-// StreamMessage returns the data of a message of the stream: the sale with that number at a stock.
-// A message with the number 0 becomes a dead letter.
+// StreamMessage returns the data of a message of the stream: the sale number at stock. A message with
+// number 0 becomes a dead letter.
 func StreamMessage(stock string, number int64) []byte {
 	return fmt.Appendf(nil, "%s %d", stock, number)
 }

@@ -49,7 +49,7 @@ type Event struct {
 	// View is the cluster as the node saw it then, if all members agreed: its founder and its
 	// members. It is "" if they did not agree.
 	View string `json:"view,omitempty"`
-	// Question is the number of a question, and Frames and Direct its answer.
+	// Question is the number of a request for Frames and Direct.
 	Question int    `json:"question,omitempty"`
 	Frames   uint64 `json:"frames,omitempty"` // data frames that the node has sent
 	Direct   uint64 `json:"direct,omitempty"` // those of them that took direct lanes
@@ -138,8 +138,8 @@ func (p *Process) Await(ctx context.Context, event string) error {
 	return err
 }
 
-// AwaitThat waits for an event of the process for which the function that returns true, and returns
-// this event. It fails if the process ends first. what describes the awaited event in errors.
+// AwaitThat returns the first event of the process for which that returns true, and waits for it if
+// necessary. It fails if the process ends first. what describes the event in errors.
 func (p *Process) AwaitThat(ctx context.Context, what string, that func(Event) bool) (Event, error) {
 	for {
 		p.mu.Lock()

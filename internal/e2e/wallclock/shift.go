@@ -9,12 +9,12 @@ import (
 	_ "unsafe" // for the link to package time
 )
 
-// wallShift is the seconds that time.Now adds.
+// wallShift is what time.Now adds, in seconds.
 //
 //go:linkname wallShift time.wallShift
 var wallShift atomic.Int64
 
-var mu sync.RWMutex // of changes of wallShift
+var mu sync.RWMutex // guards changes of wallShift
 
 // Shift sets the wall clock of this process wrong by d, rounded to seconds. 0 sets it right.
 func Shift(d time.Duration) error {

@@ -274,7 +274,7 @@ func knownTallyState(num int) (bool, codegen.Fields) {
 // ClerkAPI has the methods of a [Clerk]. The entity and its references
 // implement it.
 type ClerkAPI interface {
-	// Serve returns after the time long.
+	// Serve takes the time long.
 	Serve(ctx context.Context, long time.Duration) error
 }
 
@@ -342,7 +342,7 @@ type ClerkRef struct {
 	ref *codegen.Ref
 }
 
-// Serve returns after the time long.
+// Serve takes the time long.
 func (r ClerkRef) Serve(ctx context.Context, long time.Duration) (err error) {
 	turn, err := r.ref.Begin(ctx, "Serve")
 	if e, ok := turn.Entity.(*Clerk); ok {
@@ -1257,8 +1257,8 @@ type StockAPI interface {
 	// Forward records a sale and publishes its number on a subject that ends with the stock's id.
 	Forward(ctx context.Context, total int64) error
 
-	// Report returns the number of the last sale, and how many sales came again and how many are
-	// missing.
+	// Report returns the number of the last sale, and how many sales came again and how many were
+	// skipped.
 	Report(context.Context) (last, again, missed int64, err error)
 }
 
@@ -1346,8 +1346,8 @@ func (r StockRef) Forward(ctx context.Context, total int64) (err error) {
 	return r.ref.Run(ctx, "Forward", codegen.AppendInt(codegen.NewArgs(), 1, total), err)
 }
 
-// Report returns the number of the last sale, and how many sales came again and how many are
-// missing.
+// Report returns the number of the last sale, and how many sales came again and how many were
+// skipped.
 func (r StockRef) Report(ctx context.Context) (last, again, missed int64, err error) {
 	turn, err := r.ref.BeginNoContext(ctx, "Report")
 	if e, ok := turn.Entity.(*Stock); ok {

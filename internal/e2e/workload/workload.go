@@ -55,7 +55,7 @@ type Clerk struct {
 	ID string `shard:"id"`
 }
 
-// Serve returns after the time long.
+// Serve takes the time long.
 func (c *Clerk) Serve(ctx context.Context, long time.Duration) error {
 	timer := time.NewTimer(long)
 	defer timer.Stop()
@@ -67,7 +67,7 @@ func (c *Clerk) Serve(ctx context.Context, long time.Duration) error {
 	}
 }
 
-// A Leader is a singleton that counts its calls and records when it lived.
+// A Leader is a singleton that remembers its callers and records when it lived.
 //
 //shard:singleton
 type Leader struct {
@@ -173,11 +173,11 @@ type Pulse struct {
 	Witness func(entity, sender string, seq uint64) // of its activations
 }
 
-// PulseBegan is the number recorded by a Pulse for an activation that is [shard.Fresh], one not
-// moved along with its shard.
+// PulseBegan is the number that a Pulse records for an activation with the reason [shard.Fresh]. A
+// moved Pulse's is another.
 const PulseBegan = 1 + uint64(shard.Fresh)
 
-// OnActivate records the activation, under a number that stands for its reason.
+// OnActivate records the activation, with 1 + why as its number.
 func (p *Pulse) OnActivate(_ context.Context, why shard.Activation) error {
 	p.Witness(p.ID, p.Node, 1+uint64(why))
 	return nil
@@ -222,9 +222,9 @@ func (r *Relay) Burst(ctx context.Context, entity, sender string, first, last ui
 //shard:entity durable shards=16 tell=all
 type Stock struct {
 	ID     string `shard:"id"`
-	Last   int64  `shard:"state"` // the sale that it heard of last
-	Again  int64  `shard:"state"` // the number of sales that it had heard of before
-	Missed int64  `shard:"state"` // the number of sales that it had not heard of when it heard of a later one
+	Last   int64  `shard:"state"` // the highest number of a sale
+	Again  int64  `shard:"state"` // how many sales came with Last or a lower number
+	Missed int64  `shard:"state"` // how many numbers were skipped
 }
 
 // Sold records a sale.
@@ -246,8 +246,8 @@ func (s *Stock) Forward(ctx context.Context, total int64) error {
 // ForwardedTo is the prefix of the subjects of [Stock.Forward].
 const ForwardedTo = "forwarded."
 
-// Report returns the number of the last sale, and how many sales came again and how many are
-// missing.
+// Report returns the number of the last sale, and how many sales came again and how many were
+// skipped.
 //
 //shard:read
 func (s *Stock) Report(context.Context) (last, again, missed int64, err error) {
@@ -269,7 +269,7 @@ type Till struct {
 
 // A Sale is an event of a till.
 type Sale struct {
-	Total int64 // of the till, this sale included: sales of one are numbered so
+	Total int64 // of the till, with this sale; numbers the till's sales
 }
 
 // Apply sets the total to that of the sale.

@@ -35,8 +35,8 @@ func element(t string) (elem string, slice bool) {
 	return strings.CutPrefix(t, "[]")
 }
 
-// optionChanged reports whether the change from was to is confuses nil and zero: the value becomes
-// optional, or is optional no longer. A zero is not written, except a struct.
+// optionChanged reports whether values written as type was, read as type is, confuse nil and zero:
+// only one of the types is optional. A zero is not written, except a struct.
 func (c *Contract) optionChanged(was, is string) bool {
 	before, wasOptional := strings.CutPrefix(was, "*")
 	after, isOptional := strings.CutPrefix(is, "*")
@@ -54,7 +54,7 @@ func optionEffect(is string) string {
 	return "a nil that the old version wrote would be read as zero"
 }
 
-// narrower reports whether the types is and than are compatible, and is has the smaller integers.
+// narrower reports whether types is and than are compatible, and is has smaller integers.
 func narrower(is, than string) bool {
 	a, _ := element(is)
 	b, _ := element(than)

@@ -42,7 +42,7 @@ type Method struct {
 	Args    []*Field
 	Results []*Field
 	Retired bool
-	set     *string // receives the name on the wire
+	set     *string // receives Wire
 	line    int
 }
 
@@ -52,7 +52,7 @@ type Field struct {
 	Name    string
 	Type    string // in the notation of namer.typeName
 	Retired bool
-	Indexed bool // of a state: entities are found by it
+	Indexed bool // of a state: the field has an index
 	// Unnamed means that the source gives no name, and Name is made from the position.
 	Unnamed bool
 	set     []*int // places in the model that receive the number

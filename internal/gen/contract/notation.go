@@ -52,7 +52,7 @@ func typeNames(t string) []string {
 
 func shortName(t string) string { return t[strings.LastIndexByte(t, '.')+1:] }
 
-// replaceName replaces name, where type t contains it as a whole name, by to.
+// replaceName replaces name by to in type t, where it is a whole name.
 func replaceName(t, name, to string) string {
 	const separators = "[]*,():"
 	var b strings.Builder

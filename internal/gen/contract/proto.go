@@ -228,7 +228,7 @@ func snake(name string) string {
 	return b.String()
 }
 
-// parse is parseType that also resolves the names of types containing themselves.
+// parse is parseType, but resolves the names of types containing themselves.
 func (d *describing) parse(t string) node {
 	if is, ok := d.circles[t]; ok {
 		t = is
@@ -317,7 +317,7 @@ func (d *describing) named(f *descriptorpb.FieldDescriptorProto, name string) {
 	f.TypeName = proto.String(d.full(d.names[name]))
 }
 
-// protobuf sets f's type to a well-known message, or to bytes, which are encoded like a message.
+// protobuf sets f's type to a well-known message, or to bytes, whose encoding equals a message's.
 func (d *describing) protobuf(f *descriptorpb.FieldDescriptorProto, goName string) {
 	const known = "google.golang.org/protobuf/types/known/"
 	short, ok := strings.CutPrefix(goName, known)

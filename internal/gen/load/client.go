@@ -16,8 +16,8 @@ import (
 // An entity's client may be generated into a package of its own, which the option client= of the
 // directive names. Then packages whose entities call each other import each other's clients without
 // an import cycle, and callers do not link the entity's dependencies. The client uses the types of
-// ids, arguments and results, and the declared errors. They cannot be declared in the entity's
-// package then. The client's package is a [unit] of its own.
+// ids, arguments and results, and the declared errors. So these must be declared outside the
+// entity's package. The client's package is a [unit] of its own.
 
 // ownerOf returns the path of the entities' package if p's generated file holds only clients of
 // these entities, and "" otherwise.
@@ -103,7 +103,7 @@ func (s *clientUnits) newClientUnit(path string, m *marked) (*unit, bool) {
 	return h, true
 }
 
-// finishClients completes the models of clients' packages. All entities have been read before.
+// finishClients completes the models of clients' packages. All entities must have been read before.
 func (s *clientUnits) finishClients() {
 	u := s.of
 	foreign := slices.DeleteFunc(slices.Clone(u.model.Errors), func(e *model.Error) bool { return !e.Foreign() })

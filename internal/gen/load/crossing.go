@@ -16,8 +16,7 @@ type crossing struct {
 	typeWriter
 	known typeutil.Map // types.Type to *model.Type or *refusal
 	// added are the types that the current outermost call of [crossing.of] has added. If the call
-	// refuses its type, it removes them all: they may refer to that type and were accepted before
-	// it was refused.
+	// refuses its type, it removes all added types: they may refer to the refused type.
 	added []types.Type
 	list  []*model.Type
 	depth int
@@ -316,7 +315,7 @@ func (c *crossing) fillStruct(m *model.Type, t types.Type, u *types.Struct) *ref
 		elem, r := c.forms.inForm(f.Type(), chosen)
 		if r != nil && !own {
 			foreign := *r
-			foreign.more = nil // report it once, not for each of the foreign struct's fields
+			foreign.more = nil // report foreign once, not for each of its struct's fields
 			foreign.remedy = "copy the values that you need into a struct of your own"
 			r = &foreign
 		}

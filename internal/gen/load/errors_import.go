@@ -44,8 +44,8 @@ func importName(importer *types.Package, path string) string {
 	return packageName(path)
 }
 
-// passedOn reports imports with declared errors that the client's package h lacks: callers would
-// get only the texts of these errors.
+// passedOn reports packages with declared errors imported by s but not by client package h: callers
+// would get only error texts.
 func passedOn(s, h *source) {
 	there := clientImports(h)
 	for path, pos := range clientImports(s) {

@@ -19,8 +19,8 @@ func method(t types.Type, name string) *types.Signature {
 	return f.Signature()
 }
 
-// declared returns the method that the type itself declares to which t points, on pointer or value.
-// It ignores promoted methods, which encode only the embedded field.
+// declared returns the named method of the type to which t points, on pointer or value. It ignores
+// promoted methods, which encode only the embedded field.
 func declared(t types.Type, name string) *types.Signature {
 	o, index, _ := types.LookupFieldOrMethod(t, true, nil, name)
 	f, ok := o.(*types.Func)

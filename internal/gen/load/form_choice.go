@@ -23,14 +23,14 @@ type formChoice struct {
 	formed map[formKey]*model.Type // the types whose form a tag chose
 }
 
-// setForm reports whether t's methods encode it, and sets m's form. Without a choice binary comes
+// setForm sets m's form and returns true if t's methods encode t. Without a choice binary comes
 // first, because it loses less. Types for which [crossing.isOpen] is true are encoded by field.
 func (c *crossing) setForm(m *model.Type, t types.Type, chosen string) bool {
 	switch {
 	case chosen != formText && hasBinary(t):
 		m.Shape = model.Binary
 	case chosen != formText && isNamed(t, "math/big", "Float"):
-		m.Shape = model.Gob // it has no MarshalBinary, and its text leaves out the precision
+		m.Shape = model.Gob // big.Float has no MarshalBinary, and its text omits the precision
 	case chosen == "" && c.isOpen(t):
 		return false
 	case chosen != formBinary && hasText(t):
@@ -43,8 +43,8 @@ func (c *crossing) setForm(m *model.Type, t types.Type, chosen string) bool {
 }
 
 // isOpen reports whether t is another module's struct with accessible fields and only text methods.
-// Such a text may lose values: an empty valid null.String has the text of an invalid one. In the
-// user's module text methods count as intended.
+// Such a text may lose values: an empty valid null.String has the text of an invalid one. Text
+// methods in the user's module count as intended.
 func (c *crossing) isOpen(t types.Type) bool {
 	named, ok := types.Unalias(t).(*types.Named)
 	if !ok || named.Obj().Pkg() == nil || inModule(c.pkg, named.Obj().Pkg()) || hasBinary(t) || !hasText(t) {
@@ -82,8 +82,8 @@ func (c *crossing) opens(t types.Type, seen map[types.Type]bool) bool {
 	return false
 }
 
-// inForm returns the model of t in the chosen form, which may be "". The choice also applies to its
-// elements, its keys and what it points to.
+// inForm returns the model of t in the chosen form, which may be "". The choice also applies to t's
+// elements, keys and target.
 func (c *formChoice) inForm(t types.Type, chosen string) (*model.Type, *refusal) {
 	m, r := c.of(t)
 	if r != nil || chosen == "" {
@@ -125,7 +125,7 @@ func (c *formChoice) reform(m *model.Type, t types.Type, chosen string) (*model.
 
 func (c *formChoice) reformElem(other *model.Type, key formKey, elem types.Type) (*model.Type, *refusal) {
 	if key.t.Elem == nil || key.t.Elem == key.t {
-		return nil, c.formless(elem, key.form) // it contains itself
+		return nil, c.formless(elem, key.form) // key.t contains itself
 	}
 	e, r := c.reform(key.t.Elem, elem, key.form)
 	if r != nil {
@@ -141,7 +141,7 @@ func (c *formChoice) reformElem(other *model.Type, key formKey, elem types.Type)
 // reformMap gives a map the chosen form. Keys or elements, but not both, may lack that form.
 func (c *formChoice) reformMap(other *model.Type, key formKey, u *types.Map) (*model.Type, *refusal) {
 	if key.t.Elem == nil || key.t.Elem == key.t {
-		return nil, c.formless(u.Elem(), key.form) // it contains itself
+		return nil, c.formless(u.Elem(), key.form) // key.t contains itself
 	}
 	k, noKey := c.reform(key.t.Key, u.Key(), key.form)
 	e, noElem := c.reform(key.t.Elem, u.Elem(), key.form)

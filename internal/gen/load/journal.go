@@ -27,7 +27,7 @@ func checkJournal(s *source, n *model.Entity, m *marked, option string) {
 	switch {
 	case n.Journal != nil && !n.Durable:
 		s.add(m.directive.Slash, CodeOption, "write durable, or remove the journal", "%s: has a journal and is not durable: its events would be lost", n.Name)
-	case n.Journal == nil && option != "" && !hasJournal(m): // one that was refused has its own diagnostic
+	case n.Journal == nil && option != "" && !hasJournal(m): // a refused journal has its own diagnostic
 		s.add(m.directive.Slash, CodeOption, "remove it, or give the entity a field of type shard.Journal", "%s=: %s has no journal", option, n.Name)
 	}
 }

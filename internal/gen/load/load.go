@@ -17,7 +17,7 @@ type Result struct {
 	// Bare lists the folders of packages that have no entity.
 	Bare []string
 	// Excluded are entities in files that the build constraints leave out. Their generated files
-	// stay as they are.
+	// are left unchanged.
 	Excluded    []Excluded
 	Diagnostics []Diagnostic
 }

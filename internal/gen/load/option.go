@@ -141,7 +141,7 @@ type optionReader struct {
 	*unit
 	n  *model.Entity // the entity that is read
 	m  *marked
-	h  *unit // of the package that its client is printed into
+	h  *unit // package into which n's client is printed
 	id types.Type
 }
 

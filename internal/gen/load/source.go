@@ -131,8 +131,8 @@ func missingImport(message string) (path string, ok bool) {
 	return path, ok
 }
 
-// refuse reports each refused field once, at its position. The position of another package's field
-// is that of at, the parameter or field that leads to it.
+// refuse reports each refused field once, at its position. A field of another package gets the
+// position of at, the parameter or field that leads to it.
 func (s *source) refuse(at *types.Var, subject string, r *refusal) {
 	for _, r := range r.all() {
 		s.refuseOne(at, subject, r)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// isNothing reports whether values of t take no memory, such as a noCopy or a [0]func().
+// isNothing reports whether values of t take no memory, such as noCopy or [0]func().
 func isNothing(t types.Type) bool {
 	switch u := t.Underlying().(type) {
 	case *types.Array:
@@ -60,8 +60,8 @@ var tools = map[string]string{
 	"github.com/shardgen/shardgen/transport": "*",
 }
 
-// isTool reports whether t is to be made by the entity's factory: a channel, a function, one of
-// [tools], or a client of shardgen or gRPC.
+// isTool reports whether the entity's factory should make t: a channel, a function, one of [tools],
+// or a client of shardgen or gRPC.
 func isTool(t types.Type) bool {
 	if p, ok := t.Underlying().(*types.Pointer); ok {
 		t = p.Elem()

@@ -23,7 +23,7 @@ type Entity struct {
 	Hash      *Hash         // nil means XXH64
 	Contract  string        // a hash of its contract
 	ID        ID
-	Methods   []*Method // in the order of their positions
+	Methods   []*Method // in source order
 	// Addressed are the message structs of the entity's methods.
 	Addressed []*Addressed
 	State     []Field
@@ -113,12 +113,12 @@ type Field struct {
 	Name   string
 	Number int // from 1
 	Type   *Type
-	// Index of a field of an entity's state says that entities are found by it: b, i, s or t for a
-	// bool, an integer, a string or a time. "" means that they are not.
+	// Index is the kind of index of a field of an entity's state: b, i, s or t for a bool, an
+	// integer, a string or a time. "" means that the field has no index.
 	Index string
 }
 
-// Indexes returns the fields by which entities are found, in the order of their numbers.
+// Indexes returns the indexed fields, in the order of their numbers.
 func (e *Entity) Indexes() (list []Field) {
 	for _, f := range e.State {
 		if f.Index != "" {

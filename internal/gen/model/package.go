@@ -18,7 +18,7 @@ type Package struct {
 	ErrorImports []string
 	// Types may need functions in the generated file. They are in the order of their first use.
 	Types []*Type
-	// Aliases are the types that generated code uses another name for, by [Expr.Alias].
+	// Aliases are the types for which generated code uses another name, [Expr.Alias].
 	Aliases []*Expr
 	// Clients are the separate packages that hold clients of this package's entities.
 	Clients []*Package

@@ -69,8 +69,8 @@ type (
 	}
 )
 
-// newTurns returns the turns of a method in the answer now that the earlier answer was does not
-// have.
+// newTurns subtracts an earlier answer (was) from a later one (now), and returns a method's turns
+// between them.
 func newTurns(now, was admin.MethodTurns) admin.MethodTurns {
 	before := map[uint32]uint64{}
 	for _, b := range was.Took {

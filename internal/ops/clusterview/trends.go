@@ -13,7 +13,7 @@ const trendMinutes = 60
 
 // Trends are the last hour of a cluster in minutes, the oldest first, in the JSON of the dashboard.
 type Trends struct {
-	Minutes []int64             `json:"minutes"` // the begin of each, in seconds after 1970
+	Minutes []int64             `json:"minutes"` // the start of each, in seconds after 1970
 	All     *Trend              `json:"all"`
 	Types   map[string]*Trend   `json:"types"`
 	Members map[string]*Process `json:"members"`
@@ -67,8 +67,7 @@ func newTrend() *Trend {
 	return &Trend{empty(), empty(), empty(), empty(), empty()}
 }
 
-// TrendsOf adds up the minutes of the members, which are given by name, and ends with the minute of
-// now.
+// TrendsOf adds up minutes, which members holds by name. The last minute is that of now.
 func TrendsOf(now time.Time, members map[string][]admin.Minute) Trends {
 	t := Trends{Minutes: make([]int64, trendMinutes), All: newTrend(), Types: map[string]*Trend{}, Members: map[string]*Process{}}
 	first := now.UTC().Truncate(time.Minute).Add(-(trendMinutes - 1) * time.Minute)

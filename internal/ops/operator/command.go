@@ -32,8 +32,8 @@ const (
 	Events
 	// Moves asks a member for the shard moves under way. Only the coordinator's member knows them.
 	Moves
-	// Turns asks a member for its most frequent turns. The member counts turns from the first such
-	// command until 15 s after the last.
+	// Turns asks a member for the turns of its methods since it started, and its busiest entities
+	// and callers.
 	Turns
 	// Facts asks a member for its version, clock, health and limits.
 	Facts
@@ -55,7 +55,7 @@ const (
 	Reminders
 	// CancelReminder tells a member that hosts a type to cancel a reminder of an entity.
 	CancelReminder
-	// RetryReminder tells a member that hosts a type to have a reminder run again that was given up.
+	// RetryReminder tells a member that hosts a type to run a given-up reminder again.
 	RetryReminder
 	// Passivate tells the node of an entity to passivate it.
 	Passivate
@@ -65,7 +65,7 @@ const (
 	SizePool
 	// MoveShard tells a member that hosts a type to have a shard moved to a node.
 	MoveShard
-	// PauseReminders tells a member that hosts a durable type to have no reminder of the type run.
+	// PauseReminders tells a member that hosts a durable type to pause the type's reminders.
 	PauseReminders
 	// ResumeReminders ends a pause of reminders.
 	ResumeReminders

@@ -42,7 +42,7 @@ type EventLog struct {
 
 type ring struct {
 	lines []Line
-	next  int // the oldest line, once it is full
+	next  int // index of the oldest line, once the ring is full
 }
 
 func (r *ring) put(e Line) {
@@ -116,7 +116,7 @@ type LogHandler struct {
 	log  *EventLog
 	next slog.Handler
 	attr slog.Handler // writes attributes to buf
-	buf  *buffer      // of all handlers that derive from one
+	buf  *buffer      // shared by all handlers derived from one
 }
 
 var _ slog.Handler = LogHandler{}

@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// A Severity is how bad a finding is. From Passing on, each severity includes the lower ones from
-// Passing on: a process that is Dead is also not ready, not healthy and not settled.
+// A Severity is how bad a finding is. From Passing on, each severity implies the lower ones down to
+// Passing: a process that is Dead is also not ready, not healthy and not settled.
 type Severity int
 
 // The severities. Numbers are sent to other releases, so they never change.

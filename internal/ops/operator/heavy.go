@@ -9,7 +9,7 @@ import (
 
 // heavy finds a stream's most frequent keys by Space-Saving (Metwally, Agrawal and El Abbadi,
 // 2005): a new key replaces the rarest kept one and continues its count. A key with more than
-// 1/size of all counts is kept. A count is too high by at most the rarest kept key's.
+// 1/size of all counts is kept. A count is too high by at most the lowest count.
 type heavy[K comparable] struct {
 	size  int
 	slots map[K]*slot[K]
@@ -21,7 +21,7 @@ type slot[K comparable] struct {
 	at    int // in order
 	count uint64
 	over  uint64        // the part of count that may belong to other keys
-	busy  time.Duration // since it has the slot
+	busy  time.Duration // since key took the slot
 }
 
 func newHeavy[K comparable](size int) *heavy[K] {

@@ -47,10 +47,10 @@ type Answer struct {
 	Entities []Entity
 	Types    []Type            // the answer to Shards, by name
 	Where    Home              // the answer to Where
-	Counters map[string]uint64 // the answer to Counters: how often, by reason; those above 0
+	Counters map[string]uint64 // the answer to Counters: the counts above 0, by reason
 	Lines    []Line            // the answer to Events, the oldest first
 	Last     uint64            // the answer to Events: the number of the last line that there is; to Trends: seconds after 1970 at which the last minute began
-	Moves    []Move            // the answer to Moves, in the order of their begin
+	Moves    []Move            // the answer to Moves, the earliest first
 	Turns    *TurnReport       // the answer to Turns
 	Facts    *Fact             // the answer to Facts
 	Result   string            // of commands that pause and resume, of Rebalance and, without an id, of Reminders, for people

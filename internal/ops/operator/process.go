@@ -23,8 +23,8 @@ type Fact struct {
 	Contracts  []Contract
 	Heap       uint64 // bytes
 	Goroutines int
-	// Memory is what the Go runtime has of the system, in bytes, and MemoryLimit is GOMEMLIMIT; 0 means
-	// that the member has none, or is too old to report it.
+	// Memory is what the Go runtime takes of the system, in bytes, and MemoryLimit is GOMEMLIMIT; 0
+	// means that the member has none, or is too old to report it.
 	Memory, MemoryLimit uint64
 	Procs               int  // GOMAXPROCS
 	Store               bool // the process has a store
@@ -32,7 +32,7 @@ type Fact struct {
 	// StoreName is the prefix of the names of the store's streams; "" means that the store is not
 	// on JetStream, or the member is too old to report the name.
 	StoreName     string
-	StoreReplicas int // with which the store creates streams; 0 means the same as "" in StoreName
+	StoreReplicas int // of streams that the store creates; 0 means the same as "" in StoreName
 	// Load is the processor time of its last interval; nil means that the member is too old to report it.
 	Load *measure.Process
 	// Findings are what the member finds at its process and in the cluster.

@@ -25,7 +25,7 @@ type Type struct {
 // A Shard is a shard as the member that holds it sees it.
 type Shard struct {
 	Shard    uint32 // its number: of 256 shards, 256 to 511
-	State    string // as shard.ShardState has it
+	State    string // as in shard.ShardState
 	Entities uint32 // active or passivated
 	Active   uint32 // entities with a value in memory
 	Waiting  uint32 // calls that wait for the shard to open

@@ -32,10 +32,10 @@ type Trend struct {
 
 // A Minute is a minute of a process.
 type Minute struct {
-	At     time.Time     // its begin, a whole minute in UTC
-	Lasted time.Duration // what was measured of it
+	At     time.Time     // its start, a whole minute in UTC
+	Lasted time.Duration // how much of it was measured
 	Used   float64       // processors, on average
-	Memory uint64        // bytes that the Go runtime has of the system, at the end
+	Memory uint64        // bytes that the Go runtime takes of the system, at the end
 	Types  []TypeMinute  // with turns, by name; at most 32, the busiest
 }
 
@@ -143,8 +143,8 @@ func between(was, now *[histogram.Buckets]uint64) (all []Bucket) {
 }
 
 // After returns the minutes that begin after a time, the oldest first: one minute, or as many as
-// take at most about room bytes when encoded. last is the begin of the last minute that the Trend
-// has; zero means that it has none.
+// take at most about room bytes when encoded. last is the start of the Trend's last minute; zero
+// means that it has none.
 func (t *Trend) After(after time.Time, room int) (all []Minute, last time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

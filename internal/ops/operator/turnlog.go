@@ -17,7 +17,8 @@ const (
 	maxSlots = 512
 	// maxMethods bounds the methods of a TurnReport, and maxReported its other lists.
 	maxMethods, maxReported = 200, 50
-	// logWindow is the time after which a TurnLog starts a new count. It also reports the count before it.
+	// logWindow is the time after which a TurnLog starts a new count. It reports this count and the
+	// one before.
 	logWindow = 5 * time.Second
 	// logApart is the least time between two turns that a TurnLog notes, so noting them costs at
 	// most about a thousandth of a processor.

@@ -38,7 +38,8 @@ func TypeOf(ctx context.Context, s store.Store, kind string) (t durablehost.Type
 // with n shards has the numbers n to 2n-1.
 func ShardsOf(t durablehost.Type) (first, end int) { return int(t.Shards), 2 * int(t.Shards) }
 
-// readTries is how often a shard is read at most if its log is trimmed meanwhile. readPause is the time between.
+// readTries bounds how often a shard is read if its log is trimmed meanwhile. readPause is the time
+// between reads.
 const (
 	readTries = 5
 	readPause = 100 * time.Millisecond
@@ -81,7 +82,7 @@ func (c *contents) snap() durable.Snapshot {
 
 // ReadAll returns the result of ReadShard, and an image of everything in the shard except the
 // damaged parts, which [durable.Undamaged] leaves out. The image has no head if the shard was never
-// used, or if so little can be decoded that it is not a shard.
+// used, or too little of it can be decoded.
 func ReadAll(ctx context.Context, s Store, shard store.Shard) (snap durable.Snapshot, image Image, err error) {
 	err = readShard(ctx, s, shard, func(found contents) error {
 		snap = found.snap()
@@ -141,8 +142,8 @@ func readShard(ctx context.Context, s Store, shard store.Shard, do func(contents
 // collect reads a shard's records, and its log from the head's Since on. If the log lacks that
 // beginning, collect fails with ErrGone or, if without is true, returns no log. While nodes run,
 // the journal may be ahead of the log read before, so collect reads the rest of the log after each
-// page of records. That also keeps ahead of trimming, unless one page takes as long as a whole
-// generation of commits.
+// page of records. That also reads entries before they are trimmed, unless one page takes as long
+// as a generation of commits.
 func collect(ctx context.Context, s Store, shard store.Shard, head store.Head, without bool) (contents, error) {
 	found := contents{head: head}
 	if err := found.extend(ctx, s, shard, without); err != nil {

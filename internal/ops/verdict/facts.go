@@ -47,7 +47,7 @@ func (j *judge) facts() {
 }
 
 // clocks compares the members' clocks with this computer's. It knows only that a member read its
-// clock between the question and the answer.
+// clock between the request and the answer.
 func (j *judge) clocks(all []Answer) {
 	worst := time.Duration(0)
 	for _, a := range all {

@@ -15,13 +15,14 @@ import (
 const (
 	loopPatience = 30 * time.Second // the control loop must run within it
 	nearlyFull   = 0.8              // share of a limit
-	// storePatience is how long the store must have taken no write for a fault, and storeUnready until the
-	// process is not ready: a stream that elects a leader takes no write for some seconds.
+	// If the store takes no write, or the table does not answer, for storePatience, that is a
+	// fault. After storeUnready without a write a process with durable types is unready: electing a
+	// leader takes a stream some seconds.
 	storePatience = time.Second
 	storeUnready  = 5 * time.Second
 	missingFor    = time.Hour // after a member was lost
 	expirySoon    = 14 * 24 * time.Hour
-	expiryShare   = 5 // credentials that are short-lived end soon in the last fifth of their life
+	expiryShare   = 5 // short-lived credentials count as ending soon in the last fifth of their life
 	clockSkew     = time.Second
 	payloadMin    = 1 << 20
 	replicaSilent = 10 * time.Second
@@ -53,7 +54,7 @@ func (j *judge) fine(check, format string, args ...any) {
 	}
 }
 
-// Judge returns the findings of a snapshot, the worst first, and in the order of checks.
+// Judge returns the findings of a snapshot, the worst first, then in the order of checks.
 func Judge(s Snapshot) []operator.Finding {
 	j := &judge{Snapshot: s}
 	switch {
@@ -115,8 +116,8 @@ func Lasting(earlier, later []operator.Finding) (all []operator.Finding) {
 	return slices.DeleteFunc(slices.Clone(later), func(f operator.Finding) bool { return f.Severity >= operator.Fault && !had[f.Key()] })
 }
 
-// merge adds the members' own findings. If a finding is already there, merge takes only the time of
-// the member's.
+// merge adds the members' own findings. Of a finding that is already there, it takes only an
+// earlier Since.
 func (j *judge) merge() {
 	at := map[string]int{}
 	for i, f := range j.found {

@@ -190,7 +190,7 @@ func (m *Memory) look(s *Snapshot) {
 }
 
 // hung returns the turns that last far longer than usual for their types. A turn that was seen
-// before lasts at least since then.
+// before has lasted at least since then.
 func (m *Memory) hung(turns []Turn, now time.Time) (all []Turn) {
 	next := map[operator.EntityID]Turn{}
 	for _, t := range turns[:min(len(turns), maxTracked)] {

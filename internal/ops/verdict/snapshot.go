@@ -12,7 +12,7 @@ const (
 	Cluster     = "cluster" // members, shards and singletons
 	Answers     = "answers"
 	Ready       = "ready"
-	Table       = "table" // of the members
+	Table       = "table" // the membership table
 	Store       = "store" // writes of durable entities
 	Turns       = "turns"
 	Buffers     = "buffers"
@@ -32,11 +32,11 @@ const (
 // missing.
 type Snapshot struct {
 	Now time.Time
-	// Err is why the question for the members failed; nil if it was answered or not asked.
+	// Err is why the request for the members failed; nil if it was answered or not made.
 	Err error
 	// View is the view of the process itself, or of a member that has answered.
 	View operator.View
-	// Answers are those of all members. In the snapshot of a process there is one, its own.
+	// Answers has the answers of all members, or only a process's own in its own snapshot.
 	Answers []Answer
 	// Self is the process that judges itself; nil for an operator.
 	Self *Process
@@ -83,7 +83,7 @@ type Process struct {
 	// Table is why the membership table does not answer, and TableSince since when.
 	Table      string
 	TableSince time.Time
-	ClockAhead time.Duration // of the store's clock; 0 if that is not known
+	ClockAhead time.Duration // how far its clock is ahead of the store's; 0 if unknown
 	Writes     []Writes
 	Turns      []Turn // that may hang
 	// BufferBytes is the size of the calls that wait, and BufferLimit its bound.
@@ -122,7 +122,7 @@ type JetStream struct {
 	Store    string // prefix of the streams
 	Replicas int    // of the members' configs; 0 means unknown
 	Limits   []Limit
-	Bytes    uint64 // that the account uses
+	Bytes    uint64 // used by the account
 	Streams  []Stream
 	Missing  []string // streams that do not answer
 	Offline  map[string]string
@@ -146,7 +146,7 @@ type Stream struct {
 	MaxBytes, MaxCount int64
 }
 
-// A Peer is a replica of a stream beside the leader's.
+// A Peer is a replica of a stream, not the leader's.
 type Peer struct {
 	Name    string
 	Offline bool

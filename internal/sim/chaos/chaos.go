@@ -1,7 +1,7 @@
-// Package chaos makes random runs: small clusters of random settings, with every fault and every
-// ordinary event of [sim.World], which must come back to one view. The seed decides everything. One
-// run in eight has no fault but a split, mostly between racks of nodes with consecutive names. In
-// these runs the side with the majority must not stop.
+// Package chaos makes random runs of small clusters with random settings, with every fault and every
+// ordinary event of [sim.World]. The clusters must come back to one view. The seed decides everything.
+// In about one run in eleven, the only fault is a split, mostly between racks of nodes with
+// consecutive names, and the majority's side must not stop.
 //
 //	go run ./internal/sim/cmd/simulate -scenario random -seeds 10000
 //	go run ./internal/sim/cmd/simulate -scenario random -seed 42 -events
@@ -42,8 +42,8 @@ type Result struct {
 	Err   error // the first failure, or nil
 	Hash  uint64
 	Steps uint64
-	// Virtual is how long the run took in virtual time, Settled how much of it was
-	// after the last fault.
+	// Virtual is how long the run took in virtual time. Settled is the part after the last
+	// fault.
 	Virtual, Settled time.Duration
 	Nodes            int // processes that ever were
 	Counts           Counts
@@ -162,8 +162,8 @@ func (r *run) count(_ *sim.Node, events []membership.Event) {
 	}
 }
 
-// ended starts a process again after it has ended: always if it has to rejoin, never after an
-// orderly removal, and otherwise in half of the cases.
+// ended starts a process again after it has ended: always if it must rejoin, never after an orderly
+// removal, otherwise in half of the cases until heal.
 func (r *run) ended(n *sim.Node, last membership.Event) {
 	again := r.random.IntN(2) == 0 && !r.calm
 	switch last := last.(type) {
@@ -196,8 +196,8 @@ func (r *run) heal() {
 }
 
 // settled reports whether all running processes are Up in one view. As the operator, it starts
-// required processes. It downs dead members if downing is manual, or if no voter runs that could
-// fence them.
+// required processes, and downs dead members if downing is manual or no running voter could fence
+// them.
 func (r *run) settled() bool {
 	nodes := r.world.Running()
 	blue, votersIn, first := 0, 0, len(r.plan.config.Seeds) == 0

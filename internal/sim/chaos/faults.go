@@ -27,8 +27,8 @@ var ofTable = []func(faults){
 	faults.split, faults.part, faults.deafen, faults.disconnect, faults.disconnect,
 }
 
-// dividing are the faults that separate members from each other or from the table, and those that
-// change its version.
+// dividing are the faults that separate members from each other or from the table, or change the
+// table's version.
 var dividing = []func(faults){
 	faults.outage, faults.outage, faults.cutTable, faults.cutTable, faults.splitTable, faults.splitTable, faults.splitTable,
 	faults.split, faults.part, faults.cut, faults.deafen, faults.mute, faults.loseSome, faults.disconnect, faults.disconnect,
@@ -166,7 +166,7 @@ func (r faults) killHost() {
 	}
 }
 
-// leave makes a node leave. It has nothing left to hand off at once, or after up to 3 s.
+// leave makes a node leave. The handoff ends at once, or after up to 3 s.
 func (r faults) leave() {
 	n := r.one()
 	if n == nil || n.Frozen() {
@@ -273,8 +273,8 @@ func (r faults) downAlive() {
 	r.world.Give(n, membership.DownNode{Node: victim.Address})
 }
 
-// quarantine reports to a healthy node that an impaired peer cannot get its messages, as the node's
-// driver would.
+// quarantine reports to a healthy node, as its driver would, that an impaired peer cannot get its
+// messages.
 func (r faults) quarantine() {
 	nodes := r.world.Nodes()
 	if len(nodes) == 0 {

@@ -18,8 +18,8 @@ type plan struct {
 	racks   bool          // the nodes of a server have consecutive names, as those of a rack do
 	pause   time.Duration // the longest usual pause between two faults
 	drift   int           // of clocks, in parts of a million
-	cramped bool          // of table: see byTable
-	offset  time.Duration // the largest difference of two clocks
+	cramped bool          // set by byTable
+	offset  time.Duration // the largest difference between clocks
 	most    int           // how many processes may run at a time
 	settle  time.Duration // the time within which a healed cluster must have one view
 	world   sim.Config

@@ -56,8 +56,8 @@ func (r split) cutOff(later func(undo func())) (one, other []*sim.Server) {
 }
 
 // cleanly splits a cluster without other faults, and fails if a node on the majority's side has
-// stopped. It does not judge strategies without majority decisions. It also does not judge runs in
-// which the smaller side has formed a cluster, and the larger side gives way to it.
+// stopped. It judges only DowningBroker, DowningManual and DowningKeepMajority. It does not judge runs
+// in which the larger side gives way to a cluster formed by the smaller side.
 func (r split) cleanly() error {
 	w := r.world
 	if !w.RunUntil(time.Minute, 100*time.Millisecond, func() bool { return sim.Agreed(w.Running()) }) {

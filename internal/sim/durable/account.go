@@ -47,8 +47,8 @@ func (a *account) take(l durable.Loaded) {
 	}
 }
 
-// refuse answers all waiting calls with Closed, because this home's program does not know the
-// version of the state. The callers repeat the calls.
+// refuse answers all waiting calls with Closed, because the home's program does not know the state's
+// version. The callers repeat the calls.
 func (a *account) refuse() {
 	all := a.mailbox
 	delete(a.t.accounts, a.id)
@@ -150,8 +150,8 @@ func (a *account) observe(c *call, failed bool) {
 	a.end()
 }
 
-// commit ends a turn that changed the account. a.balance is still the balance at the turn's
-// beginning.
+// commit ends a turn that changes the balance by change. Before commit, a.balance lacks this
+// change.
 func (a *account) commit(c *call, change int64, tells []durable.Tell) {
 	t, r := a.t, a.t.home.r
 	r.judge.began(t, c.command, turn{at: a.began, base: a.balance, change: change, fresh: a.fresh})
@@ -209,8 +209,8 @@ func (a *account) end() {
 	a.t.step()
 }
 
-// target returns the account that gets the money. It depends on the balance, so a repeated turn may
-// choose another account.
+// target returns the receiving account, which depends on the balance: a repeated turn may choose
+// another account.
 func (a *account) target(c *call) string {
 	if a.balance%3 == 0 {
 		return c.other
@@ -274,7 +274,7 @@ func (a *account) send(c *call) {
 	}})
 }
 
-// events returns one or two events, which add up to change.
+// events returns one or two events, with the sum change.
 func (a *account) events(change int64, padding int) [][]byte {
 	if !a.t.home.r.plan.journal {
 		return nil
@@ -320,9 +320,9 @@ type result struct {
 	ended   bool
 
 	// fresh, at and real are not encoded, because they belong to a turn that changed nothing.
-	fresh bool // it saw nothing of the account
-	// at is the time of a turn whose answer leaves only if the turn saw all earlier commits; zero
-	// for other turns. A home that has lost its shard may still make calls in such a turn.
+	fresh bool // the turn saw no state of the account
+	// at is the time of a turn whose answer may leave only if the turn saw all earlier commits;
+	// zero for other turns, in which even a home without the shard may make calls.
 	at   time.Time
 	real time.Time // the true time of at
 }
@@ -359,8 +359,8 @@ func readBody(b []byte) (entity string, amount int64) {
 	return string(b[n:]), amount
 }
 
-// balanceOf decodes the number at the beginning. In a state it is the balance plus shift, in an
-// event the change.
+// balanceOf decodes the number at the beginning of a state or event: the balance plus shift, or the
+// change.
 func balanceOf(state []byte) int64 {
 	balance, _ := binary.Varint(state)
 	return balance
@@ -374,7 +374,7 @@ func added(change int64, padding int) []byte {
 	return append(binary.AppendVarint(nil, change), make([]byte, padding)...)
 }
 
-// fold returns the balance plus shift after the events.
+// fold returns balance plus shift after the events.
 func fold(state []byte, events [][]byte) int64 {
 	balance := balanceOf(state)
 	for _, e := range events {

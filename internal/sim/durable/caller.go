@@ -23,7 +23,7 @@ type caller struct {
 type Operation struct {
 	Caller   int
 	Account  string
-	Change   int64 // the requested change; with Nested the actual one may differ
+	Change   int64 // the requested change; if Nested, the actual change may differ
 	Nested   bool
 	Read     bool
 	Call     time.Duration
@@ -49,8 +49,8 @@ func (c *caller) floor() uint64 {
 	return c.number + 1
 }
 
-// finished sets which numbers of a command's caller are finished. Half of the callers declare all
-// open commands except the latest as stuck.
+// finished sets in command which commands of c are finished. Half of the callers declare all open
+// commands except the latest as stuck.
 func (c *caller) finished(command *durable.Command) {
 	command.Floor, command.Past, command.Stuck = c.floor(), 0, ""
 	open := slices.Sorted(maps.Keys(c.open))

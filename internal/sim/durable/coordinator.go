@@ -11,11 +11,11 @@ type coordinator struct {
 	r      *run
 	epoch  uint64
 	places map[int]*place
-	known  []*home // all homes that were ever heard
+	known  []*home // all homes that ever reported
 	heard  map[*home]time.Duration
-	leased map[*home]time.Duration // until when a home may answer reads by itself
+	leased map[*home]time.Duration // the end of a home's lease for reads
 	gone   map[*home]bool          // homes that were taken for dead
-	mute   time.Duration           // until when it is restarting and does nothing
+	mute   time.Duration           // until then it restarts and does nothing
 }
 
 type place struct {
@@ -43,8 +43,8 @@ func newCoordinator(r *run) *coordinator {
 	return c
 }
 
-// hear handles home h's report of the shards that it holds. By shard, met has the epochs that h met
-// in the store, and handed the epochs that it gave up.
+// hear handles h's report of the shards that it holds. By shard, met has the highest epoch that h met
+// in the store, and handed the highest that it gave up.
 func (c *coordinator) hear(h *home, report []held, met, handed map[int]uint64) {
 	if c.r.w.now < c.mute {
 		return
@@ -93,8 +93,8 @@ func (c *coordinator) hear(h *home, report []held, met, handed map[int]uint64) {
 	c.lease(h)
 }
 
-// lease lets a home answer reads by itself for leaseTime. The lease covers only shards that the
-// coordinator gave to the home, because a home that was taken for dead may still hold others.
+// lease lets a home answer reads by itself for leaseTime. The lease covers only shards given to the
+// home by the coordinator, because a home once taken for dead may still hold others.
 func (c *coordinator) lease(h *home) {
 	until := c.r.w.now + leaseTime
 	for _, shard := range c.r.shards() {
@@ -180,7 +180,7 @@ func (c *coordinator) move(shard int) {
 	}
 }
 
-// cancel gives a shard back to its former home, wherever it is.
+// cancel gives a shard to back, unless another home's lease lasts.
 func (c *coordinator) cancel(shard int, back *home) {
 	p := c.places[shard]
 	if p == nil || c.gone[back] || c.r.w.now < c.leased[p.home] && p.home != back {

@@ -8,16 +8,16 @@
 // are those of singletons, which claim an epoch above the head; these runs have journals and
 // versions of the state like others.
 //
-// A judge sees everything applied by the store and everything that leaves a home. It has its own
-// code to read the log, and checks after every step:
+// A judge sees everything that the store applies or that leaves a home. It reads the log with its own
+// code, and checks after every step:
 //
 //  1. Appends that count belong to claims of growing epochs. Nothing is appended
 //     under a claim that is not the highest.
-//  2. Commits that count can be recovered: from a record, or from the log as far
-//     back as the head's since.
+//  2. Commits that count can be recovered: from a record, or from the log after the
+//     head's since.
 //  3. Versions of an entity grow by one, in records too. A record has only
 //     committed state. A command is applied once.
-//  4. An answer leaves a home only when the log has the state that it saw.
+//  4. An answer leaves a home only if the log has the state behind it.
 //  5. Only the home that wrote the head changes records.
 //  6. The memory of the core is bounded. Within a stated time after the last fault
 //     every entity answers, and every tell has arrived once.

@@ -42,7 +42,7 @@ func (f *follower) read() {
 	if f.r.judge.shards[f.shard].crashed { // the journal may begin again from an earlier event
 		return
 	}
-	if f.begun && w.chance(0.1) { // an image of the shard would have the events in other chunks
+	if f.begun && w.chance(0.1) { // an image of the shard has the events in other chunks
 		f.place.Chunk = uint64(w.random.IntN(int(f.place.Chunk) + 4))
 	}
 	gets := 0

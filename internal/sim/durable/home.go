@@ -24,10 +24,10 @@ type home struct {
 	cutControl  bool     // cut off from the coordinator only
 	tenures     map[int]*tenure
 	used        map[[2]uint64]bool // by shard and epoch
-	met         map[int]uint64     // epochs that were met in the store
-	handed      map[int]uint64     // epochs that were given up here
+	met         map[int]uint64     // by shard: the highest epoch met
+	handed      map[int]uint64     // by shard: the highest epoch given up
 	known       map[int]durable.Mark
-	told        map[int]uint64 // above all numbers of tells that this home has used
+	told        map[int]uint64 // above all tell numbers used by this home
 	putBacks    int            // how many put-backs of the server the home has noticed
 	floor       map[int]uint64 // for singletons: above all epochs that this home has used, or met in the store
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// index gives the accounts of some seeds indexes. Some of these seeds have programs with different
-// indexes. It uses no number of the run's random source, so the plans of other seeds do not change.
+// index gives the accounts of some seeds indexes; in some of these seeds, programs have different
+// indexes. It takes no number from the run's random source, so other seeds' plans do not change.
 func (p *plan) index(seed uint64) {
 	if of := seed % 8; of == 1 || of == 2 || of == 4 {
 		p.indexes = true
@@ -35,7 +35,7 @@ func (r *run) indexes() int {
 	return 1
 }
 
-// keysOf returns the keys of an account with a balance.
+// keysOf returns an account's keys in the given indexes.
 func keysOf(indexes int, balance int64) (keys []byte) {
 	switch indexes {
 	case 1:

@@ -21,8 +21,7 @@ import (
 type judge struct {
 	server *server
 	// blind makes the judge check nothing, because a server has lost what the judge knows. The
-	// server then also uses positions again, as one does that goes on after its last remaining
-	// append.
+	// server then also reuses positions, as if it went on after its last remaining append.
 	blind  bool
 	shards map[int]*truth
 	// applied are the committed commands of all shards: by tellKey if they are tells, otherwise by
@@ -64,7 +63,7 @@ type truth struct {
 	events   []recorded     // of all commits, in order
 
 	// promise is all commits that the shard had when a server was put back to an older state. The
-	// shard's home then, promiser, still has them in memory. promise is nil once the commits are
+	// shard's home then, promiser, still has these commits in memory. promise is nil once they are
 	// written again, or if the home has died or lost the shard.
 	promise  map[string][]commit
 	promiser *home
@@ -490,7 +489,7 @@ func (j *judge) ordinal(shard int, id string, r result) (uint64, error) {
 	return 0, nil
 }
 
-// nothing is ordinal for a turn that saw no state of the entity.
+// nothing does ordinal's work for turns that saw no state.
 func (j *judge) nothing(all []commit, id string, r result) (uint64, error) {
 	if r.version == 0 && len(all) > 0 && !r.real.IsZero() && all[0].at.After(r.real) {
 		return 0, nil

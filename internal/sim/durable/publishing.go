@@ -18,9 +18,9 @@ func RunPublishing(seed uint64, trace func(line string)) Result {
 	return newRun(p, random, trace).all()
 }
 
-// duplicates is the time for which the stream drops messages with an id that it already has. If a
-// message may have been published first half of that time ago or more, the publisher looks for it
-// before it publishes again. The other half is longer than clock errors and requests together.
+// duplicates is the time for which the stream drops messages whose id it already has. A publisher that
+// first tried at least half of that time ago looks for the message in the stream before it publishes
+// again. The other half is longer than clock errors and requests together.
 func (r *run) duplicates() time.Duration { return 24*time.Second + 8*r.plan.skew }
 
 // dropStream takes the stream away for a while, perhaps beyond the last fault. Shortly before, its
@@ -56,7 +56,7 @@ func (a *account) published() (all []durable.Tell) {
 	return all
 }
 
-// publish publishes a message, as the driver and the store do.
+// publish publishes tell, as the driver and the store do.
 func (t *tenure) publish(tell durable.Tell) {
 	h, s := t.home, t.home.r.server
 	key := tellKey(t.shard, toStream, tell.Number)
@@ -83,8 +83,8 @@ func (t *tenure) publish(tell durable.Tell) {
 	})
 }
 
-// reach simulates a home's request to the stream. It calls do when the request arrives, and then
-// done when the answer arrives. Each may be late or lost.
+// reach simulates a home's request to the stream. It calls do when the request arrives, and done at
+// the answer. Requests may be late; both may be lost.
 func (s *server) reach(from *home, do, done func()) {
 	if from.cutStore || s.w.chance(s.trouble.loses) {
 		return
@@ -118,7 +118,7 @@ func (s *server) store(shard int, entity, key string, number uint64, duplicates 
 	}
 }
 
-// published checks invariant 11 for a message that the stream gets.
+// published checks invariant 11 when the stream gets a message.
 func (j *judge) published(shard int, entity, key string, number uint64, twice bool) error {
 	t := j.shards[shard]
 	dead, committed := t.tells[key]

@@ -68,8 +68,8 @@ func (j *judge) keyOf(shard int, c *wire.DurableCommit) string {
 	return commandKey(c.GetCommand())
 }
 
-// restore adds promised commits that the log has lost to an entity, up to the given version. The
-// living home has written them to a record.
+// restore adds to an entity the promised commits up to version that the log has lost: the living home
+// has written them to a record.
 func (t *truth) restore(j *judge, id string, version uint64) {
 	all, promised := t.entities[id], t.promise[id]
 	for n := len(promised); n > len(all); n-- {
@@ -118,8 +118,8 @@ func (t *truth) clone() truth {
 	return c
 }
 
-// putBack records that the server was put back to the moment of k. A shard's living home promises
-// the commits that the shard had: see truth.promise.
+// putBack records that the server was put back to the moment of k. A living home promises its shard's
+// commits: see truth.promise.
 func (j *judge) putBack(k known, logs, records bool, homeOf func(shard int) *home) {
 	for _, shard := range sortedShards(j.shards) {
 		t, was := j.shards[shard], k.shards[shard]
@@ -141,7 +141,7 @@ func (j *judge) putBack(k known, logs, records bool, homeOf func(shard int) *hom
 		}
 		h := homeOf(shard)
 		if t.promiser != nil {
-			h = t.promiser // whatever head the server has lost, and whatever head it was put back to
+			h = t.promiser // whatever head the server has lost, or was put back to
 		}
 		if h == nil || t.named { // the mark of a named loss may be lost too
 			t.crashed = true
@@ -226,8 +226,8 @@ func (r *run) syncs() {
 	r.w.after(r.between(100*time.Millisecond, 3*time.Second), r.syncs)
 }
 
-// unsynced crashes the server's machine. The server loses writes that are not on disk: those of the
-// logs, of the heads and records, or of all.
+// unsynced crashes the server's machine. The server loses writes that are not on disk: to the logs, to
+// the heads and records, or to both.
 func (r *run) unsynced() {
 	logs, records := true, true
 	switch r.w.random.IntN(4) {
@@ -280,8 +280,8 @@ func (r *run) busy(shard int) bool {
 	return h == nil || h.tenures[shard].core.Busy()
 }
 
-// opened records that a home has opened the shard. The promise of another home becomes void: that
-// home lost the shard without leaving it in order.
+// opened records that a home has opened the shard. The promise of an earlier home, which lost the
+// shard without leaving it in order, becomes void.
 func (j *judge) opened(shard int, h *home) {
 	t := j.shards[shard]
 	head := &wire.DurableHead{}

@@ -22,7 +22,7 @@ type run struct {
 	homes       []*home
 	callers     []*caller
 	history     []Operation
-	routes      map[route]*home // the home that answered last; only for some callers
+	routes      map[route]*home // the home that last answered; for some callers only
 	named       int
 	followers   []*follower // one for each shard; none without journals
 	form        uint32      // the version of states of the latest program
@@ -37,8 +37,8 @@ type route struct {
 	shard  int
 }
 
-// settleTime bounds the time until every entity answers and every tell has arrived. A tell that was
-// refused six times waits for 32 s. Small tables fill again and again.
+// settleTime bounds the time until every entity answers and every tell has arrived. A tell refused six
+// times waits for 32 s, and small tables of commands fill repeatedly.
 const settleTime = 3 * time.Minute
 
 // Run simulates the run that the seed determines. trace, unless nil, gets every line of its trace.
@@ -49,9 +49,9 @@ func Run(seed uint64, trace func(line string)) Result {
 	return newRun(p, random, trace).all()
 }
 
-// RunUnsynced does the same as Run with crashes of the server's machine. The server then loses
-// writes that were not on its disk, while homes live. A change acknowledged by a living home must
-// not be lost, unless the home reports the loss and no home opens the shard.
+// RunUnsynced does the same as Run with crashes of the server's machine. While homes live, the server
+// then loses writes that were not on its disk. A change acknowledged by a living home must not be
+// lost, unless the home reports the loss and no home opens the shard.
 func RunUnsynced(seed uint64, trace func(line string)) Result {
 	random := newRandom(seed)
 	p := newPlan(random)
@@ -428,9 +428,9 @@ type plan struct {
 	keys                             bool          // some commands have a key
 	singletons                       bool          // shards of singletons, whose epochs come from no coordinator
 	skew                             time.Duration // by which clocks differ from the true time at most
-	versions                         bool          // later programs come, with states of a later version
+	versions                         bool          // later programs write states of later versions
 	reminders                        bool          // accounts set reminders
-	indexes, reindex                 bool          // accounts have indexes; programs have different ones
+	indexes, reindex                 bool          // accounts have indexes; programs have different indexes
 	publishes                        bool          // accounts publish messages
 	unsynced                         bool          // the server's machine crashes, and loses writes that are not on its disk
 }

@@ -32,9 +32,9 @@ type server struct {
 
 type trouble struct {
 	late  float64 // the share of requests that take up to five seconds
-	loses float64 // the share of requests and answers that are lost, and of Puts that are carried out in part
+	loses float64 // the share of requests and answers that are lost, and of Puts carried out in part
 	busy  float64 // the share of requests that are refused
-	stale float64 // the share of reads that see the past
+	stale float64 // the share of reads of an earlier state
 }
 
 type kept struct {

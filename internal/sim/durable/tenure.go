@@ -61,7 +61,7 @@ func (t *tenure) drop() {
 	t.step()
 }
 
-// take returns the core's effects. At random it keeps the appends back for up to 5 ms.
+// take returns the core's effects. At random it holds appends back for up to 5 ms.
 func (t *tenure) take() durable.Effects {
 	if w := t.home.r.w; t.core.Waiting() && w.chance(0.3) {
 		t.home.later(w.between(0, 5*time.Millisecond), t.step)
@@ -132,7 +132,7 @@ func (t *tenure) fire() {
 	}
 	for _, id := range t.core.Due(h.clock.now(), h.storeNow()) {
 		t.account(id).enqueue(&call{entity: id, method: fire, answer: func(answer) {
-			t.core.Looked(h.clock.now(), id, h.storeNow()+500) // a later program wrote the state, so this one looks again later
+			t.core.Looked(h.clock.now(), id, h.storeNow()+500) // a later program wrote the state: look again later
 		}})
 	}
 }
@@ -253,7 +253,7 @@ func (t *tenure) tell(tell durable.Tell) {
 		if a.verdict == durable.Mismatch {
 			r.w.fail("tell %d of shard %d to %s: its receiver knows another command by this id", tell.Number, t.shard, entity)
 		}
-		if ran(a.verdict) && a.result.failed { // the tell arrived, and its turn could not be committed
+		if ran(a.verdict) && a.result.failed { // the tell arrived, but its turn was not committed
 			r.judge.shards[t.shard].tells[tellKey(t.shard, tell.Target.Shard, tell.Number)] = true
 		}
 		if ran(a.verdict) || a.verdict == durable.BelowFloor {
@@ -263,8 +263,8 @@ func (t *tenure) tell(tell durable.Tell) {
 	})
 }
 
-// leavesCommit is like leaves, for an applied command. The returned version comes from the
-// command's commit, because two lives of an entity may have equal states.
+// leavesCommit is leaves for an applied command. The returned version comes from the command's commit,
+// because two lives of an entity may have equal states.
 func (t *tenure) leavesCommit(entity string, c durable.Command, r result) result {
 	seen := t.leaves(entity, r)
 	if now, there := t.home.r.judge.applied[commandKeyOf(c)]; there && c.Source.Incarnation != 0 {
@@ -273,8 +273,8 @@ func (t *tenure) leavesCommit(entity string, c durable.Command, r result) result
 	return seen
 }
 
-// leaves makes the judge check the state that an answer saw. In the returned result, the version is
-// the judge's ordinal.
+// leaves makes the judge check the state that an answer saw. The returned result's version is the
+// judge's ordinal.
 func (t *tenure) leaves(entity string, r result) result {
 	n, err := t.home.r.judge.ordinal(t.shard, entity, r)
 	if err != nil {

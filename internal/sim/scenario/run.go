@@ -46,7 +46,7 @@ type run struct {
 	removed   map[transport.Address]bool // the healthy members that were removed
 	views     map[uint64]bool
 	settledAt time.Duration // since when all healthy members agree; negative means that they do not
-	expected  int           // the number of sights once all healthy nodes have seen all victims removed
+	expected  int           // the number of sights when all healthy nodes have seen all victims removed
 }
 
 type sight struct{ observer, victim transport.Address }

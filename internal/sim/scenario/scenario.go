@@ -19,7 +19,7 @@ import (
 // A Scenario is one fault or event at a large cluster.
 type Scenario struct {
 	Name string
-	// Compared adds a row to the table in which one observer suffices (DetectionSingleObserver).
+	// Compared adds to the table a row in which one observer suffices (DetectionSingleObserver).
 	Compared bool
 	do       func(*run)
 	world    sim.Config // differences to the other scenarios
@@ -120,7 +120,7 @@ func bootstrap(r *run) {
 	r.untilUp(2 * time.Minute)
 }
 
-// join starts one more node. It settles when all nodes see that node Up in a converged view.
+// join starts another node. It settles when all nodes see the new node Up in a converged view.
 func join(r *run) {
 	r.formed()
 	r.begin()

@@ -22,8 +22,8 @@ type Result struct {
 	Err       error // a broken invariant
 
 	// Expected is the number of pairs of a healthy node and a victim. Detected is the number of
-	// these pairs in which the node saw the victim Down or removed. The times count from the fault;
-	// -1 means that there is none.
+	// these pairs in which the node saw the victim Down or removed. P50 and P99 count from the
+	// fault; -1 means none.
 	Detected, Expected int
 	P50, P99           time.Duration
 	Removed            int           // healthy members that were removed or stopped

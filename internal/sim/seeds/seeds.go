@@ -23,8 +23,7 @@ var (
 // twice is the interval of seeds that are run twice. Both runs must have the same hash.
 const twice = 10
 
-// Range returns the first seed and the number of seeds that a test runs: usual, unless flags say
-// otherwise.
+// Range returns a test's first seed and number of seeds, which is usual unless flags say otherwise.
 func Range(usual int) (from uint64, n int) {
 	if *count > 0 {
 		usual = *count
@@ -32,7 +31,7 @@ func Range(usual int) (from uint64, n int) {
 	return *first, usual
 }
 
-// Run makes the runs of a test: usual ones, unless flags say otherwise. It returns the sums of
+// Run makes a test's runs; usual is their number, unless flags say otherwise. It returns the sums of
 // their counts. one is true after a single run (-seed), whose counts may be 0.
 func Run[C any](t *testing.T, usual int, run func(seed uint64, trace func(line string)) sim.Result[C]) (all C, one bool) {
 	t.Helper()

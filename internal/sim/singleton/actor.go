@@ -23,8 +23,8 @@ const (
 	clusterName = "c"
 )
 
-// actor is a process: the real control plane and hosting of singletons, on the world's time,
-// messages and membership.
+// actor is a process: the real control plane and singleton hosting, with the world's time, messages
+// and membership.
 type actor struct {
 	run       *run
 	node      *sim.Node

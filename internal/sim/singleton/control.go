@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// controlEnv is a process in the role of package control's environment.
+// controlEnv is the environment of an actor's control plane.
 type controlEnv actor
 
 var _ control.Env = (*controlEnv)(nil)
@@ -46,7 +46,7 @@ func (v *controlEnv) Count(e control.Counter) (uint64, bool) {
 	return 1, false
 }
 
-// CountOf does the same as Count and ignores the sender, because no process floods another.
+// CountOf does the same as Count. It ignores the sender, because no process floods another.
 func (v *controlEnv) CountOf(e control.Counter, _ string) (uint64, bool) { return v.Count(e) }
 
 func (v *controlEnv) CountRefused(membership.Refusal) {}
@@ -79,8 +79,8 @@ func (v *controlEnv) PeerLeft(a transport.Address) {
 	v.actor().after(calls.ByeGrace, func() { v.gone[a] = true })
 }
 
-// Homes returns the instance's process if this process's calls go there, and nil if that process
-// has left or was removed.
+// Homes returns the instance's process, or nil if that is unknown, this process, has left or was
+// removed.
 func (v *controlEnv) Homes() []transport.Address {
 	a := v.found.Node
 	if a.IsZero() || a == v.self.Address || v.gone[a] || v.left[a] {

@@ -13,11 +13,11 @@
 //
 //  1. Under a lease, two instances are never active at once, even in a cluster that
 //     has fallen apart. An instance is active from its activation until its stop hook has run, and
-//     while one of its tasks runs, on a node not frozen and with a lease that has not ended.
+//     while its tasks run, on a node that is not frozen and whose lease lasts.
 //  2. Under downing, two instances are never active at once in one cluster, on nodes
 //     that may run turns. Clusters that were founded apart, because their founders
-//     could not hear each other, count as two until they meet; only a lease guards
-//     against those.
+//     could not hear each other, count as two until they meet; only a lease prevents
+//     these.
 //  3. Without a guard, two instances are never active on members of one converged view.
 //  4. No turn begins on an instance that is not active. No instance ends during a turn
 //     or while its tasks run. The invariants of control plane, managers and shard hold.

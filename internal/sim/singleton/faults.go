@@ -64,8 +64,8 @@ func (r faults) forsake(n *sim.Node) {
 	})
 }
 
-// leave makes a member leave. One in four exits with the instance, without waiting for the
-// handoff.
+// leave makes a member leave. One in four exits without waiting for the handoff, with the
+// instance.
 func (r faults) leave(n *sim.Node) {
 	a := r.actors[n.Address]
 	if n.Frozen() || !n.IsMember() {

@@ -39,7 +39,7 @@ type run struct {
 	handing    bool              // the home leaves once the run has settled
 	passivated uint64            // turns of the instance that stopped last
 	turns      uint64            // of all instances, in a run of planned leaves
-	founder    transport.Address // of the cluster in which the last instance was
+	founder    transport.Address // of the last instance's cluster
 	mayLose    bool              // the next instance may lack these turns
 	ended      bool              // all later instances may lack these turns
 }
@@ -147,7 +147,7 @@ func (r *run) home() (home *actor) {
 }
 
 // settled reports whether all members agree, and one instance runs, on the oldest member, as every
-// process knows. If no process runs, it starts one.
+// process knows. It may start a process or cull.
 func (r *run) settled() bool {
 	nodes := r.world.Running()
 	if len(nodes) == 0 {
@@ -181,8 +181,7 @@ func oldest(v *membership.View) transport.Address {
 	return transport.Address{}
 }
 
-// cull acts as an operator after automatic downing has split the cluster: only the largest part
-// stays.
+// cull acts as an operator after automatic downing has split the cluster: it keeps the largest part.
 func (r *run) cull(nodes []*sim.Node) {
 	size := map[uint64]int{}
 	var most uint64

@@ -14,7 +14,7 @@ import (
 
 const module = "github.com/nats-io/nats-server/v2"
 
-// build compiles the server once in a process.
+// build runs buildServer once a process.
 var build = sync.OnceValues(buildServer)
 
 // Build returns the path of a nats-server program. At first use it compiles the program, which

@@ -10,10 +10,10 @@ import (
 	"sync"
 )
 
-// StartChild starts cmd at a place; nil is this process's network. On Linux the kernel kills the
-// started process with SIGKILL when this process has ended, for whatever reason. Call release when
-// the started process has ended. Until then a thread is occupied, because the kernel kills the
-// child when the thread that started it ends.
+// StartChild starts cmd as a child at place; nil is this process's network. On Linux the kernel kills
+// the child with SIGKILL when this process has ended, for whatever reason. Call release when the child
+// has ended. Until then a thread is occupied, because the kernel kills the child when the thread that
+// started it ends.
 func StartChild(cmd *exec.Cmd, place Place) (release func(), err error) {
 	dieWithParent(cmd)
 	started, released := make(chan error, 1), make(chan struct{})
@@ -39,21 +39,21 @@ func StartChild(cmd *exec.Cmd, place Place) (release func(), err error) {
 	return func() { close(released) }, <-started
 }
 
-// Ports are below the range of outgoing connections, from 32768 on Linux and 49152 elsewhere, which
-// other programs' connections may take.
+// Ports are below the range that the system uses for outgoing connections: from 32768 on Linux, and
+// from 49152 elsewhere.
 const (
 	firstPort = 10000
 	blocks    = 200
 	blockSize = 100
 )
 
-// ports are the ports that this process gives out: those of a block. The process listens at the
-// block's first port for as long as it lives, so that no other process has the block.
+// ports is the block of ports that this process gives out. The process listens at the block's first
+// port for as long as it lives, so that no other process takes the block.
 var ports struct {
 	sync.Mutex
 	held  net.Listener
 	first int
-	given int // how many were tried
+	given int // ports tried so far
 }
 
 // FreeAddress returns an address of a local host, such as "127.0.0.1:12345", at which nobody

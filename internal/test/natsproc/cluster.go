@@ -31,8 +31,8 @@ func RunStores(folders ...string) (servers []*Server, err error) {
 	return RunClusterAt(Places{At: make([]Place, len(folders)), Stores: folders})
 }
 
-// RunClusterAt does what [RunCluster] does, at places. With TLS it writes the servers'
-// configuration into the folder of the certificate.
+// RunClusterAt does what [RunCluster] does, at places. With TLS it writes the servers' configuration
+// beside the certificate.
 func RunClusterAt(places Places) (servers []*Server, err error) {
 	n, tls := len(places.At), places.TLS
 	defer func() {
@@ -67,8 +67,8 @@ func RunClusterAt(places Places) (servers []*Server, err error) {
 	return servers, awaitMesh(servers)
 }
 
-// routes is the configuration that docs/guide/deploying.md recommends. By default a silent route is
-// given up after three pings, 30 s apart, and TCP may wait a minute after a partition.
+// routes is the configuration recommended by docs/guide/deploying.md. By default servers give up
+// silent routes after three pings, 30 s apart, and after a partition TCP may wait a minute.
 const routes = "cluster {\n  ping_interval: 2s\n  ping_max: 2\n}\n"
 
 // secure is routes with TLS, for clients too.
@@ -87,8 +87,8 @@ cluster {
 }
 `
 
-// routeConfig writes the configuration beside the certificate or, without tls, beside the program
-// of the server.
+// routeConfig writes the configuration beside the certificate or, if tls is nil, beside the server's
+// program.
 func routeConfig(tls *TLS) (path string, err error) {
 	if tls != nil {
 		path = tls.Cert + ".conf"
@@ -113,7 +113,7 @@ func routeConfig(tls *TLS) (path string, err error) {
 	return path, os.Rename(tmp.Name(), path) // as in buildServer: the last file stays, and all are equal
 }
 
-// routePort is for servers at places. Each place has one server, so the port is free.
+// routePort is for servers at places. Each place runs one server, so the port is free.
 const routePort = "6222"
 
 func routeAddresses(places []Place) (addresses []string, err error) {
@@ -163,7 +163,7 @@ func awaitMesh(servers []*Server) error {
 	return nil
 }
 
-// dialed makes connections to the server start at its place, and trust its certificate.
+// dialed lets connections to the server start at its place, and trust its certificate.
 func (s *Server) dialed(o *nats.Options) error {
 	if s.tls != nil {
 		if err := nats.RootCAs(s.tls.CA)(o); err != nil {

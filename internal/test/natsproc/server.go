@@ -21,13 +21,13 @@ import (
 
 const readyTimeout = 30 * time.Second
 
-// A Server is a nats-server process at one address, which restarts keep. Only one goroutine at a
-// time may call its methods.
+// A Server is a nats-server process at one address, also after restarts. Only one goroutine at a time
+// may call its methods.
 type Server struct {
 	bin   string
 	args  []string
-	place Place  // nil: here
-	tls   *TLS   // nil: clients connect without
+	place Place  // nil: 127.0.0.1
+	tls   *TLS   // nil: no TLS
 	addr  string // host:port
 
 	cmd    *exec.Cmd
@@ -35,10 +35,10 @@ type Server struct {
 	exited chan error // of the process now running
 }
 
-// A TLS has the PEM files of the servers' side of TLS. Servers use them with clients and, in both
-// roles, with each other.
+// A TLS has the servers' PEM files for TLS. Servers use them towards clients and, as client and
+// server, with each other.
 type TLS struct {
-	CA   string // the authority that clients and other servers trust
+	CA   string // the authority that clients and servers trust
 	Cert string // for all addresses of the servers, signed by CA
 	Key  string // of Cert
 }
@@ -58,10 +58,10 @@ type Place interface {
 // further command-line arguments of the server.
 func Run(args ...string) (*Server, error) { return RunAt(nil, args...) }
 
-// RunAt does what [Run] does at a place; nil is 127.0.0.1 of this network.
+// RunAt does what [Run] does, at place; nil is 127.0.0.1 of this network.
 func RunAt(place Place, args ...string) (*Server, error) { return runAt(place, nil, args...) }
 
-// runAt does what [RunAt] does. With tls, args must make the server use it.
+// runAt does what [RunAt] does. If tls is set, args must configure it.
 func runAt(place Place, tls *TLS, args ...string) (*Server, error) {
 	bin, err := Build()
 	if err != nil {
@@ -77,7 +77,7 @@ func runAt(place Place, tls *TLS, args ...string) (*Server, error) {
 	return s, nil
 }
 
-// clientPort is for servers at places. Each place has one server, so the port is free.
+// clientPort is for servers at places. Each place runs one server, so the port is free.
 const clientPort = "4222"
 
 // addressIn returns the address of a place with the port. Without a place it returns 127.0.0.1 with
@@ -175,9 +175,9 @@ func (s *Server) end(sig os.Signal) error {
 	return nil
 }
 
-// Sync copies the server's store as it is on disk now. The returned crash simulates a crash of the
-// machine: it kills the server, replaces the store by the copy, so that writes since Sync are lost,
-// and starts the server again.
+// Sync copies the server's store as it is on disk now. The returned crash simulates a machine's crash:
+// it kills the server, replaces the store by the copy, and starts the server again. Writes since Sync
+// are lost.
 func (s *Server) Sync() (crash func() error, err error) {
 	i := slices.Index(s.args, "-sd")
 	if i < 0 {

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// A Server listens on a Unix socket, and on a TCP address if it has one. Its user is test, who needs
-// no password; its files are not synced.
+// A Server listens on a Unix socket, and on a TCP address if it has one. Its user test needs no
+// password. Its files are not synced.
 type Server struct {
 	dir, program string
 	host         string // for TCP; "" means that there is none
@@ -26,8 +26,8 @@ type Server struct {
 	ping         func(ctx context.Context, source string) error
 }
 
-// Start runs a server until the test ends. address is host:port for TCP, or "". ping connects to a
-// data source; Start returns when it succeeds. Without PostgreSQL the test is skipped.
+// Start runs a server until the test ends. address is host:port for TCP, or "". Start returns when
+// ping has connected to a data source. Without PostgreSQL the test is skipped.
 func Start(t testing.TB, address string, ping func(ctx context.Context, source string) error) *Server {
 	t.Helper()
 	initdb, program := find(t, "initdb"), find(t, "postgres")
@@ -86,8 +86,8 @@ func (s *Server) Kill() {
 	_ = s.cmd.Wait()
 }
 
-// find returns the path of a program of PostgreSQL. It also looks outside the PATH, where Debian
-// keeps these programs.
+// find returns the path of a program of PostgreSQL. It searches the PATH and Debian's folders for
+// these programs.
 func find(t testing.TB, name string) string {
 	t.Helper()
 	if path, err := exec.LookPath(name); err == nil {

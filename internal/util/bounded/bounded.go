@@ -42,8 +42,8 @@ type clipped struct {
 func (c *clipped) Error() string { return c.text }
 func (c *clipped) Unwrap() error { return c.err }
 
-// ID returns an entity's id for errors and logs: at most 64 bytes, and quoted if it is longer or
-// holds control characters.
+// ID returns an entity's id for errors and logs: quoted if it holds control characters, and quoted
+// and cut to 40 characters if it exceeds 64 bytes.
 func ID(s string) string {
 	const most = 64
 	if len(s) <= most && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' }) {

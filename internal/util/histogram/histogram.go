@@ -1,5 +1,5 @@
 // Package histogram has log-linear buckets for durations, and counts by them. A duration read from
-// a bucket is at most an eighth too high.
+// a bucket is at most 16 ns or an eighth too high.
 package histogram
 
 import (
@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// The buckets are eight for each doubling from 16 ns on. The last bucket has durations above two
-// hours.
+// Below 128 ns the buckets are 16 ns wide, from there on eight for each doubling. The last bucket
+// has durations above two hours.
 const (
 	unitBits = 4 // 16 ns
 	subBits  = 3 // eight buckets

@@ -21,7 +21,8 @@ import (
 )
 
 const (
-	// goPackage is the default package of the generated code; see the files' go_package option.
+	// goPackage is the package of the generated code, or contains it: see the files' go_package
+	// option.
 	goPackage = "github.com/shardgen/shardgen/internal/wire"
 	// namePrefix precedes a file's name in imports and in protobuf's global registry, where a plain
 	// frame.proto could clash.

@@ -7,9 +7,9 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// Names of the settings of a type that clients compare as well as members.
+// Names of a type's settings that both clients and members compare.
 const (
-	Shards  = "shards"  // their number
+	Shards  = "shards"  // number of shards
 	Hash    = "hash"    // the name of the shard function
 	Package = "package" // the import path of the struct
 )

@@ -1,6 +1,6 @@
-// Package rights has the NATS permissions that each kind of process needs, and no more. See ADR
-// 0014: the broker restricts each process to its own subjects, and members believe only the subject
-// about who sent a message.
+// Package rights lists the NATS permissions that each kind of process needs, and no more. See ADR
+// 0014: the broker restricts each process to its own subjects, and members trust only the subject
+// to name a message's sender.
 package rights
 
 import (

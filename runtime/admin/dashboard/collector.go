@@ -14,7 +14,7 @@ import (
 const (
 	// fresh is how long an answer of the cluster is reused.
 	fresh = time.Second
-	// shardsFresh is fresh for shards: each member visits all of its own.
+	// shardsFresh is fresh for shards: each member visits all its shards.
 	shardsFresh = 5 * time.Second
 	eventsKept  = 2000
 	// trendsFresh is fresh for trends, of which members measure the last minute every 10 s.
@@ -27,24 +27,24 @@ type collector struct {
 	source  source
 	cluster string
 
-	asking  chan struct{} // has room for the one that asks, who may use the next fields
+	asking  chan struct{} // the goroutine that fills it may ask and use the next fields
 	events  eventReader
 	turns   []admin.NodeTurns
 	shards  []admin.NodeShards
 	shardAt time.Time
 	trends  map[transport.Address][]admin.Minute // also of members that have left
 	trendAt time.Time
-	number  uint64 // of the last event
+	number  uint64 // of the latest event
 
 	latestMu sync.Mutex
-	latest   *snapshot // is not changed any more; nil means there is none
+	latest   *snapshot // never changed; nil means there is none
 }
 
 func newCollector(s source, cluster string) *collector {
 	return &collector{source: s, cluster: cluster, asking: make(chan struct{}, 1), events: s.events(), number: uint64(time.Now().UnixMilli())}
 }
 
-// look returns the state of the cluster, older than a second only if the cluster is slow. It
+// look returns the state of the cluster, at most a second old unless the cluster is slow. It
 // returns nil if ctx ends before the first answer.
 func (c *collector) look(ctx context.Context) *snapshot {
 	last := c.last()
@@ -61,7 +61,7 @@ func (c *collector) look(ctx context.Context) *snapshot {
 		select {
 		case c.asking <- struct{}{}:
 		default:
-			return last // another viewer's question is under way
+			return last // another viewer's request is under way
 		}
 	}
 	defer func() { <-c.asking }()
@@ -144,13 +144,13 @@ func (c *collector) ask(ctx context.Context, last *snapshot) *snapshot {
 	if trendsNew {
 		next.trends = c.sumTrends(now)
 	}
-	_ = eventErr // of members that do not answer, which Health names; the events of others came
+	_ = eventErr // of silent members, which Health names; the other members' events came
 	next.Events = c.append(next.Events, events)
 	return next
 }
 
-// askTrends asks for the last hour if nobody has for long, and otherwise for the last two minutes. It
-// reports whether there are answers.
+// askTrends asks for the last hour if the last request is a minute old, else for two minutes. It
+// reports whether answers came.
 func (c *collector) askTrends(ctx context.Context, now time.Time) bool {
 	age := now.Sub(c.trendAt)
 	if age < trendsFresh {
@@ -177,7 +177,7 @@ func (c *collector) askTrends(ctx context.Context, now time.Time) bool {
 		kept[n.Node] = clusterview.KeepMinutes(kept[n.Node], n.Minutes, hour)
 	}
 	c.trends, c.trendAt = kept, now
-	if partly { // the next question is for all of the hour of the new member
+	if partly { // next time, ask for the new member's whole hour
 		c.trendAt = time.Time{}
 	}
 	return true

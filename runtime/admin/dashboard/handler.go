@@ -24,15 +24,15 @@ var page embed.FS
 type Options struct {
 	// Cluster is the name of the cluster, which the page shows. Default "".
 	Cluster string
-	// State reports whether the viewer who sent a request may see the state, as JSON, of the entity
-	// in the request. This also needs the client to have an operator's right to command. Each view
-	// of a state is logged by Logger with the viewer's address, and by the entity's member with the
-	// client's name. State is called concurrently. Default nil: nobody sees states.
+	// State reports whether a request's viewer may see the requested entity's state, as JSON. This
+	// also needs the client to have an operator's right to command. Each view of a state is logged
+	// by Logger with the viewer's address, and by the entity's member with the client's name. State
+	// is called concurrently. Default nil: nobody sees states.
 	State func(*http.Request) bool
 	// Logger logs these views of states, and errors of the page. Default slog.Default().
 	Logger *slog.Logger
-	// Checks returns checks that the page shows about the store, such as those of its streams. It is
-	// called at most every 10 s, and only while somebody looks at them. Default nil: none.
+	// Checks returns checks that the page shows about the store, such as those of its streams. It
+	// is called at most every 10 s, and only while they are viewed. Default nil: none.
 	Checks func(context.Context) []Check
 }
 

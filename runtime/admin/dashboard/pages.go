@@ -23,7 +23,7 @@ type kept[T any] struct {
 	of T
 }
 
-// get returns the answer of ask, which may be that old.
+// get returns an answer of ask no older than old.
 func (k *kept[T]) get(ctx context.Context, old time.Duration, ask func(context.Context) T) T {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -54,8 +54,8 @@ func (k *keptOf[T]) of(kind string) *kept[T] {
 	return k.all[kind]
 }
 
-// ofType answers with what ask returns about the type that the parameter name names. Only types that
-// members know are asked for, so the answers that are kept are bounded.
+// ofType answers with ask's result for the type in the request's parameter "name". It asks only
+// about types that members know, which bounds the kept answers.
 func ofType[T any](h *handler, w http.ResponseWriter, r *http.Request, all *keptOf[T], ask func(ctx context.Context, kind string) T) {
 	h.about(w, r, func(ctx context.Context, now *snapshot, name string) {
 		if !slices.ContainsFunc(now.Types, func(t typeRow) bool { return t.Name == name }) {
@@ -66,7 +66,7 @@ func ofType[T any](h *handler, w http.ResponseWriter, r *http.Request, all *kept
 	})
 }
 
-// about calls then with the cluster's state and the parameter name.
+// about calls then with the cluster's state and the parameter "name".
 func (h *handler) about(w http.ResponseWriter, r *http.Request, then func(ctx context.Context, now *snapshot, name string)) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
 	defer cancel()
@@ -82,7 +82,7 @@ func (h *handler) trends(w http.ResponseWriter, r *http.Request) {
 // A process is the answer of /api/member.
 type process struct {
 	Name        string                `json:"name"`
-	Known       bool                  `json:"known"` // it has answered
+	Known       bool                  `json:"known"` // the process answered
 	Started     time.Time             `json:"started,omitzero"`
 	Release     string                `json:"release"`
 	Program     string                `json:"program"`
@@ -153,7 +153,7 @@ const pageSize = 100
 
 type entityRow struct {
 	ID string `json:"id"`
-	// Binary means that the id is not UTF-8, and ID is a form of it for people.
+	// Binary means that the id is not UTF-8, and ID shows it quoted.
 	Binary bool `json:"binary,omitempty"`
 }
 
@@ -197,9 +197,9 @@ func (h *handler) entities(w http.ResponseWriter, r *http.Request) {
 
 // A reminderPage is the answer of /api/reminders.
 type reminderPage struct {
-	Late    int           `json:"late"`    // entities of which a reminder is due since more than lateAfter
-	Soon    int           `json:"soon"`    // others that have one within an hour
-	Pending int           `json:"pending"` // all that have one
+	Late    int           `json:"late"`    // entities with a reminder due for more than lateAfter
+	Soon    int           `json:"soon"`    // others with one due within an hour
+	Pending int           `json:"pending"` // all entities with one
 	More    bool          `json:"more"`    // there are more than were counted
 	First   []reminderRow `json:"first"`   // the first to be due
 	Error   string        `json:"error,omitempty"`
@@ -257,7 +257,7 @@ func (p *reminderPage) add(e admin.Reminded, now time.Time) {
 
 // A poolAnswer is the answer of /api/pool.
 type poolAnswer struct {
-	Why   string `json:"why"` // it has so many instances
+	Why   string `json:"why"` // why this number of instances
 	Error string `json:"error,omitempty"`
 }
 
@@ -290,10 +290,10 @@ type feedRow struct {
 	Node      string    `json:"node"`
 	Written   time.Time `json:"written"`
 	Why       string    `json:"why"`
-	Stands    bool      `json:"stands"` // it is behind, and has not advanced for standsAfter
+	Stands    bool      `json:"stands"` // Why is set, or behind without progress for standsAfter
 }
 
-// standsAfter is the time after which a feed stands still that is behind and has not advanced.
+// standsAfter is how long a feed that is behind must not advance to count as standing.
 const standsAfter = 30 * time.Second
 
 func (h *handler) feeds(w http.ResponseWriter, r *http.Request) {

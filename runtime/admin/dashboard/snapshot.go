@@ -17,7 +17,7 @@ import (
 // A snapshot is the answer of /api/cluster.
 type snapshot struct {
 	Health clusterview.Health `json:"health"`
-	// Error is the reason why the latest question failed; other fields are then from an earlier
+	// Error is the reason why the latest request failed; other fields are then from an earlier
 	// answer.
 	Error       string             `json:"error,omitempty"`
 	At          time.Time          `json:"at"` // when it was asked
@@ -28,7 +28,7 @@ type snapshot struct {
 	Types       []typeRow          `json:"types"`
 	Singletons  []singletonRow     `json:"singletons"`
 	Moves       []moveRow          `json:"moves"`
-	Paused      string             `json:"paused,omitempty"` // why no shards move for balance
+	Paused      string             `json:"paused,omitempty"` // why no shards are rebalanced
 	Rates       *clusterview.Rates `json:"rates,omitempty"`
 	Counters    map[string]uint64  `json:"counters"`
 	Events      []eventRow         `json:"events"`   // the oldest first
@@ -83,7 +83,7 @@ type expiryRow struct {
 	What  string    `json:"what"`
 	From  time.Time `json:"from,omitzero"`
 	Until time.Time `json:"until"`
-	Seen  bool      `json:"seen"` // it may have been renewed since
+	Seen  bool      `json:"seen"` // seen earlier; perhaps renewed since
 }
 
 type singletonRow struct {
@@ -103,7 +103,7 @@ type moveRow struct {
 }
 
 type eventRow struct {
-	Number uint64    `json:"number"` // of the handler's; higher than those of its earlier lives
+	Number uint64    `json:"number"` // counted by the handler, beginning with its start time
 	Time   time.Time `json:"time"`
 	Level  string    `json:"level"`
 	Node   string    `json:"node"`
@@ -117,7 +117,7 @@ type shardMap struct {
 	Type   string   `json:"type"`
 	First  uint32   `json:"first"`  // number of the first shard
 	Homes  []int16  `json:"homes"`  // indexes into Members; -1: none
-	Moving []uint32 `json:"moving"` // the numbers of shards that move, or open
+	Moving []uint32 `json:"moving"` // the numbers of moving or opening shards
 	// Used are the processors that the shards use, and Entities the numbers of their entities.
 	Used     []float64 `json:"used"`
 	Entities []uint32  `json:"entities"`

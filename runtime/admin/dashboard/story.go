@@ -12,7 +12,7 @@ type entityStory struct {
 	Shard   uint32 `json:"shard"`
 	Node    string `json:"node"`
 	Epoch   string `json:"epoch"`
-	Since   string `json:"since,omitempty"` // when it got that home, if the coordinator knows
+	Since   string `json:"since,omitempty"` // when the shard got this home, if known
 	Why     string `json:"why"`
 	Active  bool   `json:"active"`
 	Mailbox uint32 `json:"mailbox"` // calls that wait for its turn
@@ -21,7 +21,7 @@ type entityStory struct {
 	Runs    *clusterview.RunningTurn `json:"runs,omitempty"`
 	State   string                   `json:"state,omitempty"`    // indented JSON
 	NoState string                   `json:"no_state,omitempty"` // why it is not shown
-	Stored  bool                     `json:"stored"`             // it is durable and passivated
+	Stored  bool                     `json:"stored"`             // durable and passivated
 	Errors  []failureRow             `json:"errors"`             // its last failed calls, the latest first
 	Events  []eventRow               `json:"events"`
 }

@@ -17,33 +17,33 @@ import (
 
 // A Subject is a table under test.
 type Subject struct {
-	// Bubble runs each test, synctest.Test for a table in virtual time; nil runs it as it is.
+	// Bubble runs each test: synctest.Test for a table in virtual time; nil means no bubble.
 	Bubble func(t *testing.T, f func(*testing.T))
-	// Open returns a store with nothing in it, which cleans up after itself when the test ends.
+	// Open returns an empty store, which cleans up when the test ends.
 	Open func(t *testing.T) Harness
 }
 
 // A Harness is one store, empty at first.
 type Harness struct {
-	// Client opens one more way to the table of a cluster.
+	// Client opens another connection to the table of a cluster.
 	Client func(t *testing.T, cluster string) membertable.Table
 	// Wait lets time pass.
 	Wait func(time.Duration)
 	// Hang is how long a process hangs between reading and writing.
 	Hang time.Duration
-	// Rows is the number of rows of a large table, and Largest that of the rows of MaxRow bytes
-	// that one table bears. Defaults 10,000 and 40; less is for tables that say so.
+	// Rows is the number of rows of a large table, and Largest the number of rows of MaxRow bytes
+	// that a table can keep. Defaults 10,000 and 40; set less only for documented limits.
 	Rows, Largest int
 
-	// The rest is tested only where the store can be brought to it.
+	// The fields below may be nil; tests that need them are then skipped.
 
-	// Held opens a client whose requests can be held up, as a [Dialer] does it: a request sent
-	// after hold arrives only after release, possibly when its caller has gone.
+	// Held opens a client whose requests can be held up, as by a [Dialer]: a request sent after
+	// hold arrives only after release, even if its caller has given up.
 	Held func(t *testing.T, cluster string) (c membertable.Table, hold, release func())
 	// Deaf opens a client that hears no answers between deafen and hear. Its requests arrive.
 	Deaf func(t *testing.T, cluster string) (c membertable.Table, deafen, hear func())
-	// Restart ends the store's processes and starts them again from their disks. Clients that
-	// were open stay so.
+	// Restart ends the store's processes and starts them again from their disks. Open clients stay
+	// open.
 	Restart func(t *testing.T)
 
 	raw func(t *testing.T, cluster string) membertable.Table // Client without fresh

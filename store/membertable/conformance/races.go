@@ -75,7 +75,7 @@ func testConcurrentVotes(t *testing.T, h Harness) {
 	}
 }
 
-// A history has the rows written, by version. None means that all were deleted.
+// A history has each version's written rows; no rows mean that all were deleted.
 type history struct {
 	mu     sync.Mutex
 	writes map[membertable.Version][]membertable.Row
@@ -263,7 +263,7 @@ func testLate(t *testing.T, h Harness) {
 	release()
 	h.settles(func() { wantTable(t, "after it arrived", read(t, other), v2, kept(row, v2)) })
 
-	// One whose caller still waits is refused.
+	// A late write whose caller waits is refused.
 	v2 = warm(t, c, v2)
 	hold()
 	answer := make(chan error, 1)
@@ -279,7 +279,7 @@ func testLate(t *testing.T, h Harness) {
 	}
 	h.settles(func() { wantTable(t, "after the delay", read(t, other), v3, kept(row, v3)) })
 
-	// Where nobody wrote meanwhile it is applied as a whole, or not at all.
+	// If nobody wrote meanwhile, it is applied as a whole, or not at all.
 	v2 = warm(t, c, v3)
 	row.Status = "again"
 	v2 = write(t, other, v2, row)

@@ -96,7 +96,7 @@ func testWriteAndRead(t *testing.T, h Harness) {
 	a, b := h.Client(t, cluster), h.Client(t, cluster)
 	one, two := member(id("a", 1<<63)), member(id("a", 2))
 	v1 := write(t, a, read(t, a).Version, one)
-	v2 := write(t, b, v1, two) // the same name, another incarnation
+	v2 := write(t, b, v1, two) // same name, another incarnation
 	bare := membertable.Row{ID: id("Z_-9", 0)}
 	v3 := write(t, a, v2, bare)
 	for who, c := range map[string]membertable.Table{"a": a, "b": b} {
@@ -186,7 +186,7 @@ func testConflict(t *testing.T, h Harness) {
 	wantTable(t, "afterwards", read(t, b), v2, kept(member(id("a", 1)), v1), kept(member(id("b", 1)), v2))
 }
 
-// testSince checks that changes complete the former snapshot.
+// testSince checks that Over adds changes to the former snapshot.
 func testSince(t *testing.T, h Harness) {
 	a, b := h.Client(t, cluster), h.Client(t, cluster)
 	v := read(t, a).Version
@@ -293,7 +293,7 @@ func testAlive(t *testing.T, h Harness) {
 	if s.Version != v || len(s.Rows) != 2 {
 		t.Errorf("%d rows at version %d, want 2 at %d: an I-am-alive changes no version", len(s.Rows), s.Version, v)
 	}
-	v = write(t, b, v, one) // that of another process, which does not know it
+	v = write(t, b, v, one) // by another process, which does not know the I-am-alive
 	s = h.wantAlive(t, a, one.ID, began.Add(2*time.Minute))
 	if s.Version != v {
 		t.Errorf("version is %d, want %d", s.Version, v)
@@ -302,7 +302,7 @@ func testAlive(t *testing.T, h Harness) {
 		t.Errorf("%v has the I-am-alive %v, want none", two.ID, r.Alive)
 	}
 	v = must[membertable.Version](t)(b.Delete(t.Context(), v, []membertable.ID{one.ID}))
-	alive(one.ID, began.Add(3*time.Minute)) // of a process that does not know that it is dead
+	alive(one.ID, began.Add(3*time.Minute)) // by a process that does not know that its row is deleted
 	alive(two.ID, began.Add(3*time.Minute))
 	if s := h.wantAlive(t, b, two.ID, began.Add(3*time.Minute)); len(s.Rows) != 1 || s.Version != v {
 		t.Errorf("%d rows at version %d, want 1 at %d: an I-am-alive makes no row", len(s.Rows), s.Version, v)
@@ -349,7 +349,7 @@ func testLimits(t *testing.T, h Harness) {
 	v2 := write(t, a, v, data)
 	wantTable(t, "two large rows", read(t, b), v2, kept(data, v2), kept(largest, v))
 
-	// The largest write has the most rows, of the most bytes.
+	// The largest write has MaxRows rows of MaxRow bytes together.
 	c := h.Client(t, cluster)
 	var all []membertable.Row
 	for i, left := 0, membertable.MaxRow; i < membertable.MaxRows; i++ {
@@ -433,7 +433,7 @@ func testTablesApart(t *testing.T, h Harness) {
 	}
 }
 
-// testContextEnded sends nothing, so the outcome must be certain.
+// testContextEnded uses an ended context: nothing is sent, so outcomes are certain.
 func testContextEnded(t *testing.T, h Harness) {
 	a := h.Client(t, cluster)
 	v := write(t, a, read(t, a).Version, member(id("a", 1)))

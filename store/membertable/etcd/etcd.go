@@ -9,8 +9,8 @@
 //
 //	etcdctl get --prefix shardgen/my-cluster/
 //
-// Reads are linearizable. After a snapshot of etcd was restored, versions come again: delete the
-// table's keys before members start.
+// Reads are linearizable. After a restore of an etcd snapshot, versions repeat: delete the table's
+// keys before members start.
 package etcd
 
 import (

@@ -13,8 +13,7 @@
 //	SELECT * FROM shardgen_member WHERE cluster = 'my-cluster';
 //
 // The pool must lead to the primary server. With synchronous_commit off, or a failover to an
-// asynchronous standby, a table may lose its last writes, so that versions come again: use
-// neither.
+// asynchronous standby, a table may lose its last writes, so that versions repeat: use neither.
 package postgres
 
 import (
@@ -194,8 +193,8 @@ func scan(row pgx.CollectableRow, version *membertable.Version, deleted *int64) 
 	return r, nil
 }
 
-// writeRows writes rows and raises the version by their number. The first is membertable.First by the
-// server's clock.
+// writeRows writes rows and raises the version by their number. A table's first version is
+// membertable.First by the server's clock.
 const writeRows = `
 WITH raised AS (
 	UPDATE shardgen_membership SET version = version + $4 WHERE cluster = $1 AND version = $2 RETURNING version

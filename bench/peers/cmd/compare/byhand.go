@@ -16,7 +16,7 @@ import (
 	"github.com/shardgen/shardgen/bench/limit"
 )
 
-// byHand is a contestant without entities. A function that it does not have is nil.
+// byHand is a contestant without entities. Functions that it lacks are nil.
 type byHand struct {
 	none
 	closers

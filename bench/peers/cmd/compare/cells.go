@@ -74,8 +74,8 @@ func timedAdds(es entities, c cell, d time.Duration) (result, error) {
 	return calls(es, c, d, load.Load.Run, func(w, i int) error { return es.add(w, w+c.callers*load.Pick(w, i, each)) })
 }
 
-// tells measures calls without answers. An ask once every c.window calls bounds the tells under
-// way. The time ends when all calls have run.
+// tells measures calls without answers. One ask in c.window calls bounds the tells under way. The
+// measured time ends when all calls have run.
 func tells(es entities, c cell, d time.Duration) (result, error) {
 	var payload []byte
 	if c.bytes > 0 {
@@ -120,7 +120,7 @@ func tells(es entities, c cell, d time.Duration) (result, error) {
 		return result{}, err
 	}
 	arrived := time.Now()
-	if _, err := total(es, c.entities); err != nil { // measures how long the questions alone take
+	if _, err := total(es, c.entities); err != nil { // measures how long total alone takes
 		return result{}, err
 	}
 	questions := time.Since(arrived)

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// A contestant is a form of this project, another project, or code by hand. A function that it does
-// not have is nil.
+// A contestant is a form of this project, another project, or code by hand. Functions that it lacks
+// are nil.
 type contestant struct {
 	// local starts n entities in this process.
 	local func(ctx context.Context, s setup, n int) (entities, error)
 	// host starts n entities for callers in another process, and returns the address for dial.
 	host func(ctx context.Context, s setup, n int) (address string, stop io.Closer, err error)
-	// dial calls n entities of the process at s.address.
+	// dial returns n entities of the process at s.address.
 	dial func(ctx context.Context, s setup, n int) (entities, error)
 	// idle starts a process in which make(i) makes an entity, which is idle afterwards.
 	idle func(ctx context.Context, s setup) (make func(i int) error, stop io.Closer, err error)
@@ -28,7 +28,7 @@ type setup struct {
 	address string // of the host
 	cluster string // a name that no other cell has
 	number  int    // of a member, from 0
-	ports   []int  // free ports of a member, the same for all members of a cluster
+	ports   []int  // free ports of all members, the same at each member
 }
 
 const portsEach = 3

@@ -33,7 +33,7 @@ type accounts struct {
 	ctx   context.Context
 	refs  []fixture.AccountRef
 	tells []fixture.AccountTell
-	text  string // of a tell with a payload
+	text  string // the payload of a tell
 }
 
 func newAccounts(ctx context.Context, c shard.Caller, n int, end ...io.Closer) (*accounts, error) {
@@ -43,7 +43,7 @@ func newAccounts(ctx context.Context, c shard.Caller, n int, end ...io.Closer) (
 		a.refs = append(a.refs, client.Ref(id(i)))
 		a.tells = append(a.tells, client.Tell(id(i)))
 	}
-	_, err := total(a, n) // all are called once
+	_, err := total(a, n) // calls each entity once
 	return a, err
 }
 
@@ -69,7 +69,7 @@ func (a *accounts) tell(_, i int, payload []byte) error {
 		if payload == nil {
 			return a.tells[i].Add(a.ctx, 1)
 		}
-		return a.tells[i].Fetch(a.ctx, a.text) // it counts, and has an argument of that length
+		return a.tells[i].Fetch(a.ctx, a.text) // Fetch counts, and has an argument of that length
 	})
 }
 
@@ -119,7 +119,7 @@ func hostDirect(ctx context.Context, s setup, _ int) (string, io.Closer, error) 
 	return s.cluster, node, err
 }
 
-// dialDirect returns when calls use a direct lane.
+// dialDirect dials, and awaits a direct lane.
 func dialDirect(ctx context.Context, s setup, n int) (entities, error) {
 	conn, err := shard.Dial(ctx, process.Direct(s.url, s.address, "caller"))
 	if err != nil {

@@ -51,7 +51,7 @@ type protos struct {
 	pids []*actor.PID
 	// Messages that are sent again and again, and never changed.
 	one, empty, nothing proto.Message
-	text                proto.Message // of a tell with a payload
+	text                proto.Message // a tell with a payload
 }
 
 func newProtos(system *actor.ActorSystem, end ...io.Closer) *protos {

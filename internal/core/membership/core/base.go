@@ -71,8 +71,8 @@ func (n *Base) emitMembers(old, next []gossip.MemberView, ended func(transport.A
 	}
 }
 
-// emitRemoved first emits the steps that must have come before, because one message can bring
-// them all.
+// emitRemoved first emits MemberDowned if the view never showed it, because one message can bring
+// both.
 func (n *Base) emitRemoved(was gossip.MemberView, ended gossip.Status) {
 	if was.Status != gossip.Down && ended != gossip.NoStatus {
 		was.Status = ended

@@ -53,9 +53,8 @@ type Config struct {
 	// ProbeVacancy makes a joiner ask the broker for subscribed Up members before it forms a
 	// cluster. If the broker has reported none in this round, the joiner forms a cluster after
 	// FormWindow or SeedTimeout, and otherwise 6s later. Of several simultaneous joiners only one
-	// forms a cluster, and members that answer late, because they have little processor time, cause
-	// no second one. The driver must carry out Output.Probe, Output.Claim and Output.Unclaim.
-	// Default false.
+	// forms a cluster. Members that lack processor time and answer late cause no second one. The
+	// driver must carry out Output.Probe, Output.Claim and Output.Unclaim. Default false.
 	ProbeVacancy bool
 	// Founding makes a joiner form a cluster only after it has written itself as the founder into
 	// the store's founding record. The driver must carry out Output.Founding. It needs
@@ -122,8 +121,8 @@ type Config struct {
 	// at all members. Default DowningBroker.
 	Downing splitbrain.Downing
 	// DowningRole restricts the vote of DowningStaticQuorum, DowningKeepMajority, DowningKeepOldest
-	// and DowningLeaseMajority to the members with this role. While none of these is up, no turns
-	// run. Default: all members vote.
+	// and DowningLeaseMajority to the members with this role. While no such member is up, no
+	// turns run. Default: all members vote.
 	DowningRole string
 	// StableAfter is how long the set of unreachable members must stay the same before the strategy
 	// decides. If the set keeps changing, the strategy decides after twice that time, or at most 5s
@@ -143,8 +142,8 @@ type Config struct {
 	// MinorityDelay is how long the smaller side of a split waits before it tries to take the lease
 	// of DowningLeaseMajority. Default 2s.
 	MinorityDelay time.Duration
-	// GoneAfter is how long the member's own server must report no subscriber for a member before
-	// the member counts as gone or lost. Default 1s.
+	// GoneAfter is how long a member's own server must report no subscriber for the member before it
+	// counts as gone or lost. Default 1s.
 	GoneAfter time.Duration
 	// CutAfter is how long the broker must report no subscriber for a member at another server
 	// before the member is downed by majority. Default 6s. A node whose own echoes stayed away for

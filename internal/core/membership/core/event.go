@@ -64,14 +64,14 @@ type (
 	}
 	// Formed means that this node has formed the cluster.
 	Formed struct{ Founder transport.Address }
-	// FoundedElsewhere means that the store's founding record names another cluster. A joiner may
-	// then not form a cluster yet; at a leader, two clusters use one store.
+	// FoundedElsewhere means that the store's founding record names another cluster. A joiner then
+	// may not form a cluster yet; at a leader it means that two clusters use one store.
 	FoundedElsewhere struct {
 		Other  Founding
 		Server string // the broker instance behind this node's connection
 	}
-	// OtherTable means that a member of another cluster of this name answered, whose members agree by
-	// another table.
+	// OtherTable means that a member answered whose cluster has this cluster's name, but another
+	// table.
 	OtherTable struct {
 		Node    transport.Address // the member that answered
 		Founder transport.Address // of its cluster

@@ -35,7 +35,7 @@ type Unreachable struct {
 }
 
 // Suspected means that the broker has told another connection of this process that nobody listens at
-// Peer. That proves nothing: the connections of both may be at other servers, and nothing orders the
+// Peer. That proves nothing: that connection and Peer may be at other servers, and nothing orders the
 // report with this machine's messages. The machine sends Peer a message of its own at once.
 type Suspected struct{ Peer transport.Address }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Node has the data that the parts of a machine of gossip share: the Base, the gossiped state,
+// A Node has the data that the parts of a gossip machine share: the Base, the gossiped state,
 // and the conclusions from that state.
 type Node struct {
 	Base

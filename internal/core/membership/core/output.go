@@ -64,7 +64,7 @@ type Output struct {
 	// DowningLeaseMajority.
 	TakeLease *LeaseRequest
 	// ReadTable, WriteTable and WriteAlive ask the driver to read or write the table. Only with
-	// Config.Table; of each there is one on its way at most.
+	// Config.Table; at most one of each is on its way.
 	ReadTable  *TableRead
 	WriteTable *TableWrite
 	WriteAlive *TableAlive

@@ -15,14 +15,13 @@ type Table struct {
 	Enabled bool
 	// Successors is how many members on the hashed ring a member probes. Default 3.
 	Successors int
-	// ProbeInterval is the time between two probes of one member, and the time within which one
-	// must be answered at a healthy member; at an unhealthy one it is up to 9 times as long.
-	// Default 10s.
+	// ProbeInterval is the time between two probes of one member, within which each must be
+	// answered. It is up to 9 times as long while the prober itself is unhealthy. Default 10s.
 	ProbeInterval time.Duration
 	// Missed is the number of probes without an answer that make a suspicion. Default 3.
 	Missed int
 	// Votes is the number of suspicions of different members within VoteWindow that declare a
-	// member dead; fewer where there are fewer others. Default 2.
+	// member dead; fewer suffice if there are fewer others. Default 2.
 	Votes int
 	// VoteWindow is how long a suspicion counts. Default 3m.
 	VoteWindow time.Duration
@@ -36,15 +35,16 @@ type Table struct {
 	// CleanAfter is the time after which the rows of dead members are deleted. Default 168h;
 	// JoinTimeout must be below half of it, so that no joiner makes its row again.
 	CleanAfter time.Duration
-	// Outage bounds how long members go on while none of those that they hear can write to the
-	// table. After it, a cluster that finds only rows of members that it cannot reach takes over
-	// their shards. Default 1h; AliveInterval*AliveLimit must not be higher.
+	// Outage bounds how long members go on while no member that they hear can write to the table.
+	// After it, a cluster that cannot reach the table's other members takes over their shards.
+	// Default 1h; AliveInterval*AliveLimit must not be higher.
 	Outage time.Duration
 	// StandInterval is the time between two stands; above SmallCluster members it is twice as long.
 	// Default 500ms; it must be at most a tenth of QuorumTimeout.
 	StandInterval time.Duration
-	// TouchInterval is the time between two messages to a watched member that only the broker
-	// answers, if nobody listens; above SmallCluster members it is four times as long. Default 250ms.
+	// TouchInterval is the time between two touches of a watched member, which only the broker
+	// answers, if nobody listens; above SmallCluster members it is four times as long. Default
+	// 250ms.
 	TouchInterval time.Duration
 	// Within bounds the driver's attempt of one request to the table. Default 5s.
 	Within time.Duration
@@ -80,7 +80,7 @@ func (t Table) withDefaults() Table {
 	return t
 }
 
-// kind returns a text of the settings that must be equal at all members.
+// kind returns kindKey's value: the settings that must be equal at all members.
 func (t Table) kind() string {
 	return fmt.Sprintf("table with Successors %d, ProbeInterval %v, Missed %d, Votes %d, VoteWindow %v, AliveInterval %v, AliveLimit %d, Outage %v",
 		t.Successors, t.ProbeInterval, t.Missed, t.Votes, t.VoteWindow, t.AliveInterval, t.AliveLimit, t.Outage)
@@ -117,7 +117,7 @@ type TableRead struct {
 }
 
 // A TableWrite asks the driver to write or delete rows and to raise the table's version in one
-// atomic step, if the version is still Version. Each row raises it by one at least. The answer is
+// atomic step, if the version is still Version. Each row raises it by at least one. The answer is
 // [TableWritten].
 type TableWrite struct {
 	Number  uint64

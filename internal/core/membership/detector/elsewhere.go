@@ -8,15 +8,15 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Elsewhere has what the server of a member, which is not this node's, has answered about the
-// member. Only that server knows at once that it has lost the member's connection; to this node's
-// server, the way between the two may be lost instead.
+// An Elsewhere holds the answers about a member from its server, which is not this node's. Only
+// that server knows at once that it has lost the member's connection; to this node's server, the
+// path between the two may be lost instead.
 type Elsewhere struct {
 	server message.ServerMark
 	due    time.Time // when the next question is due
-	latest time.Time // when the question of the latest answer was asked
-	// first is when the question was asked that the server first answered by saying that nobody
-	// listens, and since is when that answer came. They are zero if somebody has listened since.
+	latest time.Time // when the latest answered question was asked
+	// first is when the first question was asked whose answer was that nobody listens; since is
+	// when that answer came. Both are zero if somebody has listened since.
 	first, since time.Time
 	last         time.Time // when the latest question so answered was asked
 	count        int       // of such answers
@@ -56,8 +56,8 @@ func (e *Elsewhere) Lost(server message.ServerMark, long, interval time.Duration
 	return e.server == server && e.count >= absentProbes && !e.last.Before(e.since.Add(long)) && now.Sub(e.last) <= absentProbes*interval
 }
 
-// Lately returns when a server was first asked of the questions that it has answered, without
-// exception, by saying that nobody listens, and when it answered that one. Zero means never.
+// Lately returns when a server was first asked with the answer that nobody listens, and when that
+// answer came, unless it has answered otherwise since. Zero means never.
 func (e *Elsewhere) Lately(server message.ServerMark) (asked, answered time.Time) {
 	if e.server != server {
 		return time.Time{}, time.Time{}

@@ -72,8 +72,8 @@ func (ps *Peers) NamedServer(from transport.Address, via string, server message.
 
 // SameServer reports whether the peer is connected to this node's broker instance, and was heard
 // through it. What this node knows from an earlier connection counts only after another member has
-// vouched for it through the present one. Until then the peer may have found this node gone, and
-// the two must not find each other gone.
+// vouched for this node through the present one. Until then the peer may have found this node
+// gone, and the two must not find each other gone.
 func (ps *Peers) SameServer(p *Peer) bool {
 	return p.server != 0 && p.server == ps.Mark && p.via == ps.Mark && (p.carried.IsZero() || ps.vouchedSince(p.carried))
 }
@@ -121,8 +121,8 @@ func (ps *Peers) vouchFor(to transport.Address, seq uint64) {
 	}
 }
 
-// Vouched handles a loose message, one that answers no heartbeat. It vouches for this node, because
-// a member sends none to a node that it knows as Down or removed.
+// Vouched handles a loose message, one that answers no heartbeat. Such a message vouches for this
+// node, because members send none to nodes that they know as Down or removed.
 //
 // The message may have waited long for a paused process. It certainly left the broker after the
 // last returned echo arrived there: both use one connection, which keeps their order.

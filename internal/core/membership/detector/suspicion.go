@@ -82,8 +82,8 @@ func (s *Suspicion) askServer(p subject) {
 // is short compared with SilentAfter.
 const probeFirst = 2 * time.Second
 
-// absentProbes is how often the broker must report no listener before a member counts as cut or
-// gone.
+// absentProbes is how often the broker must report no listener before a member counts as cut, lost
+// or gone.
 const absentProbes = 3
 
 func (s *Suspicion) weigh(p subject, most bool) (e gossip.Evidence, quiet time.Duration) {

@@ -38,9 +38,9 @@ type Fence struct {
 //
 //   - QuorumTimeout after enough members know of the decision: the others, together with the Down
 //     member, are neither a quorum nor the winning side of a split. The lease has ended already if
-//     all voters hold the evidence Lost or Gone. With one server, or in clusters whose members do
-//     not all watch each other, one observer that knows of the decision and holds Gone suffices: see
-//     [lease.Voters.LostToAll] and surelyGone.
+//     all reachable voters hold the evidence Lost or Gone. With one server, or in clusters whose
+//     members do not all watch each other, one observer that knows of the decision and holds Gone
+//     suffices: see [lease.Voters.LostToAll] and surelyGone.
 //   - QuorumTimeout after any other member last vouched for the Down member, if all of them have
 //     reported that time: see vouchesOver.
 //   - LeaseHold and SelfHeartbeatTimeout after the judgement, if a side with the lease that decides

@@ -69,8 +69,8 @@ func (d *Majority) downAt(place int) time.Time {
 	return at
 }
 
-// downByMajority judges the members that have been unreachable for long enough, or that all voters
-// hold for lost. This side stops only if it would lose even together with those that have not been
+// downByMajority judges the members that have been unreachable for long enough, or that are lost to
+// all voters. This side stops only if it would lose even together with those that have not been
 // unreachable for long enough: they may come back, and when connections have just opened,
 // accusations of the other side are visible here for a moment.
 func (d *Majority) downByMajority() {

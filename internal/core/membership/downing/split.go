@@ -164,8 +164,8 @@ func (s *Splits) claimLease(later bool, side []transport.Address) {
 	}
 }
 
-// loseClaim downs all members of this side, including this node, because they wait for its
-// decision.
+// loseClaim downs all members of this side, including this node, because the others wait
+// for its decision.
 func (s *Splits) loseClaim(side []transport.Address, reason string) {
 	s.Execution.DownMembers(slices.DeleteFunc(slices.Clone(s.Gossip.Members), func(r gossip.Member) bool {
 		return !gossip.HasAddress(side, r.Address)

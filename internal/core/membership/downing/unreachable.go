@@ -14,8 +14,8 @@ type Unreachables struct {
 	*core.Node
 	Agreement *Agreement
 	since     map[transport.Address]time.Time // when this node first saw it unreachable
-	absent    map[transport.Address]time.Time // when this node first saw it Cut or Gone
-	noted     *gossip.Summary                 // the view for which these were kept last
+	absent    map[transport.Address]time.Time // when this node first saw it Cut, Lost or Gone
+	noted     *gossip.Summary                 // the view that was noted last
 }
 
 func (u *Unreachables) noteUnreachable() {

@@ -8,11 +8,11 @@ type Detection uint8
 
 // The kinds of detection.
 const (
-	// DetectionManyEdges makes a member unreachable if more of its observers accuse it than do not,
-	// or if it is accused and no member hears it among those that this node hears, directly or
-	// through others. So one broken connection between two members, or one member that cannot hear,
-	// makes no other member unreachable. After Rapid (Suresh and others, USENIX ATC 2018), with the
-	// majority in place of its two watermarks.
+	// DetectionManyEdges makes a member unreachable if more of its observers accuse it than do
+	// not, or if this node hears an accuser but not the member, directly or through others. So one
+	// broken connection between two members, or one member that cannot hear, makes no other member
+	// unreachable. After Rapid (Suresh and others, USENIX ATC 2018), with the majority in place of
+	// its two watermarks.
 	DetectionManyEdges Detection = iota
 	// DetectionSingleObserver makes a member unreachable when one observer accuses it.
 	// It is the rule of the Akka Cluster specification.

@@ -8,8 +8,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Status is a stage in the life of a member. A later stage has a higher value: when two records
-// of one member are merged, the higher status is kept.
+// A Status is a stage in the life of a member. A later stage has a higher value, so when two
+// records of one member are merged, the higher status is kept.
 type Status uint8
 
 // The statuses.

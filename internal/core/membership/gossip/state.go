@@ -95,7 +95,7 @@ func (g *State) Removed(a transport.Address) bool {
 }
 
 // Forgotten reports whether a node is neither a member nor tombstoned. Only then does
-// the vector clock g.Version lose the node's count. If the count went at the removal, a state with a
+// the vector clock g.Version lose the node's count. If removal dropped the count, a state with a
 // member admitted by that node and a state without it could have the same version.
 func (g *State) Forgotten(a transport.Address) bool {
 	_, ok := g.Member(a)

@@ -18,8 +18,8 @@ type Summary struct {
 	Accused, Unreachable, Down []int
 	// Quiet has for each member, in their order, how long it had not answered when a record against
 	// it was made; Absent has how long the broker had known no subscription of it. Both are the
-	// longest time that an observer recorded. Absent counts only records with the evidence Cut or
-	// Gone, because the silence that another observer reports proves no absence.
+	// longest time that an observer recorded. Absent counts only records with the evidence Cut, Lost
+	// or Gone, because the silence that another observer reports proves no absence.
 	Quiet, Absent []time.Duration
 	Full          SeenSet // the Up and Leaving members
 	Fulls         int     // the number of Up and Leaving members
@@ -85,7 +85,7 @@ func newSummary(g *State, rule Rule) *Summary {
 	return s
 }
 
-// Accusations returns the records of the state that count. The caller can weigh them without some
+// Accusations returns the records of g that count, for callers that weigh them without some
 // members.
 func (s *Summary) Accusations(g *State) *Accusations { return newAccusations(g, s.rule, s.Ring) }
 

@@ -26,7 +26,7 @@ type Admission struct {
 
 type admission struct {
 	waiting []gossip.Member
-	next    time.Time // not before that
+	next    time.Time // no admission before that
 }
 
 func (a admission) voters(c core.Config) int {
@@ -198,8 +198,8 @@ func (a *Admission) OnJoin(from transport.Address, msg message.Join) {
 	a.admit(joiner)
 }
 
-// incompatible describes the first setting that must be equal and differs, or returns "". Settings
-// of a member are compared with all members and waiting joiners.
+// incompatible returns why a joiner is refused, or "". It compares msg.Compat with this member's,
+// and msg.Meta with those of all members and waiting joiners.
 func (a *Admission) incompatible(from transport.Address, msg message.Join) string {
 	if transport.CheckName("node", from.Name) != nil || !gossip.KeysAscend(msg.Meta) || !gossip.KeysAscend(msg.Compat) ||
 		!slices.IsSorted(msg.Roles) || len(msg.Roles) > gossip.MaxRoles || len(msg.Meta) > gossip.MaxKeyValues || len(msg.Compat) > gossip.MaxKeyValues {

@@ -50,8 +50,8 @@ type candidate struct {
 
 const (
 	helloInterval = 100 * time.Millisecond
-	// fewCandidates is the number of preceding joiners for which a joiner doubles its hello interval,
-	// up to longestHello. Thus two thousand starting nodes do not overload each other.
+	// A joiner doubles its hello interval for each fewCandidates preceding joiners, up to
+	// longestHello. Thus two thousand starting nodes do not overload each other.
 	fewCandidates = 8
 	longestHello  = 10 * time.Second
 	// candidateLife is how long a joiner counts after a hello, in intervals between its hellos.

@@ -10,11 +10,12 @@ import (
 )
 
 // The collectors of votes follow from the view: the first reachable full members on the ring. All
-// members choose the same ones. If fewer than three are reachable, unreachable ones follow: when
-// a partition ends, accusations of the other side may make all members unreachable. The ring spreads them over the cluster: members of one rack, which
-// have consecutive names, are not all of the collectors.
+// members choose the same ones. If fewer than three are reachable, unreachable ones follow: when a
+// partition ends, accusations of the other side may make all members unreachable. The ring spreads
+// collectors over the cluster: members of one rack, which have consecutive names, are not all of
+// the collectors.
 //
-// A partition may take all of them away before the view shows it. Then each member skips the
+// A partition may cut off all collectors before the view shows it. Then each member skips the
 // collectors that do not answer, until three answer. All members on one side of the partition skip
 // the same ones, and so meet at the same collectors again. That takes some seconds; leases outlast
 // it if one of the three is on their side.

@@ -35,7 +35,7 @@ type Lease struct {
 	// all have stood still. All reachable members must have vouched since then. A majority must
 	// have done so too, because just after a reconnection perhaps no member is reachable.
 	since time.Time
-	moved bool       // it is in doubt only since Moved, and has not run out
+	moved bool       // in doubt only because of Moved, and not run out
 	kept  leaseBench // for small clusters
 	// Met is when this node first counted another's vote. See Unheard.
 	Met map[transport.Address]time.Time
@@ -197,7 +197,7 @@ func (l *Lease) Moved() {
 	}
 }
 
-// Doubt puts the lease in doubt, and sends heartbeats to all members and Alive at once. It may be
+// Doubt puts the lease in doubt, and at once sends Alive, and heartbeats to all members. It may be
 // called again while the lease is in doubt.
 func (l *Lease) Doubt() {
 	l.Beats.AskAll, l.since = true, l.Now

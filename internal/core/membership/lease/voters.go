@@ -13,7 +13,7 @@ import (
 // Voters determines the members with a deciding vote.
 type Voters struct {
 	*core.Node
-	Converged []transport.Address // the Up and Leaving members of the last converged view
+	Converged []transport.Address // the electorate of the last converged view
 	Elected   *gossip.Summary     // the view for which Converged was made
 	// joined are the voters that this node knew last while it was not Up itself.
 	joined []transport.Address
@@ -74,7 +74,7 @@ func (v *Voters) exiting() []transport.Address {
 	})
 }
 
-// settled returns the Up and Leaving members of the last converged view. An Up node that has seen
+// settled returns the electorate of the last converged view. An Up node that has seen
 // no converged view uses the voters that it knew before it was Up: the leader has seen these in a
 // converged view. Before any member is Up, the joining members vote.
 func (v *Voters) settled() []transport.Address {
@@ -117,7 +117,7 @@ func (v *Voters) Electorate(voters []transport.Address) splitbrain.Electorate {
 }
 
 // LostToAll reports whether all voters that can be reached hold EvidenceLost, or more, against a
-// member, and all vouching is bound (see package detector). Then none of them has vouched for it
+// member, and all vouching is bound (see package detector). Then no such voter has vouched for it
 // since its server lost it. If they are a majority, its lease has ended, because at another server
 // it needs a majority that vouches for it there.
 func (v *Voters) LostToAll(node transport.Address) (lost bool) {

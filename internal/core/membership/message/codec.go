@@ -221,7 +221,7 @@ func decodeBody(w *wire.MembershipMessage) (Message, error) {
 	return nil, ErrUnknown
 }
 
-// age converts an age to milliseconds, rounded up: if an age seems higher, the evidence only counts
+// age converts an age to milliseconds, rounded up, because evidence that seems older only counts
 // for less.
 func age(d time.Duration) uint64 {
 	return uint64((min(d, maxQuiet) + time.Millisecond - 1).Milliseconds())

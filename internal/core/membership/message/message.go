@@ -61,19 +61,19 @@ func (HelloAck) message() {}
 // String is for transcripts and logs.
 func (m HelloAck) String() string { return "hello-ack" }
 
-// Join asks for admission. It goes to the member that answered the joiner's hello first. With a table
-// it asks a member to write: a row for the joiner or, once the joiner has proved both ways, that it is
+// Join asks for admission. It goes to the member that answered the joiner's hello first. With a
+// table it asks a member to write a row for the joiner or, if Proved is set, to make the joiner
 // active.
 type Join struct {
 	Target uint32            // the member that is asked
 	Roles  []string          // of the joiner
 	Meta   []gossip.KeyValue // its description of itself; see Member.Meta
 	Compat []gossip.KeyValue // the values that must be equal at all members; see Config.Compat
-	// Version is that of the table in which the joiner has found its settings right, and Server its
-	// broker instance. 0 asks for no write.
+	// Version is that of the table in which the joiner has checked its settings; 0 asks for no
+	// write. Server is its broker instance.
 	Version uint64
 	Server  string
-	Proved  bool
+	Proved  bool // all members that the joiner must probe have answered
 }
 
 func (Join) message() {}
@@ -242,8 +242,8 @@ func (Echo) message() {}
 // String is for transcripts and logs.
 func (m Echo) String() string { return fmt.Sprintf("echo %d", m.Seq) }
 
-// Removal is the answer to any message of a Down or removed node: the node is not a member and has
-// to stop.
+// Removal tells a Down or removed node that it is no member and must stop, in answer to its messages
+// or unasked.
 type Removal struct {
 	Target uint32 // the node that is no member
 	// Left is set if the node left in order before it was removed. Otherwise it was downed.

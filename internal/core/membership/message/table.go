@@ -34,7 +34,7 @@ func (m Snapshot) String() string {
 	return text
 }
 
-// Stand tells a guide the version that the sender knows, and asks how long ago a version was
+// Stand tells a guide the version that the sender knows, and asks how long ago that version was
 // certainly the table's latest. A guide is a member that answers for others. The sender knows no
 // later version, and has no unfinished write that declares a member dead.
 type Stand struct {
@@ -42,7 +42,7 @@ type Stand struct {
 	Seq     uint64     // the number of the stand, for the answer
 	Version uint64     // the latest that the sender knows
 	Got     uint64     // the Number of the guide's last answer that the sender has got; 0 means none
-	Server  ServerMark // behind the sender's connection
+	Server  ServerMark // the broker instance of the sender
 	// Except are members that the sender may have declared dead by a write of unknown outcome.
 	Except []transport.Address
 	// Alive is the age of the last I-am-alive write that the sender knows of; 0 means never.
@@ -90,7 +90,7 @@ type Probe struct {
 	Target  uint32     // the probed member
 	Seq     uint64     // the number of the probe, for the answer
 	Version uint64     // that the receiver must have to answer; 0 means any. A joiner names the version with its row.
-	Server  ServerMark // behind the sender's connection
+	Server  ServerMark // the broker instance of the sender
 }
 
 func (Probe) message() {}

@@ -25,11 +25,11 @@ type Row struct {
 	Server string
 	// Suspicions are the votes against the member, from the oldest to the youngest.
 	Suspicions []Suspicion
-	// Touched is the version that the member's own last write to its row made.
+	// Touched is the version replaced by the member's last own write of its row, plus 1.
 	Touched uint64
 	// Started, Alive and Ended are when the member made its row, when it last wrote that it is
-	// alive, and when it left or was declared dead. They are by the clocks of the writers, for
-	// people; no death and no fence depends on them.
+	// alive, and when it left or was declared dead, by the clocks of the writers. Deaths and
+	// fences depend only on changes of Alive.
 	Started, Alive, Ended time.Time
 }
 
@@ -59,7 +59,8 @@ func (r *Row) String() string {
 
 // A Table is all rows at one version. It never changes.
 type Table struct {
-	// Version grows with each write but those of I-am-alive, by one or more. 0 is the empty table.
+	// Version grows with each write except I-am-alive writes, by one or more. 0 is the empty
+	// table.
 	Version uint64
 	Rows    []Row // by address
 
@@ -106,19 +107,19 @@ func (t *Table) With(version uint64, set []Row, deleted []transport.Address) *Ta
 	return next
 }
 
-// applied has the tables that a change led to, by the tables to which it was applied. Members of one
-// process that know the same table and get the same change share the result.
+// applied holds the results of applying a change, by the table to which it was applied. Members of
+// one process that know the same table and get the same change share the result.
 type applied struct {
 	mu   sync.Mutex
 	made map[*Table]*Table
 	one  bool // see ApplyAlike
 }
 
-// ApplyAlike makes Apply return the same table for all tables to which change t is applied, with the
-// I-am-alives of the first. Large simulations share tables so.
+// ApplyAlike makes Apply return the same table for all tables to which change t is applied, with
+// the I-am-alives of the first. This lets large simulations share tables.
 func (t *Table) ApplyAlike() { t.applied.one = true }
 
-// Apply returns the table after a change, whose version and rows are those of With.
+// Apply is [Table.With] for change's version and rows, but shares equal results.
 func (t *Table) Apply(change *Table, deleted []transport.Address) *Table {
 	a := &change.applied
 	a.mu.Lock()

@@ -19,7 +19,7 @@ type Summary struct {
 	Ended     []*Row // who has left, or is dead and fenced
 	EverUp    bool   // somebody was active once
 	Bytes     int    // about the size of the table in a message that is not compressed
-	// ByAddress and ByAge are the members as views show them, with no evidence against any but
+	// ByAddress and ByAge are the members as views show them, with evidence only against
 	// quarantined ones.
 	ByAddress, ByAge []gossip.MemberView
 
@@ -29,7 +29,7 @@ type Summary struct {
 	marked []marked // the last keptMarked results of Marked
 }
 
-// A Mark is evidence against a member that is in views.
+// A Mark is evidence that a view shows against a member.
 type Mark struct {
 	Node     transport.Address
 	Evidence gossip.Evidence
@@ -44,7 +44,7 @@ type marked struct {
 // that makes its view again gets the same lists.
 const keptMarked = 8
 
-// Marked returns ByAddress and ByAge with evidence.
+// Marked returns ByAddress and ByAge with the marks.
 func (s *Summary) Marked(marks []Mark) (byAddress, byAge []gossip.MemberView) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

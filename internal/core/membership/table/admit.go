@@ -12,26 +12,26 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Where few nodes join at once, each writes its own row, and proves both ways to every active member.
-// Many would conflict with each other, and prove to each other one after the other. So a joiner that
-// sees a crowd asks the guides: for a row, and for its admission once it has proved both ways. The first
-// guide writes up to maxRows rows at once. It admits nobody while further joiners come, so that most of
-// a crowd has to prove to few.
+// If few nodes join at once, each writes its own row, and probes every active member. Many would
+// conflict in their writes, and probe each other one after the other. So a joiner that sees a
+// crowd asks the guides for a row and, once the members that it probes have answered, for its
+// admission. The first guide writes up to maxRows rows at once. It admits nobody while further
+// joiners come, so that most of a crowd has to probe few members.
 //
-// A joiner of a crowd proves both ways to the members that were active when it first knew its row, and
-// to the guides of the version with which it asks. It need not prove to other members that became
-// active since: most of the crowd. So two of a crowd may be active between whom no message passes,
-// unlike in Orleans; neighbours on the ring find that by their probes, others do not. Leases do not
-// need more, because those members know the joiner's row since they are active; see doc.go.
+// A joiner of a crowd probes the members that were active when it first knew its row, and the
+// guides of the version with which it asks. It need not probe other members that became active
+// since: most of the crowd. So, unlike in Orleans, two members of a crowd may be active that do
+// not reach each other; neighbours on the ring find that by their probes, others do not. Leases do
+// not need more, because those members have known the joiner's row since they became active; see
+// doc.go.
 //
 // While nobody is active, the node that made the first row is asked.
 
 const (
-	// crowd is how many others that join, or hellos of them, make a joiner ask.
+	// crowd is the number of joiners, or of their hellos, above which a joiner asks guides.
 	crowd = 8
-	// maxRows and maxRowBytes bound the rows of one write. They are estimated lower than a table
-	// counts them.
-	// A message of the transport has twice maxRowBytes, or fewer bytes are written.
+	// maxRows and maxRowBytes bound the rows of one write, and half the transport's message limit
+	// does too. Sizes are estimates. A store may count more, so maxRowBytes is far below its limit.
 	maxRows     = 100
 	maxRowBytes = 64 << 10
 	// admitEvery is the least time between two writes of one member for joiners.
@@ -40,19 +40,19 @@ const (
 	// admitPatience.
 	admitQuiet    = 100 * time.Millisecond
 	admitPatience = 2 * time.Second
-	// askEvery is the time between two questions of one joiner, doubled in large clusters. A guide
+	// askEvery is the time between two requests of one joiner, doubled in large clusters. A guide
 	// forgets a joiner that has not asked for askLife.
 	askEvery = 500 * time.Millisecond
 	askLife  = 3 * time.Second
-	// askQuiet is how long a joiner waits without any change of the table before it writes itself, and
-	// askPatience how long it waits in all. To both, spreadPer is added for each one of the crowd, at
-	// most and at random.
+	// A joiner writes its row itself after askQuiet without a change of the table, and after
+	// askPatience in any case. To both, a random time of up to spreadPer for each one of the crowd
+	// is added.
 	askQuiet    = time.Second
 	askPatience = 5 * time.Second
 	spreadPer   = 2 * time.Millisecond
 )
 
-// spread is the time over which n nodes spread what they do at the same time.
+// spread returns the time over which n nodes spread their simultaneous actions.
 func (m *Machine) spread(n int) time.Duration {
 	if n <= crowd {
 		return 0
@@ -76,8 +76,8 @@ func (m *Machine) crowded() bool {
 	return j.crowd
 }
 
-// together reports whether an active member joined together with this node, in a crowd, and is no
-// guide: it became active when it knew this node's row, so neither proves both ways to the other.
+// together reports whether this node need not probe active member r: it joined with this node in a
+// crowd, is no guide, and knew this node's row when it became active.
 func (m *Machine) together(r *rows.Row) bool {
 	return m.joiner.version != 0 && uint64(r.UpNumber) > m.joiner.version && m.crowded() && !slices.Contains(m.guides(), r.Address)
 }
@@ -96,7 +96,7 @@ func (m *Machine) askable() []transport.Address {
 	return nil
 }
 
-// waitsToAsk reports whether this joiner has asked and it is too early to look again.
+// waitsToAsk reports whether this joiner has asked and it is too early to ask again.
 func (m *Machine) waitsToAsk() bool {
 	j := &m.joiner
 	if j.asking.IsZero() || !m.Now.Before(j.asks) {
@@ -106,7 +106,7 @@ func (m *Machine) waitsToAsk() bool {
 	return true
 }
 
-// asks lets a joiner of a crowd ask others to write what it wants. It reports whether it does not
+// asks lets a joiner of a crowd ask others for its write. It returns false if the joiner must
 // write itself.
 func (m *Machine) asks() bool {
 	j := &m.joiner
@@ -142,16 +142,16 @@ func (m *Machine) adopted() time.Time {
 	return m.known[len(m.known)-1].at
 }
 
-// admits has the joiners that have asked this node.
+// admits holds the joiners that have asked this node.
 type admits struct {
 	list  []*request // in the order of asking
 	by    map[transport.Address]*request
 	next  time.Time // no write before that
-	grown time.Time // when a joiner got a row last
-	most  int       // how many joiners one write has, after failures; 0 means that nothing has failed
+	grown time.Time // when the last joiner got a row
+	most  int       // the most joiners in one write, after failures; 0 means that nothing has failed
 }
 
-// A request is that of a joiner: for a row, or for its admission if it has proved both ways.
+// A request is a joiner's: for a row or, if join.Proved is set, for its admission.
 type request struct {
 	node        transport.Address
 	join        message.Join
@@ -237,19 +237,19 @@ func (m *Machine) wantedAdmission() (w core.TableWrite, ok bool) {
 		m.WakeAt(a.next)
 		return w, false
 	}
-	if len(w.Rows) > 1 || m.client.touch { // then the version is a proof, and members stand at no version for long
+	if len(w.Rows) > 1 || m.client.touch { // the own row makes the version a proof; in a crowd no version lasts long
 		w.Rows = append(w.Rows, *m.self())
 	}
 	rows.Sorted(w.Rows)
 	return w, true
 }
 
-// admitted returns the rows of joiners as they are to be written: first those of joiners that have none,
-// then of those that become active.
+// admitted returns the rows to write for joiners: first new rows of joiners that have none, then
+// the rows of those that become active.
 func (m *Machine) admitted() (list []rows.Row) {
 	most, size, bytes := cmp.Or(m.admits.most, maxRows-1), 0, maxRowBytes
 	if m.limit > 0 {
-		bytes = min(bytes, m.limit/2) // all members are told
+		bytes = min(bytes, m.limit/2) // all members get the change
 	}
 	fits := func(q *request) bool {
 		size += 256 + gossip.DescriptionSize(q.join.Roles, q.join.Meta, q.join.Compat)
@@ -299,7 +299,7 @@ func (m *Machine) admitted() (list []rows.Row) {
 	return list
 }
 
-// since returns the active members that became so after the version that some joiner has seen.
+// since returns the members that became active after the lowest version seen by a joiner.
 func (m *Machine) since(list []*request) []*rows.Row {
 	seen := m.table.Version
 	for _, q := range list {

@@ -29,18 +29,18 @@ type client struct {
 	// passed is the version at which the last write met a conflict: the table has a later one, so
 	// nothing is written over this one again.
 	passed uint64
-	// contact is when the write of this version began, if this node wrote it, else zero: at some
-	// moment after that the version was certainly that of the table. A read proves nothing like
-	// that, because the table read may be an earlier one.
+	// contact is when the write of the known version began if this node wrote it, with its own
+	// row; else zero. At some later moment the version was certainly the table's. A read does not
+	// prove that, because it may return an earlier table.
 	contact time.Time
 	touch   bool              // a write of the own row is wanted, for a proof
-	writer  transport.Address // who wrote this version, if it has said so
-	wrote   time.Time         // when this node learned that
+	writer  transport.Address // who broadcast the known version, if anybody did
+	wrote   time.Time         // when this node adopted that
 	asked   bool              // the writer was asked for a proof
-	reached time.Time         // when the last request that was answered had begun
+	reached time.Time         // when the last answered request began
 	ahead   []ahead           // changes of later versions
-	// unsure are deaths whose write has an unknown outcome, and over which version. They may still
-	// be written while the table has that version.
+	// unsure are death declarations of unknown outcome, with the versions that they would replace:
+	// each may still be written while the table has that version.
 	unsure []unsure
 }
 
@@ -59,7 +59,7 @@ const (
 	retryFirst = 100 * time.Millisecond
 	retryLast  = 2 * time.Second
 	rivalFirst = 20 * time.Millisecond
-	// readRecent is how lately the table must have been read for a death to be written.
+	// readRecent is how recently the table must have answered for a death to be written.
 	readRecent = 2 * time.Second
 	maxAhead   = 64
 )
@@ -145,7 +145,7 @@ func (m *Machine) onRows(in core.TableRows) {
 		return
 	}
 	m.reached(c.began)
-	if c.rivals > 0 && in.Table.Version <= c.passed { // the answer is of before the conflict
+	if c.rivals > 0 && in.Table.Version <= c.passed { // the answer is older than the conflict
 		c.want = true
 		c.rivals++
 		c.retry = m.backOff(rivalFirst, c.rivals)
@@ -229,8 +229,8 @@ func (m *Machine) onSnapshot(from transport.Address, msg message.Snapshot) {
 		return
 	}
 	if m.Phase == core.Searching {
-		// A node that has no row believes only members that a read has shown: there may be another table. A
-		// node that writes its own row reads.
+		// A node without a row believes only members that a read has shown: there may be another
+		// table. A node that writes its own row reads anyway.
 		if r := m.table.Row(from); r == nil || r.Gone() || msg.Base != m.table.Version || !m.crowded() {
 			m.client.want = m.client.want || m.crowded()
 			return
@@ -403,7 +403,7 @@ func (m *Machine) ownRow(list []rows.Row) *rows.Row {
 	return nil
 }
 
-// maxCleaned is the maximum of rows that one write deletes.
+// maxCleaned is the largest number of rows that one write deletes.
 const maxCleaned = 100
 
 // wantedCleaning returns a write that deletes the rows of members that have long been dead or gone.

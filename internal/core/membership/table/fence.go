@@ -15,16 +15,17 @@ import (
 // A death is a member that is dead in the table and not fenced.
 type death struct {
 	known   time.Time // since when this node knows it
-	version uint64    // of the table by which it learned of it
+	version uint64    // of the table that showed the death
 	// bounced is when the broker first answered, to a message sent after known, that nobody
-	// listens at the server by which the member served.
+	// listens at the server through which the member served.
 	bounced time.Time
-	touch   time.Time // when the next one is
+	touch   time.Time // when the next Removal is sent
 	quiet   time.Time // since when no member that may not know of the death has written I-am-alive
-	// contacts has by member when it last gave the dead one a proof or got one from it, at the latest.
+	// contacts has, by member, the latest time at which it can have exchanged proofs with the dead
+	// one.
 	contacts map[transport.Address]time.Time
-	// fence is when this node may fence the member, as computed last, and look when that is computed
-	// again.
+	// fence is the last computed time at which this node may fence the member; look is the next
+	// computation's.
 	fence, look time.Time
 }
 
@@ -54,8 +55,8 @@ func (m *Machine) noteDeaths() {
 // deathTouch is the time between two messages to a dead member that is not fenced.
 const deathTouch = 200 * time.Millisecond
 
-// runDeaths sends messages to dead members: a live one learns that it is dead, and of one that is
-// gone the broker reports that.
+// runDeaths sends messages to dead members. A live one learns that it is dead; the broker reports
+// one that is gone.
 func (m *Machine) runDeaths() {
 	if len(m.deaths) == 0 {
 		return
@@ -95,7 +96,7 @@ func (m *Machine) ownServer(r *rows.Row) bool {
 	return m.Conn.Alone || r.Server != "" && lasting(r.Server) == lasting(m.place)
 }
 
-// lasting returns what a server keeps when it restarts, of how a row names it.
+// lasting returns the part of a row's Server that survives the server's restart.
 func lasting(place string) string {
 	name, _, _ := strings.Cut(place, " ")
 	return name
@@ -125,10 +126,10 @@ func (m *Machine) wantedFence() (core.TableWrite, bool) {
 }
 
 const (
-	// fenceLook is the time between two computations of the time of a fence, which look at all
+	// fenceLook is the time between two computations of a death's fence time, which look at all
 	// members.
 	fenceLook = 100 * time.Millisecond
-	// fenceTurn is the time between the guides' fences of one member, so that their writes do not
+	// fenceTurn is how much later each further guide fences a member, so that their writes do not
 	// conflict.
 	fenceTurn = 300 * time.Millisecond
 )
@@ -156,8 +157,8 @@ func (m *Machine) fencedAt(r *rows.Row, d *death) time.Time {
 	return at
 }
 
-// fencedByTime is fencedAt without the broker's word. The guides come first, one after the other;
-// only they use the times at which others last met the dead member.
+// fencedByTime is fencedAt without the broker's reports. The guides come first, one after the
+// other; only they use the times at which others last met the dead member.
 func (m *Machine) fencedByTime(r *rows.Row, d *death) time.Time {
 	c := &m.Config
 	lapse := c.QuorumTimeout + c.QuorumTimeout/clockSpread
@@ -182,9 +183,9 @@ func (m *Machine) fencedByTime(r *rows.Row, d *death) time.Time {
 	return core.Later(at, met.Add(byTime)).Add(time.Duration(rank) * fenceTurn)
 }
 
-// provenAt returns the latest time of which a dead member may have a proof that it may run turns.
-// The dead are taken together, because they may have given each other their proofs. ok is false
-// unless all active members have said when they last exchanged stands with each of them. See doc.go.
+// provenAt returns the time of the latest proof that any dead member may have. All dead members
+// are taken together, because they may have given each other their proofs. ok is false unless all
+// active members have said when they last exchanged stands with each of them. See doc.go.
 func (m *Machine) provenAt() (at time.Time, ok bool) {
 	s := m.table.Summary()
 	for _, dead := range s.Down {
@@ -210,8 +211,8 @@ func (m *Machine) provenAt() (at time.Time, ok bool) {
 	return core.Later(at, m.ended), true // so may those that were fenced or have left
 }
 
-// noteEnded records of when the latest proof may be that the members that t has as fenced, as left or
-// no more may have given to dead ones.
+// noteEnded updates ended, the latest proof that dead members may have got from members that t
+// newly shows as fenced, left or deleted.
 func (m *Machine) noteEnded(t *rows.Table) {
 	if m.table == nil {
 		m.ended = m.Now
@@ -276,10 +277,9 @@ func (m *Machine) noteContacts(from transport.Address, contacts []message.Contac
 	}
 }
 
-// metAll returns the latest of the times at which this node has met the members that may not know a
-// version; all is false if it has not met one of them. Each met member has waited for this node's
-// stands since, so it cannot have told the dead member that all members stand at an earlier
-// version.
+// metAll returns the latest time at which this node met a member that may not know a version; all
+// is false if one of these is not met. Each met member has waited for this node's stands since,
+// so it cannot have told the dead member that all members stand at an earlier version.
 func (m *Machine) metAll(version uint64) (last time.Time, all bool) {
 	s := m.table.Summary()
 	for _, list := range [][]*rows.Row{s.Ages, s.Down} {

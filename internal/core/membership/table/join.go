@@ -28,7 +28,7 @@ type joiner struct {
 	hello     time.Time                  // when the next hello is sent
 	heardSelf time.Time                  // when its first hello returned
 	heard     map[transport.Address]bool // the joiners whose hellos it heard, while nobody was active
-	crowd     bool                       // there are many: see admit.go
+	crowd     bool                       // many nodes join: see admit.go
 	luck      float64                    // above 0, up to 1: this node's place among many that do the same
 	// Among many joiners this node asks a member to write for it: see admit.go.
 	asking, asks time.Time // since when, and when it asks next
@@ -161,7 +161,7 @@ func (m *Machine) greeted(in core.Receive) bool {
 		}
 		if m.Phase == core.Searching && msg.Target == message.TargetOf(m.Config.Self) {
 			m.client.want = true
-			if m.table.Row(in.From) == nil { // it goes on to answer if it is of another table: then no row is made here
+			if m.table.Row(in.From) == nil { // if it uses another table, it keeps answering, and no row is made here
 				m.joiner.heardSelf = m.Now
 				m.joiner.why = fmt.Sprintf("%v is a member of this cluster, and not in this node's table (give both the same)", in.From)
 			}
@@ -322,9 +322,9 @@ func (m *Machine) enough() bool {
 	})
 }
 
-// mayReplace reports whether a joiner may declare a member dead by itself. The broker must say that
-// the member is gone. The member must be this node's former incarnation, or no active member may
-// answer.
+// mayReplace reports whether a joiner may declare a member dead by itself. The broker must report
+// the member gone. The member must be this node's former incarnation, unless no active member
+// answers.
 func (m *Machine) mayReplace(r *rows.Row) bool {
 	return m.gone(r) && (r.Name == m.Config.Self.Name || m.unanswered())
 }

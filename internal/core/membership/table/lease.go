@@ -17,11 +17,11 @@ type lease struct {
 	until time.Time
 	// proof is a moment, the latest known, at which the table certainly did not have this node dead.
 	proof time.Time
-	// written is the latest such moment by a write to the table, of this node or of one that it
+	// written is like proof, but proved only by writes to the table, of this node or one that it
 	// asked.
 	written time.Time
-	// doubt means that the lease is not prolonged before a write later than since, when the
-	// connection was made: the broker may have called this node gone before, and another fenced it.
+	// doubt means that the lease waits for a write later than since, when the connection was made:
+	// the broker may have called this node gone before, and another member fenced it.
 	doubt bool
 	since time.Time
 }
@@ -29,7 +29,7 @@ type lease struct {
 // proved records a time at which the known version was certainly the table's.
 func (m *Machine) proved(at time.Time) { m.lease.proof = core.Later(m.lease.proof, at) }
 
-// wasWritten records a proof by a write to the table: at that time or later the write was made.
+// wasWritten records a proof by a write to the table that was made at that time or later.
 func (m *Machine) wasWritten(at time.Time) {
 	m.lease.written = core.Later(m.lease.written, at)
 	m.proved(at)
@@ -73,16 +73,16 @@ func (m *Machine) leaseNow() time.Time {
 // stand is the state of the exchange of stands, by which leases are prolonged: see doc.go.
 type stand struct {
 	due    time.Time // when the next stands are sent
-	sentAt time.Time // when the last ones were
+	sentAt time.Time // when the last stands left
 	sent   []sentStand
 	number uint64
 	guides []transport.Address
-	of     *rows.Table // whose guides these are
-	meet   time.Time   // when a guide asks those that it has not met
+	of     *rows.Table // the table of guides
+	meet   time.Time   // when a guide next probes unmet members
 	behind uint64      // the highest version that a guide has named
-	alive  time.Time   // the latest I-am-alive write that is known, of any member
+	alive  time.Time   // the latest known I-am-alive write, of any member
 	agreed agreed      // kept for agreedLife
-	// patience is how old a proof may become before this node writes for one; it is chosen for
+	// patience is how old a proof may become before this node writes for another; it is chosen for
 	// each proof.
 	patience time.Duration
 	proof    time.Time
@@ -102,7 +102,7 @@ type answer struct {
 // stood is the last stand of a peer that counts for unanimity.
 type stood struct {
 	version uint64
-	at      time.Time // it was sent after that
+	at      time.Time // the stand was sent later
 	except  []transport.Address
 }
 
@@ -187,7 +187,7 @@ func (m *Machine) firstSuffices(first transport.Address) bool {
 		m.Now.Sub(p.heard) < 3*m.Config.Table.StandInterval && m.Now.Sub(m.lease.proof) < m.proofAsk()
 }
 
-// proofAsk is how old its proof may become before a member asks all guides for one.
+// proofAsk is the proof's age at which a member asks all guides for a new one.
 func (m *Machine) proofAsk() time.Duration { return m.Config.QuorumTimeout * 13 / 20 }
 
 // wantProof requests a write of this node's row when the node's last proof becomes old. The write
@@ -338,9 +338,8 @@ func (m *Machine) onStandAck(from transport.Address, msg message.StandAck) {
 	}
 }
 
-// sendTable sends the whole table to a node that knows a version, if the table fits in a message.
-// Otherwise the node reads the table itself. Of changes within the last recentChange it gets the
-// broadcasts.
+// sendTable sends the table to a node that knows version; if it does not fit in a message, the
+// node reads the table itself. For recentChange after a change, its broadcast is awaited instead.
 func (m *Machine) sendTable(to transport.Address, version uint64) {
 	if m.Now.Sub(m.knownSince(version+1)) < recentChange {
 		return

@@ -31,58 +31,58 @@ type Machine struct {
 	health health
 	joiner joiner
 	admits admits
-	place  string // how rows name the server of this node's connection: its lasting name, if any, and its instance
+	place  string // this node's server as rows name it: its lasting name, if any, and its instance
 
 	seq       uint64    // of stands, probes and indirect probes
 	wake      time.Time // the WakeAt of the last step
 	leaving   bool      // Leave was asked for
 	exitReady bool
 	limit     int // bytes of a message; 0 means none
-	// unmet means that the connection was made again while this node was a member, and unmetTo
-	// which version it knew then.
+	// unmet means that this node has reconnected while it was a member, and unmetTo is the version
+	// that it knew then.
 	unmet   bool
 	unmetTo uint64
-	noted   []transport.Address // members that something may stand against here, sorted
+	noted   []transport.Address // members with possible evidence against them, sorted
 	pasts   []past
-	// known has when this node adopted its last versions, and forgiven when it last dropped what it
-	// concluded from silence.
+	// known records when this node adopted its last versions. forgiven is when it last dropped its
+	// conclusions from silence.
 	known    []knownAt
 	forgiven time.Time
-	ended    time.Time // of the latest proof that fenced members and those that left may have given
+	ended    time.Time // the latest proof that fenced members or those that left may have given
 	stale    bool      // the view has to be made again
 	expires  time.Time // when a suspicion in the view ceases to count
 }
 
-// A peer has what this node has observed of another node.
+// A peer holds what this node has observed of another node.
 type peer struct {
 	heard  time.Time // when its last message arrived
-	silent bool      // it is missed: see runSilence
-	proven time.Time // when it last got an answer to a stand of this node, or gave one; see fence.go
+	silent bool      // unheard for AgreedAfter: see runSilence
+	proven time.Time // when the two last exchanged a stand and its answer; see fence.go
 	met    time.Time // see Machine.metSince; zero means not
 	passed bool      // it did not answer this node as a joiner
 	latest uint64    // the highest version that it named
 
-	answers []answer // to its stands, the last ones
+	answers []answer // the last answers to its stands
 	stood   stood
-	server  message.ServerMark // behind which it sent the stand or probe with the highest number
+	server  message.ServerMark // through which it sent its stand or probe with the highest number
 	seq     uint64             // that number
-	left    bool               // left out of unanimity: it is gone
+	left    bool               // left out of unanimity, being gone
 	got     uint64             // the number of its last answer
 
 	touch       time.Time // when it is touched next
 	absent      time.Time // since when the broker says that nobody listens; zero means it does not
 	absentLast  time.Time
-	lost        report    // the first such word that answers a message sent lostWait later; see fencedAt
-	absentAgain bool      // it has said so twice
-	missing     time.Time // as absent, at one server or several in turn
-	unbounced   int       // touches since it last said so
+	lost        report    // the first such report that answers a message sent lostWait later; see fencedAt
+	absentAgain bool      // reported at least twice
+	missing     time.Time // like absent, but kept from server to server
+	unbounced   int       // touches since the broker's last report
 	elsewhere   detector.Elsewhere
 
 	probe probe
 }
 
-// A report is the broker's word that nobody listens for a peer: when it was given at the latest, and
-// a moment before the sending of the message that it answers.
+// A report is the broker's answer that nobody listens for a peer. answered is when it came; asked
+// is a moment before the sending of the message that it answers.
 type report struct{ asked, answered time.Time }
 
 // isBehind records through which broker instance the peer has sent a stand or probe.
@@ -179,7 +179,7 @@ func (m *Machine) forgive() {
 	for _, p := range m.peers {
 		missing := p.missing
 		p.listens()
-		if m.Phase == core.Asking { // it counts from server to server: see gone
+		if m.Phase == core.Asking { // missing counts across servers: see gone
 			p.missing = missing
 		}
 		p.probe = probe{forced: p.probe.forced, quarantine: p.probe.quarantine} // those have other causes
@@ -337,7 +337,7 @@ func (m *Machine) mine(target uint32) bool {
 	return false
 }
 
-// note adds a member to those that accused checks for a vote against them.
+// note adds a member to those that accused examines.
 func (m *Machine) note(a transport.Address) { m.noted = gossip.WithAddress(m.noted, a) }
 
 // A past is a table, and a time at which this node knew it.

@@ -13,10 +13,10 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// probes is the state of probing: successors on the ring, and probes for other members.
+// probes is the state of this node's probes of ring successors, and of probes for other members.
 type probes struct {
 	asked map[uint64]asked // probes on their way, by number
-	guard time.Time        // when a guide looks next for members that do not stand
+	guard time.Time        // when a guide next looks for silent members
 	seen  map[suspicion]time.Time
 }
 
@@ -24,7 +24,7 @@ type probes struct {
 type asked struct {
 	sent    time.Time
 	subject transport.Address
-	via     transport.Address // an indirect probe by that member
+	via     transport.Address // the third member of an indirect probe
 	watch   bool              // a probe of a watched member
 	// For a third member: whose indirect probe this is, and until when it is answered.
 	asker transport.Address
@@ -351,8 +351,8 @@ func (m *Machine) onSuspected(node transport.Address) {
 	}
 }
 
-// lostWait is how long after the broker's first report about a peer the message is sent whose answer
-// counts for a fence. Meanwhile members read what the peer had sent them before: see fencedAt.
+// lostWait after the broker's first report about a peer, a message is sent whose answer counts for
+// a fence. Meanwhile members read what the peer had sent them before: see fencedAt.
 const lostWait = 100 * time.Millisecond
 
 // onUnreachable handles the broker's report that nobody listens for a peer. One report proves
@@ -416,20 +416,20 @@ func (m *Machine) onAsked(in core.Asked) {
 	m.stale = true
 }
 
-// leaveOut stops waiting for the stands of a peer that the broker has lost, if the peer stood
-// recently and is behind this node's broker instance as far as this node knows: its row may name
-// an earlier one. Up to its last stand it had fenced only members dead at that version. Having lost its
-// connection, it fences nobody until all members have heard it again.
+// leaveOut stops waiting for the stands of a peer that the broker has lost. The peer must have
+// stood recently, and sent its last stand or probe through this node's broker instance; its row
+// may name an earlier one. Up to its last stand it had fenced only members dead at that version.
+// Having lost its connection, it fences nobody until all members have heard it again.
 func (m *Machine) leaveOut(p *peer) {
 	if p.stood.version != 0 && p.server == m.Mark && m.Now.Sub(p.stood.at) <= m.Config.QuorumTimeout-m.Config.SelfHeartbeatTimeout {
 		p.left = true
 	}
 }
 
-// gone reports whether the broker has reported for GoneAfter that nobody listens for a member. It
-// must be the member's server, asked over a connection of its own if need be, or the only one. If this
-// node's server, which is the member's, has restarted since the member was connected, the member has
-// [detector.ReturnGrace] to come back.
+// gone reports whether a member's own server has reported for GoneAfter that nobody listens for
+// the member. If it is not this node's server, it is asked through another connection. If this
+// node and the member share a server that has restarted since the member was connected, the member
+// has [detector.ReturnGrace] to come back.
 func (m *Machine) gone(r *rows.Row) bool {
 	p := m.peers[r.Address]
 	switch {

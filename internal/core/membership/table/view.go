@@ -76,8 +76,8 @@ func (m *Machine) newView() *core.View {
 	return v
 }
 
-// evidence returns the evidence against a member: from the broker's reports to this node, or from a
-// vote in the table.
+// evidence returns the evidence against a member: from the broker's reports to this node, or from
+// votes or quarantine in the table.
 func (m *Machine) evidence(r *rows.Row) gossip.Evidence {
 	switch {
 	case m.gone(r):

@@ -53,7 +53,8 @@ func (m *Machine) fresh(r *rows.Row) (by []transport.Address) {
 	return by
 }
 
-// accused returns the members with something against them, at this node or in the table, by address.
+// accused returns the members with evidence against them, at this node or in the table, by
+// address.
 func (m *Machine) accused() (list []*rows.Row) {
 	m.noted = slices.DeleteFunc(m.noted, func(a transport.Address) bool {
 		p, r := m.peers[a], m.table.Row(a)
@@ -72,7 +73,7 @@ func (m *Machine) accused() (list []*rows.Row) {
 }
 
 // wantedDeath returns a write that votes against a member, or that declares its death if the votes
-// suffice. The table must have been read recently, so nobody is declared dead while it is out of
+// suffice. The table must have answered recently, so nobody is declared dead while it is out of
 // reach.
 func (m *Machine) wantedDeath() (core.TableWrite, bool) {
 	if m.Phase == core.Joined && !m.echo.EchoAlive() {
@@ -93,7 +94,7 @@ func (m *Machine) wantedDeath() (core.TableWrite, bool) {
 		if w, ok := m.retraction(r, votes); ok {
 			return w, true
 		}
-		// Through another server than its own nobody may listen because of the way between them.
+		// If the member is at another server, the path between the servers may be broken.
 		cut := m.absent(r, m.Config.CutAfter) || len(votes) > 0 && m.absent(r, m.Config.GoneAfter)
 		if !p.votes() && !m.gone(r) && !r.Quarantined && !cut {
 			continue
@@ -135,8 +136,8 @@ func (m *Machine) retraction(r *rows.Row, votes []transport.Address) (core.Table
 	}), true
 }
 
-// recently returns the write w if the table was read recently. Otherwise it requests a read, and
-// returns false.
+// recently returns the write w if the table has answered recently. Otherwise it requests a read,
+// and returns false.
 func (m *Machine) recently(w core.TableWrite) (core.TableWrite, bool) {
 	if m.Now.Sub(m.client.reached) <= readRecent {
 		return w, true

@@ -18,6 +18,6 @@
 // Members make no offers to clients, because clients begin every exchange and never listen. A
 // client's address is ignored, so that no client can make a member dial an address of its choice.
 //
-// A connection is closed after HeardFor without Renewals from its peer, so a process that loses its
+// A connection is closed after HeardFor without messages from its peer, so a process that loses its
 // access to the broker loses its direct lanes too.
 package agree

@@ -29,7 +29,7 @@ const (
 	MaxBackOff = time.Minute
 )
 
-// Bounds of the number of pairs: a pair is a peer and a lane for which there is an offer or a
+// Bounds of the number of pairs. A pair is a peer and a lane for which there is an offer or a
 // connection. Beyond the bounds this process refuses offers.
 const (
 	MaxLanes = 4096 // all pairs
@@ -42,7 +42,7 @@ type Config struct {
 	Lanes   int
 	Key     Key
 	Address string        // where other processes can reach this one; "" means that it does not listen
-	Seed    uint64        // of the back-off's randomness
+	Seed    uint64        // seeds the random back-off
 	BackOff time.Duration // pause after the first failure with a peer; default MinBackOff, tests set less
 }
 
@@ -135,7 +135,7 @@ func (m *Machine) Connected(peer transport.Address, lane int) (id uint64, ok boo
 	return 0, false
 }
 
-// Want offers a peer a connection for a lane that has frames for it. It does nothing if there
+// Want offers a peer a connection for a lane with frames for the peer. It does nothing if there
 // already is an agreement about the lane, or if the peer's back-off has not passed.
 func (m *Machine) Want(now time.Time, to transport.Peer, lane int, nonce Nonce) (out Output) {
 	if isClient(to) || to.Address == m.cfg.Self.Address || m.pairs[pairKey{to.Address, lane}] != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/internal/core/membership/gossip"
 )
 
-// CheckMonotonic returns an error if a value of a is lower in merged, a later state of the same
-// node.
+// CheckMonotonic returns an error if any value decreased from a to merged, a later state of the
+// same node.
 func CheckMonotonic(a, merged *gossip.State) error {
 	if merged.UpCounter < a.UpCounter || merged.RemovalCounter < a.RemovalCounter {
 		return fmt.Errorf("a counter decreased: from %v to %v", Normal(a), Normal(merged))
