@@ -58,7 +58,7 @@ func TestReadsRecordNothing(t *testing.T) {
 // strays returns the log's lines about durable state that was changed outside turns.
 func strays(book logBook) (all []string) {
 	for _, l := range book.take() {
-		if l.text == "durable state was changed beside its turns" {
+		if l.text == "durable state was changed outside the entity's turns" {
 			all = append(all, l.String())
 		}
 	}

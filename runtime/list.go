@@ -103,7 +103,7 @@ func FindEntities[ID any](ctx context.Context, p codegen.Invoker, x codegen.Inde
 			fail(errors.New("shard.Active is for List alone (compare the ids with those of a list)"))
 			return
 		case to != nil && l.After != "":
-			fail(errors.New("entities between two values have the order of their values, and shard.After is for the order of ids (begin at a later value)"))
+			fail(errors.New("shard.After continues by id, but a search between two values is ordered by value (begin at a later value)"))
 			return
 		}
 		prefix := l.Prefix

@@ -60,7 +60,7 @@ func testMigration(t *testing.T, s store.Backend) {
 		require.EqualValues(t, 300, sum)
 		_, err = tabs.Ref("bob").Pay(ctx, 1)
 		require.ErrorIs(t, err, shard.ErrActivation)
-		require.ErrorContains(t, err, "migrate the state of Tab/bob from version 1 to 2: a tab below zero")
+		require.ErrorContains(t, err, "migrate the state of Tab/bob from version 1 to 2: the tab is below zero")
 		require.Equal(t, shard.NotExecuted, shard.OutcomeOf(err))
 	}
 	tabs := begin("third", 2)

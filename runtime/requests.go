@@ -168,7 +168,7 @@ func delayHeader(raw *Raw, key string, values []string) (known bool, err error) 
 		delay.Name = value
 	default:
 		if strings.HasPrefix(strings.ToLower(key), "shard-") { // else a misspelled one runs at once
-			err = errors.New("no such header (there are Shard-Timeout, and Shard-In and others of reminders)")
+			err = errors.New("unknown header (known: Shard-Timeout, and for reminders Shard-In, Shard-At, Shard-Every, Shard-Cron and others)")
 		}
 		return false, err
 	}

@@ -108,7 +108,7 @@ func (n *Node) whyNotUp() string {
 		return fmt.Sprintf("no member has admitted this node yet; it gives up after Config.Membership.JoinTimeout (%v)", n.cfg.Membership.JoinTimeout)
 	}
 	if there := v.Count(membership.Joining, membership.WeaklyUp, membership.Up); there < n.cfg.Membership.MinMembers {
-		return fmt.Sprintf("%d of Config.Membership.MinMembers (%d) are there", there, n.cfg.Membership.MinMembers)
+		return fmt.Sprintf("%d members have joined, and Config.Membership.MinMembers is %d", there, n.cfg.Membership.MinMembers)
 	}
 	if !v.Converged && v.Table != nil {
 		return v.Why

@@ -427,7 +427,7 @@ func (c *Cluster) Settle() {
 			moves, since = now, time.Now()
 		}
 		if err == nil && time.Since(since) < calm {
-			err = fmt.Errorf("shards still moved %v ago", time.Since(since))
+			err = fmt.Errorf("a shard moved only %v ago", time.Since(since))
 		}
 		return err
 	})

@@ -146,7 +146,7 @@ func TestReminderIsGivenUp(t *testing.T) {
 		c.SkipTime(2 * time.Hour)
 		require.Equal(t, times, tried.Load())
 		h := c.Node("n1").Health()
-		require.Contains(t, h.Reasons, "the wall clock is 3h0m0s behind the store's (synchronize the clocks: ttl of durable entities, keys of commands and log lines go by them)")
+		require.Contains(t, h.Reasons, "the wall clock is 3h0m0s behind the store's (synchronize the clocks: log lines, and the expiry of entities and idempotency keys, depend on them)")
 		require.True(t, h.Ready && h.Settled)
 	})
 }

@@ -55,4 +55,4 @@ type Messages interface {
 
 // ErrRewound means that a stream ends before a position that it has had, so an older copy of it was
 // restored. New messages would get the positions of lost ones.
-var ErrRewound = errors.New("the stream ends before the position")
+var ErrRewound = errors.New("the stream ends before the last position read (was an older copy restored?)")

@@ -86,7 +86,7 @@ func listFeeds(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Wr
 func listLetters(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Writer) error {
 	switch {
 	case o.drop && o.id == "":
-		return errors.New("say which letter to -drop")
+		return errors.New("-drop needs the id of a letter")
 	case o.drop:
 		if err := feeds.Drop(ctx, s, o.kind, o.id); err != nil {
 			return noLetter(o, err)

@@ -91,7 +91,7 @@ func TestOperatorsQuestions(t *testing.T) {
 		return at.Node
 	}
 	other := map[string]string{"n1": "n2", "n2": "n1"}[home()]
-	expect("pin Account ann", exitFailed, "", "say at which NODE, or -withdraw")
+	expect("pin Account ann", exitFailed, "", "give a NODE, or -withdraw")
 	expect("pin Account ann n9", exitFailed, "", "no such member")
 	expect("pin Account ann "+other, exitOK, "is to live at "+other, "")
 	require.Eventually(t, func() bool { return home() == other }, time.Minute, 50*time.Millisecond)

@@ -90,11 +90,11 @@ func permissions(args []string, env func(string) string, stdout, stderr io.Write
 	case err != nil:
 		return err
 	case role == "" || roles[role] == nil:
-		return fmt.Errorf("say for which role: %s", strings.Join(slices.Sorted(maps.Keys(roles)), ", "))
+		return fmt.Errorf("name a role: %s", strings.Join(slices.Sorted(maps.Keys(roles)), ", "))
 	case *cluster == "" && role != "source":
 		return errors.New("say which -cluster")
 	case role == "source" && *streams == "":
-		return errors.New("say which streams to -consume")
+		return errors.New("-consume is missing: name the streams")
 	case role == "source" && *store != "":
 		return errors.New("-store is not valid for role source")
 	case *streams != "" && role != "source" && role != "worker":

@@ -283,7 +283,7 @@ func movesOf(cluster, at string, all []admin.Move, lately []admin.Event) jsonMov
 
 func pin(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	if (o.node == "") != o.withdraw {
-		return errors.New("say at which NODE, or -withdraw")
+		return errors.New("give a NODE, or -withdraw")
 	}
 	p, err := c.Place(ctx, o.kind, o.id, o.node)
 	switch {

@@ -170,7 +170,7 @@ func (c storeCommand) parse(args []string, env func(string) string, stderr io.Wr
 	case given < c.least:
 		err = errors.New([]string{"say which " + strings.ToLower(cmp.Or(c.argument, "TYPE")), "say which entity"}[given])
 	case c.name == "import" && o.from == "":
-		err = errors.New("say -from which file")
+		err = errors.New("-from is missing: name the file")
 	case c.name == "repair" && (o.shard != 0) == (given == 2):
 		err = errors.New("say which entity, or which -shard")
 	case c.name == "repair" && o.drop == (o.from != ""):
@@ -178,7 +178,7 @@ func (c storeCommand) parse(args []string, env func(string) string, stderr io.Wr
 	case c.name == "delete" && !o.force && o.follower == "":
 		err = fmt.Errorf("all entities of %s would be lost: say -force to delete them", o.kind)
 	case (c.name == "rewind" || o.replay) && o.to == 0:
-		err = errors.New("say -to which position (1 is the first message)")
+		err = errors.New("-to is missing: give a position (1 is the first message)")
 	case c.name == "list" && o.most < 1:
 		err = fmt.Errorf("-n is %d: want 1 or more", o.most)
 	case c.name == "clear" && !o.remembered && !o.leases && !o.terms && !o.table:

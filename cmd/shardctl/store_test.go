@@ -125,7 +125,7 @@ func TestStoreCommandLine(t *testing.T) {
 		{"store clear", exitUsage, "", "say which cluster"},
 		{"store clear -h", exitOK, "", "usage: shardctl store clear [flags] CLUSTER"},
 		{"store clear bank", exitUsage, "", "say what: -remembered, -leases, -terms, -table"},
-		{"store import", exitUsage, "", "say -from which file"},
+		{"store import", exitUsage, "", "-from is missing: name the file"},
 		{"store delete Wallet", exitUsage, "", "all entities of Wallet would be lost: say -force to delete them"},
 		{"store repair Wallet a", exitUsage, "", "give one of -from and -drop"},
 		{"store repair Wallet a -drop -from f", exitUsage, "", "give one of -from and -drop"},
@@ -162,7 +162,7 @@ func TestStoreExportImport(t *testing.T) {
 	ctl("store delete Wallet -force", exitFailed, "", "type Wallet is hosted by w1")
 	ctl("store repair Wallet wallet-3 -drop", exitFailed, "", "type Wallet is hosted by w1")
 	stop()
-	ctl("store import -from "+file, exitFailed, "", "the shard has been used: ids of commands, tells and the journal cannot be replaced there (shardctl store delete Wallet -force,")
+	ctl("store import -from "+file, exitFailed, "", "the shard has been used: command ids, tells and the journal of a shard in use cannot be replaced (shardctl store delete Wallet -force,")
 	ctl("store import -replace -from "+file, exitFailed, "", "or -states, to write only the states of entities")
 	ctl("store import -states -from "+file, exitFailed, "", "the entity exists already (-replace overwrites it)")
 	ctl("store import -states -replace -from "+file, exitOK, "64 shards were used: of them only states were imported", "")

@@ -146,7 +146,7 @@ func imageIn(path string, t durablehost.Type, shard store.Shard) (image storeops
 		switch {
 		case l.Type != shard.Type:
 		case l.ID == nil && l.Image == nil && (l.Shards != t.Shards || l.Hash != t.Hash || l.Cluster != t.Cluster):
-			return fmt.Errorf("the export has %d shards by %s in cluster %s, and the store has %d by %s in cluster %s", l.Shards, l.Hash, l.Cluster, t.Shards, t.Hash, t.Cluster)
+			return fmt.Errorf("the export has %d shards with hash %s in cluster %s, and the store has %d with hash %s in cluster %s", l.Shards, l.Hash, l.Cluster, t.Shards, t.Hash, t.Cluster)
 		case l.Image != nil && l.Shard == shard.Number:
 			if whole { // several exports in one file: the last counts
 				image.Records = nil

@@ -52,7 +52,7 @@ type line struct {
 }
 
 func (l line) events() error {
-	return fmt.Errorf("%s/%s: %d events follow its state, and only the image of the shard restores events (delete the type and import the whole export)", l.Type, *l.ID, len(l.Since))
+	return fmt.Errorf("%s/%s: %d events were not yet applied to its state, and only an image of the whole shard can restore events (delete the type and import the whole export)", l.Type, *l.ID, len(l.Since))
 }
 
 // An image is a part of a shard in the store's form: entities, ids of commands, waiting tells and
@@ -204,7 +204,7 @@ func (c *lineCheck) line(l line) error {
 	}
 	switch {
 	case (l.Image != nil || l.ID != nil) && l.Type != c.kind:
-		return fmt.Errorf("shard %s: the line of the type must come before", shard)
+		return fmt.Errorf("shard %s: the line of its type must come first", shard)
 	case l.Image != nil && c.open == "" && c.images[shard]:
 		return fmt.Errorf("the file has a second image of shard %s (import each export from its own file)", shard)
 	}
@@ -366,7 +366,7 @@ func (i *importer) line(ctx context.Context, l line) error {
 	}
 	switch {
 	case i.writer == nil || l.Type != i.kind:
-		return fmt.Errorf("%s/%s: the line of the type must come before", l.Type, *l.ID)
+		return fmt.Errorf("%s/%s: the line of its type must come first", l.Type, *l.ID)
 	case l.Shard < i.first || l.Shard >= i.end:
 		return fmt.Errorf("%s/%s: shard %d: want %d to %d", l.Type, *l.ID, l.Shard, i.first, i.end-1)
 	}
@@ -397,7 +397,7 @@ func (i *importer) restore(ctx context.Context, l line) error {
 	err := i.writer.Restore(ctx, l.Shard, part, first, l.Image.Last)
 	if errors.Is(err, storeops.ErrUsed) {
 		if !i.options.states {
-			return fmt.Errorf("%w: ids of commands, tells and the journal cannot be replaced there (shardctl store delete %s -force, and import the whole file; or -replace, if the shard was imported and not used since; or -states, to write only the states of entities)", err, i.kind)
+			return fmt.Errorf("%w: command ids, tells and the journal of a shard in use cannot be replaced (shardctl store delete %s -force, and import the whole file; or -replace, if the shard was imported and not used since; or -states, to write only the states of entities)", err, i.kind)
 		}
 		i.used++
 		i.restored[l.Shard] = false

@@ -30,7 +30,7 @@ func TestCheckLines(t *testing.T) {
 		{"two exports", kind + entity + end(1, 0, 1) + kind + entity + end(1, 0, 1), ""},
 		{"two exports with images", kind + last + end(1, 1, 0) + kind + other + end(1, 1, 0), ""},
 		{"the same export twice", kind + last + end(1, 1, 0) + kind + last + end(1, 1, 0), "line 5: the file has a second image of shard X/2"},
-		{"without the type's line", kind + strings.ReplaceAll(last, "X", "Y") + end(1, 1, 0), "line 2: shard Y/2: the line of the type must come before"},
+		{"without the type's line", kind + strings.ReplaceAll(last, "X", "Y") + end(1, 1, 0), "line 2: shard Y/2: the line of its type must come first"},
 		{"format 1", strings.Replace(kind, "3", "1", 1) + entity, ""},
 		{"format 2", strings.Replace(kind, "3", "2", 1) + last + entity, cut},
 		{"empty", "", cut},

@@ -84,7 +84,7 @@ const generateUsage = `usage: shardgen [-check] [-json] [-v] [-watch] [-tags lis
        shardgen contract|breaking|explain|init …
 
 Writes shard_gen.go, and the contract shard.lock, into each package that has a
-//shard:entity or //shard:singleton struct.
+//shard:entity, //shard:singleton or //shard:pool struct.
 
 `
 

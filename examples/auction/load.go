@@ -148,7 +148,7 @@ func (l *load) bid(ctx context.Context, bidder, n int) error {
 	code, err := l.ask(ctx, "POST", path, name, key, in, nil)
 	if code == http.StatusOK && n%10 == 0 {
 		if code, err = l.ask(ctx, "POST", path, name, key, in, nil); err == nil && code != http.StatusOK {
-			return fmt.Errorf("bid %s: the same request was answered by %d later", key, code)
+			return fmt.Errorf("bid %s: the repeated request got status %d", key, code)
 		}
 	}
 	if err != nil || code == http.StatusConflict { // too low, not covered, or over

@@ -82,7 +82,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	fmt.Fprintf(stdout, "%v seconds=%.1f\n%v\n", books, time.Since(began).Seconds(), v)
 	if len(v.wrong) > 0 {
-		return fmt.Errorf("%d things are wrong", len(v.wrong))
+		return fmt.Errorf("the books have %d faults (listed above)", len(v.wrong))
 	}
 	return nil
 }

@@ -107,7 +107,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	}
 	if o.kill > 0 {
 		if len(c.nodes) == 0 {
-			return errors.New("-kill ends a node of this process, which has none with -nats (leave out -nats)")
+			return errors.New("-kill needs a node in this process, and -nats starts none (omit -nats)")
 		}
 		last := c.nodes[len(c.nodes)-1]
 		defer time.AfterFunc(o.kill, func() { _ = last.Close() }).Stop()

@@ -91,7 +91,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	fmt.Fprintf(stdout, "jobs=%d runs=%d twice=%d missing=%d early=%d latest=%v next=%s seconds=%.1f\n", *jobs, t.runs, twice, missing,
 		t.early, t.latest.Round(time.Millisecond), next.Format(time.RFC3339), time.Since(began).Seconds())
 	if twice+missing+t.early > 0 {
-		return errors.New("some periods did not have one run in time")
+		return errors.New("some periods had no run, several runs, or a run too early")
 	}
 	return nil
 }

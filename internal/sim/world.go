@@ -240,7 +240,7 @@ func (w *World) RunUntil(d, every time.Duration, stop func() bool) (stopped bool
 			return stop != nil && stop()
 		}
 		if still > maxStill {
-			w.fail(fmt.Errorf("time stands still: a million things happened at %v", w.now))
+			w.fail(fmt.Errorf("more than a million events at %v: a machine asks to be woken in the past", w.now))
 		}
 	}
 	return false

@@ -148,7 +148,7 @@ func ParseListPage(b []byte, r *ListRequest) (p ListPage, last []byte, err error
 		case f.Number == pageIDs && f.Type == protowire.BytesType:
 			id, above := StringOf(f.Bytes), StringOf(last)
 			if id <= above || len(id) < len(r.Prefix) || id[:len(r.Prefix)] != r.Prefix || r.To != "" && id >= r.To {
-				return fmt.Errorf("id %.100q does not belong behind %.100q in a list of ids with prefix %.100q", id, above, r.Prefix)
+				return fmt.Errorf("id %.100q is out of order after %.100q, or lacks the prefix %.100q (or is above the requested range)", id, above, r.Prefix)
 			}
 			last = f.Bytes
 			n++
@@ -156,7 +156,7 @@ func ParseListPage(b []byte, r *ListRequest) (p ListPage, last []byte, err error
 		return nil
 	})
 	if err == nil && p.more && n == 0 {
-		err = fmt.Errorf("the page announces more ids, but none is there")
+		err = fmt.Errorf("the page announces more ids, but contains none")
 	}
 	if err != nil {
 		return ListPage{}, nil, fmt.Errorf("page of a list: %w", err)

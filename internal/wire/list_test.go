@@ -35,13 +35,13 @@ func TestListPage(t *testing.T) {
 		{name: "all bytes", ids: []string{"\x00", "\x00\x00", "a", "\xff\xfe"}, more: true},
 		{name: "long", ids: []string{strings.Repeat("x", 1024)}},
 		{name: "behind the cursor", request: ListRequest{Prefix: "de-", After: "de-1"}, ids: []string{"de-10", "de-2"}},
-		{name: "at the cursor", request: ListRequest{After: "b"}, ids: []string{"b"}, fails: "does not belong"},
-		{name: "below the cursor", request: ListRequest{After: "b"}, ids: []string{"a"}, fails: "does not belong"},
-		{name: "descending", ids: []string{"b", "a"}, fails: "does not belong"},
-		{name: "twice", ids: []string{"a", "a"}, fails: "does not belong"},
-		{name: "without the prefix", request: ListRequest{Prefix: "de-"}, ids: []string{"de"}, fails: "does not belong"},
-		{name: "an empty id", ids: []string{""}, fails: "does not belong"},
-		{name: "more than nothing", more: true, fails: "none is there"},
+		{name: "at the cursor", request: ListRequest{After: "b"}, ids: []string{"b"}, fails: "out of order"},
+		{name: "below the cursor", request: ListRequest{After: "b"}, ids: []string{"a"}, fails: "out of order"},
+		{name: "descending", ids: []string{"b", "a"}, fails: "out of order"},
+		{name: "twice", ids: []string{"a", "a"}, fails: "out of order"},
+		{name: "without the prefix", request: ListRequest{Prefix: "de-"}, ids: []string{"de"}, fails: "out of order"},
+		{name: "an empty id", ids: []string{""}, fails: "out of order"},
+		{name: "more than nothing", more: true, fails: "contains none"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

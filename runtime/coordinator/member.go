@@ -142,7 +142,7 @@ func (c *Coordinator) onRegister(from transport.Address, r Register) {
 		if o.sound(from) || r.retires(o) {
 			return false
 		}
-		c.event(Event{What: Refused, Node: from, Shard: o.ShardID, Reason: fmt.Sprintf("a claim that makes no sense: %v at %v, to be %v, with %v", o.State, o.Epoch, o.Move, o.Peer)})
+		c.event(Event{What: Refused, Node: from, Shard: o.ShardID, Reason: fmt.Sprintf("an invalid claim: state %v, epoch %v, epoch of the move %v, other node %v", o.State, o.Epoch, o.Move, o.Peer)})
 		return true
 	})
 	for _, o := range r.Shards {

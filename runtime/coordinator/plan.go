@@ -19,7 +19,7 @@ func (c *Coordinator) onAsk(from transport.Address, a Ask) {
 			c.asked[a.Type] = true
 		}
 	case k == nil:
-		c.send(from, NoHome{c.config.Term, a.Type, "the coordinator knows none (start one that does)"})
+		c.send(from, NoHome{c.config.Term, a.Type, "the coordinator knows no member that hosts the type (start one)"})
 		return
 	case !k.wanted:
 		k.wanted, c.plan = true, true

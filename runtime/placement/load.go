@@ -151,7 +151,7 @@ func (LoadWeighted) Plan(homes []Load, b Balance, limit int) (moves []LoadMove, 
 		b.Budget--
 		moves = append(moves, p.take(best, b.Budget))
 	}
-	return moves, b, "as many shards move as may at once"
+	return moves, b, "the limit of simultaneous moves is reached"
 }
 
 // A plan holds the loads of the members while moves are chosen.

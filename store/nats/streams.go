@@ -201,7 +201,7 @@ func (s *streams) createType(ctx context.Context, name, token string) error {
 				if ok && again.Config.Name == last {
 					return nil // another process has finished meanwhile
 				}
-				return fmt.Errorf("%w: %w, while %s has data", store.ErrUnavailable, missing(last), c.Name)
+				return fmt.Errorf("%w: %w, but stream %s has data", store.ErrUnavailable, missing(last), c.Name)
 			}
 			if !there {
 				if err := s.create(ctx, c); err != nil {

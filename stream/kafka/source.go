@@ -95,7 +95,7 @@ func (s *Source) Identity(ctx context.Context) (string, error) {
 
 func (s *Source) fail(err error) error { return fmt.Errorf("topic %s: %w", s.topic, err) }
 
-var errNoID = errors.New("the broker gives topics no ids (Kafka does since 2.8)")
+var errNoID = errors.New("the broker gives topics no ids (use Kafka 2.8 or later)")
 
 func (s *Source) about(ctx context.Context) (about kmsg.MetadataResponseTopic, err error) {
 	topic := kmsg.NewMetadataRequestTopic()
@@ -106,7 +106,7 @@ func (s *Source) about(ctx context.Context) (about kmsg.MetadataResponseTopic, e
 	switch {
 	case err != nil:
 	case len(answer.Topics) != 1:
-		err = fmt.Errorf("the broker describes %d topics, want this one", len(answer.Topics))
+		err = fmt.Errorf("the broker describes %d topics: want only the requested one", len(answer.Topics))
 	default:
 		about = answer.Topics[0]
 		if err = kerr.ErrorForCode(about.ErrorCode); err == nil && about.TopicID == [16]byte{} {
@@ -137,7 +137,7 @@ func (s *Source) offset(ctx context.Context, partition int, which int64) (int64,
 		return 0, s.fail(err)
 	}
 	if len(answer.Topics) != 1 || len(answer.Topics[0].Partitions) != 1 {
-		return 0, s.fail(errors.New("the broker has not answered for the partition"))
+		return 0, s.fail(errors.New("the broker's answer does not contain the partition"))
 	}
 	found := answer.Topics[0].Partitions[0]
 	if err := kerr.ErrorForCode(found.ErrorCode); err != nil {

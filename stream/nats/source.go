@@ -120,7 +120,7 @@ func (s *Source) Identity(ctx context.Context) (string, error) {
 // whole stream ends.
 func (s *Source) End(ctx context.Context, _ int) (uint64, error) {
 	if len(s.cfg.Subjects) > 0 {
-		return 0, fmt.Errorf("stream %s: the end of a subject is not known: %w", s.cfg.Stream, errors.ErrUnsupported)
+		return 0, fmt.Errorf("stream %s: JetStream does not report the last message of a subject: %w", s.cfg.Stream, errors.ErrUnsupported)
 	}
 	info, err := s.info(ctx)
 	return info.State.LastSeq, err

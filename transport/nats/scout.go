@@ -46,7 +46,7 @@ type outpost struct {
 	idle *time.Timer
 }
 
-var errNoServer = errors.New("no such server is known, or none can be reached")
+var errNoServer = errors.New("the wanted server is not known, or cannot be reached")
 
 func (s *scout) ask(ctx context.Context, at func(server string) bool, to transport.Address, payload []byte) (listens bool, err error) {
 	for _, o := range s.candidates(at) {

@@ -242,7 +242,7 @@ func measure(ctx context.Context, lasts time.Duration, rate int) error {
 	}
 	slices.Sort(ratios)
 	if len(ratios) == 0 {
-		return fmt.Errorf("no shard has got any time in %v", lasts)
+		return fmt.Errorf("no processor time was attributed to any shard in %v", lasts)
 	}
 	fmt.Printf("%d shards: attributed %.3f to %.3f of their known shares\n", len(ratios), ratios[0], ratios[len(ratios)-1])
 	return nil

@@ -11,7 +11,7 @@ import (
 // ErrNotCovered is the error of a bid of more money than the user has free.
 //
 //shard:error
-var ErrNotCovered = errors.New("the user has less money free")
+var ErrNotCovered = errors.New("the amount exceeds the user's free money")
 
 // A User has money. Bids reserve a part of it.
 //

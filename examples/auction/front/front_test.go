@@ -79,7 +79,7 @@ func TestAnswers(t *testing.T) {
 		{"POST", "/auctions/vase/bids", "ann", `{"Amount": -1}`, 400, "positive"},
 		{"POST", "/auctions/none/bids", "ann", bid, 404, "nobody has opened"},
 		{"POST", "/auctions/vase/bids", "ann", `{"Amount": 50}`, 409, "not above"},
-		{"POST", "/auctions/vase/bids", "ann", `{"Amount": 101}`, 409, "less money"},
+		{"POST", "/auctions/vase/bids", "ann", `{"Amount": 101}`, 409, "free money"},
 		{"POST", "/auctions/sold/bids", "ann", bid, 409, "over"},
 		{"POST", "/auctions/vase/bids", "ann", bid, 200, `{"Amount":60}`},
 		{"POST", "/auctions/vase/bids", "lost", bid, 504, "may have run"},

@@ -11,7 +11,7 @@ import (
 // ErrNotCovered is the error of a withdrawal of more than the balance.
 //
 //shard:error
-var ErrNotCovered = errors.New("the account's balance is lower")
+var ErrNotCovered = errors.New("the balance is lower than the amount")
 
 // An Account has money. Its state is in the store before a call is answered.
 //

@@ -46,7 +46,7 @@ func (r *Resizer) Resize(ctx context.Context, picture []byte, width int) ([]byte
 // ErrFormat means that the picture does not have the given width.
 //
 //shard:error
-var ErrFormat = errors.New("not a picture of that width")
+var ErrFormat = errors.New("the picture does not have the given width")
 
 // Album keeps the thumbnails of pictures by name.
 //

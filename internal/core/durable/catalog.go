@@ -501,7 +501,7 @@ func (c *catalog) check(t *tail, open bool) error {
 func (c *catalog) damaged() { c.whole = false }
 
 // ErrIndexing is [Page.Err] while the catalog is not complete.
-var ErrIndexing = errors.New("the list of the shard's entities is not complete yet (try again later)")
+var ErrIndexing = errors.New("the shard is still building the list of its entities (try again later)")
 
 // Lists reports whether the catalog is complete for lists of a kind, so that [Shard.List] can
 // answer.

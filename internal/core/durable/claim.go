@@ -168,7 +168,7 @@ func (c *claim) readLog() Request {
 
 func (c *claim) read(s *Shard, r Response) {
 	if r.Outcome == Gone {
-		c.retry(s, fmt.Sprintf("it lacks a part between position %d, from which the head needs it, and the claim at position %d", c.since, c.position))
+		c.retry(s, fmt.Sprintf("a part is missing between position %d, where the head needs the log to begin, and the claim at position %d", c.since, c.position))
 		return
 	}
 	c.forked = false
@@ -254,7 +254,7 @@ func (c *claim) retry(s *Shard, lacks string) {
 }
 
 func endsBefore(since, last store.Position) error {
-	return fmt.Errorf("log: %w: it ends at position %d, and the head needs it from position %d", errLost, last, since)
+	return fmt.Errorf("log: %w: the log ends at position %d, but the head needs appends from position %d on", errLost, last, since)
 }
 
 var errLost = errors.New("the store has lost a part of the log (restore a backup, or stop the nodes that host the type and use shardctl store repair TYPE -shard N: -from restores an export, -drop accepts the loss)")

@@ -182,7 +182,7 @@ func (s Numbers) Slice() (all []uint64, err error) {
 	for len(b) > 0 {
 		d, n := binary.Uvarint(b)
 		if n <= 0 || d == 0 || last+d < last || len(all) == MaxStuck {
-			return nil, fmt.Errorf("numbers of commands: want at most %d, ascending, as uvarints: %x", MaxStuck, string(s))
+			return nil, fmt.Errorf("stuck command numbers %[2]x: want at most %[1]d ascending uvarints", MaxStuck, string(s))
 		}
 		b, last = b[n:], last+d
 		all = append(all, last)

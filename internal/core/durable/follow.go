@@ -44,7 +44,7 @@ type GoneError struct {
 }
 
 func (e *GoneError) Error() string {
-	return fmt.Sprintf("events %d to %d of the journal were deleted before they were read (keep events longer, or give the follower a name and keep events that named followers have not read)", e.Place.Number+1, e.Next-1)
+	return fmt.Sprintf("events %d to %d of the journal were deleted before the follower read them (keep events longer, or name the follower and keep events until named followers have read them)", e.Place.Number+1, e.Next-1)
 }
 
 // The causes of a LostError.
@@ -68,7 +68,7 @@ func (e *LostError) Error() string {
 	if errors.Is(e.Cause, ErrCorrupt) {
 		return fmt.Sprintf("a part of the journal is missing, at event %d of %d: the store has lost it (restore the store from a backup, or the shard from an export: shardctl store repair -shard -from)", e.Place.Number+1, e.Last)
 	}
-	return fmt.Sprintf("the follower has read up to event %d, and the journal goes up to %d: %v: the store, or this shard, was restored to an older state (begin again: without the position, or after shardctl store delete TYPE -follower NAME, or under another name)", e.Place.Number, e.Last, e.Cause)
+	return fmt.Sprintf("the follower has read up to event %d, and the journal ends at event %d: %v, because the store or this shard was restored to an older state (start the follower again without its position, after shardctl store delete TYPE -follower NAME, or under another name)", e.Place.Number, e.Last, e.Cause)
 }
 
 func (e *LostError) Unwrap() error { return e.Cause }

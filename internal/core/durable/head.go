@@ -43,7 +43,7 @@ func (h head) lacks(p store.Position, a *wire.DurableAppend) string {
 	case since == store.Start && a.GetEpoch() < epoch:
 		return fmt.Sprintf("its first append, at position %d, is older than the head", p)
 	case p == since && epoch != 0 && a.GetEpoch() != epoch:
-		return fmt.Sprintf("its append at position %d, from which the head needs it, has another epoch", p)
+		return fmt.Sprintf("the append at position %d, where the head needs the log to begin, has another epoch than the head expects", p)
 	}
 	return ""
 }
@@ -62,7 +62,7 @@ func (h head) ends(reached bool) string {
 	if h.value.GetReach() == 0 || reached {
 		return ""
 	}
-	return fmt.Sprintf("it ends before append %d of epoch %s, where the head needs it", h.value.GetReach(), EpochText(h.value.GetReachEpoch()))
+	return fmt.Sprintf("the log ends before append %d of epoch %s, which the head needs", h.value.GetReach(), EpochText(h.value.GetReachEpoch()))
 }
 
 func (h head) reachedBy(a *wire.DurableAppend) bool {

@@ -168,7 +168,7 @@ func (o *oldKeys) parts(now time.Time) (all []*wire.DurableOldKeys) {
 // [Limits.Silent].
 func (o *oldKeys) recover(w *wire.DurableOldKeys, now time.Time) error {
 	if len(w.GetHashes()) != len(w.GetKeys()) || len(w.GetAges()) != len(w.GetKeys()) {
-		return fmt.Errorf("%w: the old keys are %d, their hashes %d and their ages %d, want equally many", ErrCorrupt, len(w.GetKeys()), len(w.GetHashes()), len(w.GetAges()))
+		return fmt.Errorf("%w: the table has %d old keys, %d hashes and %d ages, want the same number of each", ErrCorrupt, len(w.GetKeys()), len(w.GetHashes()), len(w.GetAges()))
 	}
 	for i, name := range w.GetKeys() {
 		if len(name) == 0 {

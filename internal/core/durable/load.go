@@ -106,7 +106,7 @@ func readRecord(id string, r store.Record, fields string) (version, error) {
 		return version{}, err
 	}
 	if string(w.GetEntity()) != id || w.GetVersion() == 0 {
-		return version{}, fmt.Errorf("%w: the record has version %d of entity %q", ErrCorrupt, w.GetVersion(), w.GetEntity())
+		return version{}, fmt.Errorf("%w: the record contains version %d of another entity, %q", ErrCorrupt, w.GetVersion(), w.GetEntity())
 	}
 	v := version{
 		number: w.GetVersion(), expires: w.GetExpires(), form: w.GetForm(), ended: w.GetEnded(), sum: newStateSum(w.GetSum()),

@@ -198,7 +198,7 @@ func (s *Snapshot) checkKeys(h store.Head, tail map[string]*entity, records []st
 	for i, key := range tableKeys(head.value.GetGeneration(), head.value.GetParts()) {
 		t := &wire.DurableTable{}
 		if unseal(at[key].Value, t) != nil || t.GetGeneration() != head.value.GetGeneration() {
-			return // it is missing, or a checkpoint was written meanwhile
+			return // the chunk is missing, or a checkpoint was written meanwhile
 		}
 		if i == 0 {
 			fields = t.GetIndexes()
@@ -290,7 +290,7 @@ func chunkIn(r store.Record) (*wire.DurableChunk, error) {
 	}
 	switch {
 	case chunkKey(c.GetChunk()) != r.Key:
-		return nil, fmt.Errorf("%w: the record has chunk %d, which belongs under another key", ErrCorrupt, c.GetChunk())
+		return nil, fmt.Errorf("%w: the record contains chunk %d, which has another key", ErrCorrupt, c.GetChunk())
 	case len(c.GetEvents()) == 0:
 		return nil, fmt.Errorf("%w: the chunk has no events", ErrCorrupt)
 	}
@@ -343,7 +343,7 @@ func (s *Snapshot) checkJournal(index *wire.DurableJournal, chunks map[string]*w
 		key := chunkKey(n)
 		c := chunks[key]
 		if c == nil && !damaged[key] {
-			note(key, "it is missing")
+			note(key, "the chunk is missing")
 		}
 		if c == nil {
 			unsure = true
@@ -351,13 +351,13 @@ func (s *Snapshot) checkJournal(index *wire.DurableJournal, chunks map[string]*w
 		}
 		for _, e := range c.GetEvents() {
 			if !unsure && e.GetNumber() > last+1 {
-				note(key, "it has event %d behind event %d", e.GetNumber(), last)
+				note(key, "events are missing: event %d follows event %d", e.GetNumber(), last)
 			}
 			last, unsure = max(last, e.GetNumber()), false
 		}
 	}
 	if !unsure && last < index.GetNumber() {
-		note(journalKey, "it counts events up to %d, and the last is %d", index.GetNumber(), last)
+		note(journalKey, "the index counts events up to %d, but the last event in the chunks is %d", index.GetNumber(), last)
 	}
 }
 

@@ -118,7 +118,7 @@ func partsFromWire(w *wire.RememberSets) ([]Part, error) {
 			return nil, err
 		}
 		if n := len(s.GetGone()); n != 0 && n != len(s.GetIds()) {
-			return nil, fmt.Errorf("shard %v has %d ids, but %d marks that say which are removed", p.ShardID, len(s.GetIds()), n)
+			return nil, fmt.Errorf("shard %v has %d ids, but %d marks of removal: want one for each id, or none", p.ShardID, len(s.GetIds()), n)
 		}
 		for i, id := range s.GetIds() {
 			if len(id) == 0 || len(id) > MaxIDBytes {

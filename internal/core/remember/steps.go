@@ -154,4 +154,4 @@ type Recollection struct {
 }
 
 // ErrFull means that the shard remembers as many entities as Kind.Max allows.
-var ErrFull = errors.New("the shard remembers as many entities as it may")
+var ErrFull = errors.New("the shard remembers the maximum number of entities")

@@ -48,7 +48,7 @@ func ParseCron(text, zone string) (*Cron, error) {
 
 func parseZone(zone string) (*time.Location, error) {
 	if zone == "Local" {
-		return nil, fmt.Errorf("it depends on the machine: want a name such as Europe/Berlin")
+		return nil, fmt.Errorf("Local depends on the machine: want a name such as Europe/Berlin")
 	}
 	loc, err := time.LoadLocation(zone)
 	if err != nil {
@@ -138,7 +138,7 @@ func (f *field) span(text string) (low, high int, err error) {
 		high = 7 // sat-sun ends the week
 	}
 	if low > high {
-		return 0, 0, fmt.Errorf("%q goes backwards: want two ranges with a comma", text)
+		return 0, 0, fmt.Errorf("range %q goes backwards: want two ranges, separated by a comma", text)
 	}
 	return low, high, nil
 }

@@ -459,5 +459,5 @@ func (a *Account) Excuse(e *wire.Envelope) *wire.Envelope {
 const (
 	// smallAnswer bounds the bytes of an answer kept in a crowded account.
 	smallAnswer    = 256
-	unacknowledged = "they were dropped: the client leaves too many answers unacknowledged"
+	unacknowledged = "the results were dropped, because the client has too many unacknowledged answers"
 )

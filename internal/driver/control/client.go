@@ -405,7 +405,7 @@ func (c *Client) beginAnew(before transport.Address, members map[transport.Addre
 	clear(c.parted)
 	c.seekers.BeginAnew()
 	c.env.BeginAnew(members)
-	c.env.Log(Warn, "the cluster was founded anew: this client follows it, and what entities kept in memory is gone",
+	c.env.Log(Warn, "the cluster was founded again: this client now uses the new cluster, and the state of volatile entities is lost",
 		"cluster", c.cfg.Cluster, "founder", c.life.founder.String(), "before", before.String(), "served by", c.gateway.String())
 	c.seekers.WantWaiting(func(kind string) bool { return c.env.Waiting(kind) > 0 })
 }

@@ -255,7 +255,7 @@ func TestClientTellsOfANewCluster(t *testing.T) {
 			continue
 		}
 		require.Len(t, env.warned, 1)
-		require.Contains(t, env.warned[0], "what entities kept in memory is gone")
+		require.Contains(t, env.warned[0], "the state of volatile entities is lost")
 		anew, before := transport.Address{Name: "b", Incarnation: 1}, transport.Address{Name: "a", Incarnation: 1}
 		require.Contains(t, env.warned[0], fmt.Sprint("founder ", anew, " before ", before))
 	}

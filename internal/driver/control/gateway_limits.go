@@ -74,7 +74,7 @@ func (g *gateway) admit(from transport.Peer, now time.Time) *servedClient {
 	of, client := g.clientsOf(from.Name, now), g.clients[from.Address]
 	if client == nil {
 		if of.clients >= maxNamed {
-			g.refuse(from, fmt.Sprintf("it serves %d processes called %s, which is the maximum (give processes names of their own, or close connections)", maxNamed, from.Name), now)
+			g.refuse(from, fmt.Sprintf("it already serves %d processes called %s, the maximum for one name (use different names, or close connections)", maxNamed, from.Name), now)
 			return nil
 		}
 		if len(g.clients) >= maxClients || !of.met.take(now, newNamed) || !g.met.take(now, newClients) {

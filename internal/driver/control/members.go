@@ -254,7 +254,7 @@ func (s *members) event(e membership.Event) {
 const otherTable = "another cluster of this name uses another membership table, and the same entity can live in both: stop one of them, and give all members one table"
 
 func (s *members) foundedElsewhere(e membership.FoundedElsewhere) {
-	level, text := Warn, "not the first: the store has a cluster of this name; this node forms one only if that one is gone"
+	level, text := Warn, "the store already has a cluster of this name: this node founds a new one only if that one is gone"
 	if v := s.m.View(); v != nil && v.SelfStatus != membership.NoStatus {
 		level, text = Error, "another cluster of this name uses the same store, and takes shards of this one: stop it (use one broker for the whole cluster, or give each its own name and store)"
 	}
@@ -337,7 +337,7 @@ func (s *seeds) tick(now time.Time, log func(l Level, text string, args ...any))
 	}
 	s.due = time.Time{}
 	if len(s.names) > 0 {
-		log(Warn, "no member has the name of a seed: is it spelt right, and does it run?",
+		log(Warn, "no member has the name of a seed (check the spelling, and that the seed runs)",
 			"seeds", strings.Join(s.names, " "), "after", s.after)
 	}
 }

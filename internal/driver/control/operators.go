@@ -36,7 +36,7 @@ func (m *Member) operatorMessage(kind transport.Kind, from transport.Peer, body 
 	}
 	if identity.Of(from.Incarnation) != may {
 		m.forbid(from, r.Command.String())
-		refusal := fmt.Sprintf("%v is for a connection of class %v (open one)", r.Command, may)
+		refusal := fmt.Sprintf("%v needs a connection of class %v (open one)", r.Command, may)
 		if !r.Command.Known() {
 			refusal = unknownCommand(r.Command).Error()
 		}
@@ -196,7 +196,7 @@ func (m *Member) answerOperator(id uint64, to transport.Peer, a operator.Answer)
 			content = fmt.Sprintf("the list of %d moves", len(a.Moves))
 		}
 		b, err = operator.Encode(id, nil, &operator.Answer{Refusal: fmt.Sprintf(
-			"%s has %d bytes and the broker takes %d (raise its max_payload)", content, len(b), limit)})
+			"%s has %d bytes, but the broker accepts at most %d (raise the broker's max_payload)", content, len(b), limit)})
 	}
 	m.send(to, wire.ControlTopic_CONTROL_TOPIC_ADMIN, b, err)
 }

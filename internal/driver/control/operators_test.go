@@ -123,7 +123,7 @@ func TestReaderCommandsNothing(t *testing.T) {
 	for name, c := range commands {
 		t.Run(name, func(t *testing.T) {
 			refusal, did, env := request(t, looks, c.Request)
-			want := c.Command.String() + " is for a connection of class operator"
+			want := c.Command.String() + " needs a connection of class operator"
 			if c.Command == unknown {
 				want = "is unknown to this version (upgrade this node)"
 			}
@@ -151,7 +151,7 @@ func TestQueriesAreForReaders(t *testing.T) {
 			require.Empty(t, env.counted)
 			require.Empty(t, env.lines)
 			refusal, did, env = request(t, operates, r)
-			require.Contains(t, refusal, c.String()+" is for a connection of class reader")
+			require.Contains(t, refusal, c.String()+" needs a connection of class reader")
 			require.Equal(t, done{}, did)
 			require.Equal(t, []Counter{Forbidden}, env.counted)
 		})

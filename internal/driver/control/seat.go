@@ -63,7 +63,7 @@ func (s *seat) compareTerm(now time.Time) {
 			s.behind = 0
 		default:
 			if s.behind++; s.behind >= termTries {
-				s.m.env.Log(Warn, "the store has seen a later term than the coordinator's, which begins anew above it", "term", s.term, "later", last)
+				s.m.env.Log(Warn, "the store has a later term than the coordinator: the coordinator starts again with a higher term", "term", s.term, "later", last)
 				s.stop()
 				s.start()
 			}
@@ -185,7 +185,7 @@ func (s *seat) lookForOwing() {
 		owing = s.core.Owing()
 	}
 	for _, node := range s.quarantine.look(owing, s.m.cfg.QuarantineAfter, s.m.env.Now()) {
-		s.m.env.Log(Error, "member quarantined: it answers heartbeats, and what it must answer it does not",
+		s.m.env.Log(Error, "member quarantined: it answers heartbeats but has not answered the coordinator",
 			"member", node.String(), "after", s.m.cfg.QuarantineAfter)
 		s.m.env.Post(func() { s.m.members.step(membership.Undeliverable{Peer: node}) })
 	}

@@ -59,21 +59,21 @@ func (p *Process) Event(t *Tenure, e durable.Event) {
 	case e.Kind == durable.Opened:
 		log.Debug("durable shard opened", "position", e.Position)
 	case e.Kind == durable.Resent:
-		log.Error("the store has lost what it had acknowledged; it was appended again from memory", "appends", e.N)
+		log.Error("the store has lost acknowledged appends; they were appended again from memory", "appends", e.N)
 	case e.Kind == durable.Orphaned:
-		log.Error("the store has lost what it had acknowledged to older homes; a checkpoint writes it from memory", "appends", e.N)
+		log.Error("the store has lost appends that it had acknowledged to older homes; a checkpoint writes their entities from memory", "appends", e.N)
 	case e.Kind == durable.Untrimmed:
 		if n := p.untrimmed.Add(1); n&(n-1) == 0 { // the first, second, fourth, eighth and so on
-			log.Warn("the store does not trim logs, which take more and more room; it is asked again", "err", e.Err, "count", n)
+			log.Warn("the store does not trim logs, so they grow; trimming is tried again", "err", e.Err, "count", n)
 		}
 	case e.Kind == durable.DeadLetter:
 		p.GivenUp(t.Shard(), e.Tell)
 	case e.Kind == durable.Ended && e.Err != nil:
 		log.Error("durable shard cannot be opened; it is tried again", "err", e.Err)
 	case e.Kind == durable.Ended && e.Epoch == t.Epoch():
-		log.Warn("durable shard is given up, for another process has its epoch or its log lacks what this home needs; it is claimed again")
+		log.Warn("durable shard is given up and claimed again: another process has its epoch, or its log lacks entries that this home needs")
 	case e.Kind == durable.Ended && e.Epoch != 0:
-		log.Warn("durable shard is another home's", "met", durable.EpochText(e.Epoch))
+		log.Warn("another home has claimed the durable shard", "met", durable.EpochText(e.Epoch))
 	}
 }
 

@@ -46,11 +46,11 @@ func CheckIdentity(ctx context.Context, s store.Store, cluster, identity string)
 	found, err := s.Get(ctx, IdentityKey(cluster))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return fmt.Errorf("%w: it has no record %q, and this node began with the store %q", ErrOtherStore, IdentityKey(cluster), identity)
+		return fmt.Errorf("%w: it has no record %q, but this node started with the store %q", ErrOtherStore, IdentityKey(cluster), identity)
 	case err != nil:
 		return err
 	case string(found.Value) != identity:
-		return fmt.Errorf("%w: it is %q, and this node began with the store %q", ErrOtherStore, found.Value, identity)
+		return fmt.Errorf("%w: it is %q, but this node started with the store %q", ErrOtherStore, found.Value, identity)
 	}
 	return nil
 }
@@ -258,7 +258,7 @@ func CheckVolatile(ctx context.Context, s store.Store, cluster, kind string) err
 	if err := json.Unmarshal(found.Value, &have); err == nil && have.Cluster != cluster {
 		return nil // a type of another cluster, which has the same name
 	}
-	return fmt.Errorf("type %s: %w: durable, and volatile in this program, which would not load its entities "+
+	return fmt.Errorf("type %s: %w: it is durable there but volatile in this program, which would not load its entities "+
 		"(write durable in its directive, or give it another name=; shardctl store delete %s -force deletes them)", kind, ErrType, kind)
 }
 
@@ -267,7 +267,7 @@ func (t Type) differs(kind string, want Type) error {
 	case t.Format > typeFormat:
 		return fmt.Errorf("type %s: %w: format %d, this program reads %d (run the newer program here too)", kind, ErrType, t.Format, typeFormat)
 	case t.Cluster != want.Cluster:
-		return fmt.Errorf("type %s: %w: it belongs to cluster %s, and this one is %s (give each cluster a store with a Name of its own)", kind, ErrType, t.Cluster, want.Cluster)
+		return fmt.Errorf("type %s: %w: it belongs to cluster %s, but this is cluster %s (give each cluster a store with a Name of its own)", kind, ErrType, t.Cluster, want.Cluster)
 	case t.Shards != want.Shards:
 		return fmt.Errorf("type %s: %w: %d shards, and %d in this program (keep shards=%d in its directive: the number cannot be changed)", kind, ErrType, t.Shards, want.Shards, t.Shards)
 	case t.Hash != want.Hash:

@@ -164,7 +164,7 @@ func (s *session) begin(ctx context.Context) error {
 	s.stream, s.after = identity, s.record.Position-1
 	if err := s.open(ctx, s.after); err != nil {
 		if errors.Is(err, stream.ErrRewound) {
-			err = fmt.Errorf("%w %d, so an older copy was put back (shardctl rewind %s sets the position; messages behind the copy need a new stream)", err, s.after, s.Name)
+			err = fmt.Errorf("%w %d, so the stream was restored from an older copy (set the position with shardctl rewind %s; messages later than the copy need a new stream)", err, s.after, s.Name)
 		}
 		return err
 	}
@@ -313,7 +313,7 @@ func (s *session) takeLocked(l *lane) []durable.Tell {
 	l.dead = append(l.dead, out.Dead...)
 	for _, d := range out.Known {
 		at, _ := feed.PositionOf(d.Number)
-		s.Log.Warn("a message was applied before, and becomes another tell now: it stays as it was applied", "feed", s.Name, "partition", s.partition,
+		s.Log.Warn("a message that was already applied is now mapped to another tell: the new tell is not applied", "feed", s.Name, "partition", s.partition,
 			"position", at, "kind", d.Target.Log, "entity", d.Entity)
 	}
 	if past, stuck := l.Aside(); past > 0 {
@@ -434,7 +434,7 @@ func (s *session) save(ctx context.Context) (stored bool, err error) {
 	next.Dead = s.dead()
 	next.Node, next.At, next.Why = s.Node, time.Now(), ""
 	if next.Dead >= maxLetters {
-		next.Why = fmt.Sprintf("it has %d dead letters, and waits until fewer are left", next.Dead)
+		next.Why = fmt.Sprintf("it has %d dead letters, the most allowed: reading continues when some are removed", next.Dead)
 	}
 	s.dirty = false
 	s.mu.Unlock()
@@ -492,7 +492,7 @@ func (s *session) requeue(ctx context.Context) {
 			case letter.Kind != "" && letter.Part < len(tells):
 				tells = tells[letter.Part : letter.Part+1] // its other tells have been applied
 			case letter.Kind != "":
-				err = fmt.Errorf("the function makes %d tells of the message now, and the dead one was number %d", len(tells), letter.Part+1)
+				err = fmt.Errorf("the function now maps the message to %d tells, but the dead letter is tell number %d", len(tells), letter.Part+1)
 			}
 		} else {
 			err = nil // an operator has deleted the letter

@@ -382,7 +382,7 @@ func (drv *Driver) refused(code wire.Code) {
 
 func (drv *Driver) loseTell(kind, entity, method string) {
 	drv.Counts.Add(tellLost)
-	drv.Limiter.Warn(drv.Logger, "tell lost: its shard has no home for too long, or was lost", kind, "",
+	drv.Limiter.Warn(drv.Logger, "tell lost: its shard had no home for too long, or was lost", kind, "",
 		"kind", kind, "entity", clip(entity), "method", clip(method))
 }
 

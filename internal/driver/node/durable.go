@@ -195,7 +195,7 @@ func (d *DurableShard) stray(e *region.Entity, state []byte) {
 
 func (d *DurableShard) noteStray(e *region.Entity, why string) {
 	drv, kind := d.hosted.driver(), d.hosted.ID.Kind
-	drv.Limiter.error(drv.Logger, "durable state was changed beside its turns", kind, "", "kind", kind, "entity", clip(e.ID), "why", why)
+	drv.Limiter.error(drv.Logger, "durable state was changed outside the entity's turns", kind, "", "kind", kind, "entity", clip(e.ID), "why", why)
 }
 
 // retire commits the changes of a stop hook, unless err says that the hook or the encoding failed.

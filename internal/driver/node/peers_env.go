@@ -38,7 +38,7 @@ func (v *peersEnv) Count(e peers.Counter) {
 		return
 	}
 	if n, tell := v.driver.Counts.AddSeldom(limitTooLow); tell {
-		v.driver.Logger.Error("the broker takes too little: raise its max_payload", "max_payload", v.driver.Link().MaxPayload(), "least", minPayload, "count", n)
+		v.driver.Logger.Error("the broker's payload limit is too low (raise its max_payload)", "max_payload", v.driver.Link().MaxPayload(), "least", minPayload, "count", n)
 	}
 }
 
@@ -53,7 +53,7 @@ func (v *peersEnv) OverQuota(to transport.Peer) {
 		v.driver.Counts.Add(ClientOverQuota)
 		return
 	}
-	v.driver.Control.TurnAway(to, fmt.Sprintf("it has sessions with %d processes called %s, which is the maximum (give processes names of their own, or close connections)", peers.MaxNamed, to.Name))
+	v.driver.Control.TurnAway(to, fmt.Sprintf("it already has sessions with %d processes called %s, the maximum for one name (use different names, or close connections)", peers.MaxNamed, to.Name))
 }
 
 // Wanted offers a direct lane to the peer of a session.
@@ -89,7 +89,7 @@ func (v *peersEnv) Oversize(p *peers.Session, o *stream.Oversize) {
 			drv.Undelivered.note(o.NotExecuted)
 		}
 		if n, tell := drv.Counts.AddSeldom(tellLost); tell {
-			drv.Logger.Warn("tell lost: the broker takes less than it did", "to", p.Peer().Address, "kind", string(e.Kind),
+			drv.Logger.Warn("tell lost: the broker's payload limit has been lowered, and the tell is now too large", "to", p.Peer().Address, "kind", string(e.Kind),
 				"entity", clip(string(e.Entity)), "method", clip(string(e.Method)), "err", o, "lost so far", n)
 		}
 	case wire.TypeInit:

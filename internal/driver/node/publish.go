@@ -18,7 +18,7 @@ var (
 	errPublishReads    = errors.New("the turn has no commit, because its method is marked //shard:read or it is OnActivate of a singleton (publish in another method, or with shard.BestEffort)")
 	errPublishEarly    = errors.New("an interceptor published before the turn had begun, and the turn may still be refused (publish in the method, or with shard.BestEffort)")
 	errPublishVolatile = errors.New("the type is not durable, so there is no commit (make it durable, or publish with shard.BestEffort)")
-	errNoPublisher     = errors.New("the store of Config.Store does not publish (open one with natsstore.Open)")
+	errNoPublisher     = errors.New("Config.Store cannot publish messages (use a store opened with natsstore.Open)")
 )
 
 // Publish publishes the result of encode with the commit of ctx's turn or, if bestEffort is set,

@@ -162,7 +162,7 @@ func (s *Shard) activateUncalled(id string) {
 	if shard, err := s.kind.settings.Locate(id); err != nil || shard != s.shard.ID.Shard {
 		// Calls of the entity go to another shard, where it would be active a second time.
 		if n, tell := p.Count(ActivationFailed); tell {
-			p.Log().Error("a remembered entity is not of its shard any more, and not activated (does its shard function have other results than before? give the function a new name, and the ids are moved)",
+			p.Log().Error("a remembered entity is not activated, because its id now belongs to another shard (did the shard function change? give it a new name, so that the ids are moved)",
 				"kind", s.shard.ID.Kind, "entity", bounded.ID(id), "shard", s.shard.ID.String(), "now", shard, "err", err, "count", n)
 		}
 		return

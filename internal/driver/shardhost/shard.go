@@ -214,7 +214,7 @@ func (s *Shard) send(to transport.Address, epoch placement.Epoch) {
 	if ok {
 		p.Flush()
 	}
-	s.watch(region.Sent, epoch, to.Name+" did not say within HandoffTimeout that it has the shard's state")
+	s.watch(region.Sent, epoch, to.Name+" did not acknowledge the shard's state within HandoffTimeout")
 	s.host.Progress()
 }
 

@@ -109,7 +109,7 @@ func (o outage) recover(ctx context.Context) error {
 			o.Note("%.0f calls a second went well before, %.0f in the second up to %v", o.before, after, took.Round(time.Millisecond))
 			return nil
 		case took > o.options.Settle:
-			o.Miss("%.0f calls a second went well before, %.0f in the second up to %v: want it back within %v", o.before, after, took.Round(time.Millisecond), o.options.Settle)
+			o.Miss("%.0f calls a second succeeded before the fault, %.0f in the second that ended %v after it: want the former rate within %v", o.before, after, took.Round(time.Millisecond), o.options.Settle)
 			return nil
 		}
 	}

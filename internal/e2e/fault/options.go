@@ -91,7 +91,7 @@ func (o Options) Validate(f Fault) error {
 	case f.Subject != UnderLoad && o.Times < 1:
 		return fmt.Errorf("%s strikes %v: -times must be at least 1", f.Name, f.Subject)
 	case o.Nodes < 1 || o.Load.Entities < 1 || o.Load.Rate < 1 || o.Calls < 1 || o.Tail < 0:
-		return errors.New("nodes, entities, rate and calls must be at least 1")
+		return errors.New("nodes, entities, rate and calls must be at least 1, and tail must not be negative")
 	case o.Length < 0 || o.Times < 0 || o.Messages < 0:
 		return errors.New("length, times and messages must not be negative")
 	case o.Victim != 0 && f.Victim == 0:

@@ -396,7 +396,7 @@ func (r *Run) lossEverywhere(ctx context.Context) error {
 	r.Note("%d%% everywhere: %d changes of the view, %d processes ended; %d calls, %d of them failed",
 		lossAtAll, changes, r.ended()-ended, r.Load.Made()-made, r.Load.Failed()-failed)
 	if changes > 0 || r.ended() > ended {
-		r.Miss("%d changes of the view and %d processes ended for %d%% everywhere, want none", changes, r.ended()-ended, lossAtAll)
+		r.Miss("%d changes of the view and %d ended processes with %d%% loss everywhere, want none", changes, r.ended()-ended, lossAtAll)
 	}
 	if err := r.heal(); err != nil {
 		return err

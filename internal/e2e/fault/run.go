@@ -203,7 +203,7 @@ func (r *Run) underLoad(ctx context.Context, f Fault) error {
 	defer cancel()
 	switch err := f.Inject(limit, r); {
 	case errors.Is(err, errNoEffect):
-		r.misses = append(r.misses, fmt.Sprintf("no full effect: %v", err))
+		r.misses = append(r.misses, fmt.Sprintf("%v", err))
 	case err != nil:
 		return fmt.Errorf("%s: %w (%s)", f.Name, err, load.Describe(r.Load.LastSeen()))
 	}

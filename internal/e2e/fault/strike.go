@@ -189,9 +189,9 @@ func (s *strikes) noteRemoval(prefix string, v victim, length time.Duration) {
 	case !at.IsZero():
 		s.Note("%s%s was given up %v after the fault", prefix, v.node.Name(), round(at.Sub(v.since)))
 	case length >= certainlyRemoved:
-		s.Miss("%snobody gave %s up", prefix, v.node.Name())
+		s.Miss("%sno node removed %s", prefix, v.node.Name())
 	default:
-		s.Note("%snobody gave %s up", prefix, v.node.Name())
+		s.Note("%sno node removed %s", prefix, v.node.Name())
 	}
 }
 

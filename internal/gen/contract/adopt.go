@@ -79,14 +79,14 @@ func (a *adoption) add(code string, line int, remedy, format string, args ...any
 // gone reports an entry that is missing in the source. renamed and lost, which may be "", are the
 // remedy for a renaming and the values lost by a removal.
 func (a *adoption) gone(line int, what, path, renamed, lost string) {
-	remedy := "run shardgen contract rm " + path + " if it is gone for good"
+	remedy := "run shardgen contract rm " + path + " if it was removed for good"
 	if lost != "" {
 		remedy += "; " + lost + " then"
 	}
 	if renamed != "" {
 		remedy = renamed + ", or " + remedy
 	}
-	a.add(CodeGone, line, remedy, "%s: in the contract and no longer in the source", what)
+	a.add(CodeGone, line, remedy, "%s: is in the contract, but no longer in the source", what)
 }
 
 func (a *adoption) kind(old *Contract, before, k *Kind) *Kind {
@@ -351,7 +351,7 @@ func (a *adoption) enums(old, now, next *Contract) {
 		before := old.enum(e.Name)
 		if was := formerEnum(old, now, e); was != nil {
 			a.add(CodeGone, was.Values[0].line, moveCommand(was.Name, e.Name)+"; or, if "+e.Name+" is another type, run shardgen contract reset "+was.Name,
-				"type %s: in the contract and no longer in the source, which has %s with the same constants", was.Name, e.Name)
+				"type %s: is in the contract, but no longer in the source, which has %s with the same constants", was.Name, e.Name)
 		}
 		if before == nil {
 			before = &Enum{}
@@ -392,7 +392,7 @@ func (a *adoption) enum(before, e *Enum) *Enum {
 		was := before.value(v.Name)
 		switch {
 		case was != nil && was.Number != v.Number:
-			a.add(CodeChanged, was.line, "give it its old value, and add new constants after the old ones; or, if no message or state has held it, as with a constant that counts the others, run "+retypeCommand(path, v.Number),
+			a.add(CodeChanged, was.line, "give it its old value, and add new constants after the old ones; or, if no message or state ever contained it (a constant that only counts the others), run "+retypeCommand(path, v.Number),
 				"constant %s: was %s and is %s: a value of the other version, or of kept state, would be read as another constant", path, was.Number, v.Number)
 		case was == nil && before.retired(v.Number) != nil:
 			gone := before.retired(v.Number)
@@ -426,6 +426,6 @@ func (a *adoption) reportRenamed() {
 	for _, r := range a.renamed {
 		a.add(CodeGone, a.old.message(r.from).line,
 			moveCommand(r.from, r.to)+"; if "+r.to+" is another type, rename the fields and arguments of that type",
-			"type %s: in the contract and no longer in the source, which has %s in its place", r.from, r.to)
+			"type %s: is in the contract, but no longer in the source, which has %s in its place", r.from, r.to)
 	}
 }

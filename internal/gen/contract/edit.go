@@ -107,7 +107,7 @@ func Retire(c *Contract, path string) error {
 func Retype(c *Contract, path, to string) error {
 	if v, _ := c.value(path); v != nil {
 		if !isValue(to) {
-			return fmt.Errorf("retype %s: %q is not the value of a constant", path, to)
+			return fmt.Errorf("retype %s: %q cannot be the value of a constant", path, to)
 		}
 		v.Number = to
 		return nil

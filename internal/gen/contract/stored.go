@@ -67,7 +67,7 @@ func holds(c *Contract, fields []*Field, path string) bool {
 }
 
 func errStored(path, kind string) error {
-	return fmt.Errorf("reset %s: %s is durable, and records and events in a store may have the number although no program knows it "+
+	return fmt.Errorf("reset %s: %s is durable, and records and events in a store may contain the number, even if no program knows it "+
 		"(run shardgen contract rm %s, which keeps the number; or, if no store has an entity of %s: shardctl store delete %s -force, then shardgen contract reset -unstored %s)",
 		path, kind, path, kind, kind, path)
 }

@@ -189,7 +189,7 @@ func (s *fieldReader) index(f *types.Var, t *model.Type) string {
 		return o.Index != "" && strings.EqualFold(o.FindBy(), model.Field{Name: f.Name()}.FindBy())
 	}
 	if slices.ContainsFunc(s.n.State, named) {
-		s.add(f.Pos(), CodeTag, "rename it, or index only one of the two", "%s.%s: the index of another field also has the method %s", s.n.Name, f.Name(), model.Field{Name: f.Name()}.FindBy())
+		s.add(f.Pos(), CodeTag, "rename it, or index only one of the two", "%s.%s: the index of another field needs a method of the same name, %s", s.n.Name, f.Name(), model.Field{Name: f.Name()}.FindBy())
 	}
 	return kind
 }

@@ -104,7 +104,7 @@ func (f *caseFinder) cases(t types.Type, decl *oneof) []oneofCase {
 	case decl.list != "":
 		return f.listed(u, decl.list)
 	case !hasUnexported(u):
-		return f.refuse("any package may implement it", "add an unexported method, as is"+decl.spec.Name.Name+"(), or list the types: //shard:oneof Card *Transfer")
+		return f.refuse("any package may implement it", "add an unexported method, such as is"+decl.spec.Name.Name+"(), or list the types: //shard:oneof Card *Transfer")
 	}
 	return f.declared(u)
 }

@@ -36,7 +36,7 @@ func (j *judge) jetStream(s *JetStream) {
 			j.replicas(t)
 		}
 		if t.Replicas < s.Replicas {
-			j.add(operator.Fault, Streams, t.Name+" replicas", fmt.Sprintf("nats stream edit %s --replicas %d: a stream that is there keeps its own number", t.Name, s.Replicas),
+			j.add(operator.Fault, Streams, t.Name+" replicas", fmt.Sprintf("nats stream edit %s --replicas %d (Config.Replicas applies only to streams created later)", t.Name, s.Replicas),
 				"%s has %d replicas, and Config.Replicas of the members' store is %d", t.Name, t.Replicas, s.Replicas)
 		}
 		if near(t.Bytes, t.MaxBytes) {
@@ -49,7 +49,7 @@ func (j *judge) jetStream(s *JetStream) {
 		}
 	}
 	if len(s.Streams)+len(s.Missing)+len(s.Offline) == 0 {
-		j.add(operator.Fault, Streams, "", "give the store's name with -store (natsstore.Config.Name), and a user of the members' account", "there is no stream of %s in this account", s.Store)
+		j.add(operator.Fault, Streams, "", "pass the store's name (natsstore.Config.Name) with -store, and connect as a user of the members' account", "there is no stream of %s in this account", s.Store)
 	}
 	j.fine(Streams, "%d streams of %s, with %s: all have a leader and their replicas, below their limits", len(s.Streams), s.Store, Size(bytes))
 }

@@ -33,7 +33,7 @@ const (
 	loopCalm   = time.Minute
 )
 
-const syncClocks = "synchronize the clocks: ttl of durable entities, keys of commands and log lines go by them"
+const syncClocks = "synchronize the clocks: log lines, and the expiry of entities and idempotency keys, depend on them"
 
 // A judge collects findings.
 type judge struct {

@@ -87,7 +87,7 @@ func TestJudge(t *testing.T) {
 				s.Answers = []Answer{fact(web1, operator.Fact{})}
 				s.Answers[0].Answered = start.Add(-2 * time.Second)
 			},
-			operator.Fault, "web-1's clock and this computer's differ by at least 2s (synchronize the clocks: ttl of durable entities, keys of commands and log lines go by them)",
+			operator.Fault, "web-1's clock and this computer's differ by at least 2s (synchronize the clocks: log lines, and the expiry of entities and idempotency keys, depend on them)",
 		},
 		"payload": {
 			func(s *snap) {

@@ -73,7 +73,7 @@ func (f *follower) read() {
 			return
 		}
 		if want := all[e.Place.Number-1]; want.entity != e.Entity || want.version != e.Version || !bytes.Equal(want.event, e.Event) {
-			w.fail("invariant 7: event %d was read as one of %s v%d, but the log has it of %s v%d", e.Place.Number, e.Entity, e.Version, want.entity, want.version)
+			w.fail("invariant 7: event %d was read as an event of %s v%d, but in the log it belongs to %s v%d", e.Place.Number, e.Entity, e.Version, want.entity, want.version)
 			return
 		}
 		f.place, f.begun = e.Place, true

@@ -430,7 +430,7 @@ func (j *judge) has(shard int) error {
 	t := j.shards[shard]
 	since := j.server.head(shard).Since
 	if begun := t.first > 0 && (since > 0 || !t.crashed); begun && !j.server.whole(shard, max(since, t.first)) {
-		return fmt.Errorf("invariant 2: the log begins after position %d, from which on the head needs it", since)
+		return fmt.Errorf("invariant 2: the log begins after position %d, from which the head needs the log", since)
 	}
 	for _, id := range slices.Sorted(maps.Keys(t.entities)) {
 		all := t.entities[id]
@@ -479,12 +479,12 @@ func (j *judge) ordinal(shard int, id string, r result) (uint64, error) {
 			continue
 		}
 		if !r.at.IsZero() && c.gone(r.at) {
-			return 0, fmt.Errorf("invariant 8: an answer leaves its home that saw %s v%d at %v, although the entity had expired or ended", id, r.version, r.at)
+			return 0, fmt.Errorf("invariant 8: an answer that saw %s v%d at %v leaves its home, although the entity had expired or ended", id, r.version, r.at)
 		}
 		return c.ordinal, nil
 	}
 	if r.version > 0 {
-		return 0, fmt.Errorf("invariant 4: an answer leaves its home that saw %s v%d with balance %d: none of the %d commits in the log has these", id, r.version, r.balance, len(all))
+		return 0, fmt.Errorf("invariant 4: an answer that saw %s v%d with balance %d leaves its home, but none of the log's %d commits has this version and balance", id, r.version, r.balance, len(all))
 	}
 	return 0, nil
 }
@@ -504,7 +504,7 @@ func (j *judge) nothing(all []commit, id string, r result) (uint64, error) {
 		}
 	}
 	if len(all) > 0 && !r.at.IsZero() && all[0].at.Before(r.real) {
-		return 0, fmt.Errorf("invariant 8: an answer leaves its home that saw no state of %s at %v, but the entity lives", id, r.at)
+		return 0, fmt.Errorf("invariant 8: an answer that saw no state of %s at %v leaves its home, but the entity lives", id, r.at)
 	}
 	return 0, nil
 }

@@ -176,7 +176,7 @@ func (l *losing) take() {
 	l.home.claim(l.epoch)
 	head, log := l.d.server.head(0), l.d.server.shards[0].log
 	if l.home.run(); l.lost && l.home.core.State() == durable.Dropped && durable.CheckEnd(head, log) != nil {
-		l.home.refused("it ends before append")
+		l.home.refused("the log ends before append")
 		l.closed = true
 		return
 	}

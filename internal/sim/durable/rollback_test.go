@@ -16,7 +16,7 @@ func (s *seat) closed() {
 	s.d.t.Helper()
 	s.run()
 	last := s.events[len(s.events)-1]
-	if last.Kind != durable.Ended || last.Err == nil || !strings.Contains(last.Err.Error(), "had written a head") {
+	if last.Kind != durable.Ended || last.Err == nil || !strings.Contains(last.Err.Error(), "wrote a head") {
 		s.d.t.Fatalf("%s: events %+v: want that it names the lost head", s.home.name, s.events)
 	}
 	if known := s.core.Mark(); known.Epoch == 0 {

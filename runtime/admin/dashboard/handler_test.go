@@ -135,7 +135,7 @@ func (f *fake) Feeds(context.Context) ([]admin.Feed, error) {
 		{Feed: "orders", Partition: 1, Position: 10, End: 9, Node: "n2", Written: now.Add(-time.Hour)},
 		{Feed: "orders", Partition: 2, Position: 3, Waiting: 1, Written: now.Add(-time.Hour)},
 		{Feed: "orders", Partition: 3, Position: 3, End: 9, Written: now.Add(-time.Hour)},
-		{Feed: "orders", Partition: 4, Why: "it has 1000 dead letters, and waits until fewer are left", Written: now},
+		{Feed: "orders", Partition: 4, Why: "it has 1000 dead letters, the most allowed: reading continues when some are removed", Written: now},
 	}, nil
 }
 

@@ -170,7 +170,7 @@ func (h *handler) entities(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	after, err := base64.RawURLEncoding.DecodeString(q.Get("after"))
 	if err != nil || q.Get("type") == "" {
-		http.Error(w, "give type, and after as the page before has it", http.StatusBadRequest)
+		http.Error(w, "set type, and set after to the value in the previous page", http.StatusBadRequest)
 		return
 	}
 	page, last := entityPage{Entities: []entityRow{}}, ""

@@ -162,11 +162,11 @@ func (e ConvergedChanged) String() string {
 func (e Formed) String() string { return fmt.Sprintf("formed by %v", e.Founder) }
 
 func (e FoundedElsewhere) String() string {
-	return fmt.Sprintf("the store has a cluster formed by %v, as %v wrote through %s", e.Other.Founder, e.Other.Node, e.Other.Server)
+	return fmt.Sprintf("the store's founding record names the cluster formed by %v (written by %v through broker %s)", e.Other.Founder, e.Other.Node, e.Other.Server)
 }
 
 func (e OtherTable) String() string {
-	return fmt.Sprintf("%v is of a cluster with another table, formed by %v", e.Node, e.Founder)
+	return fmt.Sprintf("%v belongs to a cluster of this name with another table, formed by %v", e.Node, e.Founder)
 }
 
 func (e JoinerTooLarge) String() string {
@@ -174,7 +174,7 @@ func (e JoinerTooLarge) String() string {
 }
 
 func (e StateTooLarge) String() string {
-	return fmt.Sprintf("the state has %d bytes, and the broker accepts %d in a message", e.Bytes, e.Limit)
+	return fmt.Sprintf("the state has %d bytes, but the broker accepts at most %d per message (raise its max_payload)", e.Bytes, e.Limit)
 }
 
 func (e JoinFailed) String() string { return "join failed: " + e.Err.Error() }

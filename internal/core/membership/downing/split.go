@@ -46,7 +46,7 @@ func (s *Splits) judgeSplit() {
 	side := s.Voters.Split(reachable)
 	missing := gossip.Names(s.unreachable)
 	if !gossip.HasAddress(side.Side, s.Config.Self) {
-		s.Execution.stopAsMinority(missing + " cannot be reached by all, nor can this node")
+		s.Execution.stopAsMinority(missing + " and this node cannot be reached by all members")
 		return
 	}
 	switch v := s.Strategy.Decide(side); v {
@@ -143,7 +143,7 @@ func (s *Splits) claimLease(later bool, side []transport.Address) {
 	case c.refused != "":
 		s.loseClaim(side, c.refused)
 	case unheard:
-		s.loseClaim(side, fmt.Sprintf("nothing was heard of %s for more than %v: it is too late to take the lease", r.Name, s.Lease.LeaseHold()))
+		s.loseClaim(side, fmt.Sprintf("nothing was heard from %s for more than %v, so another side may hold the lease", r.Name, s.Lease.LeaseHold()))
 	case c.taken:
 		s.downOthers(side, Sentence{judged: true})
 	case s.Now.Before(c.due):

@@ -141,7 +141,7 @@ func (m Member) check(upCounter uint32) error {
 	case m.UpNumber > upCounter || m.Status == Up && m.UpNumber == 0:
 		return fmt.Errorf("gossip: %v has UpNumber %d, UpCounter is %d (want at most the counter, and above 0 for an Up member)", m.Address, m.UpNumber, upCounter)
 	case !KeysAscend(m.Meta):
-		return fmt.Errorf("gossip: Meta of %v is not sorted by key without duplicates", m.Address)
+		return fmt.Errorf("gossip: Meta of %v is not sorted by key, or has a key twice", m.Address)
 	case m.Fenced && m.Status != Down:
 		return fmt.Errorf("gossip: %v is fenced, but its status is %v and not Down", m.Address, m.Status)
 	}

@@ -56,8 +56,8 @@ func (f *Foundings) Free(vacant bool) bool {
 		f.trouble = ""
 		return true
 	}
-	f.trouble = fmt.Sprintf("the store has a cluster of this name, formed by %v: its member %v wrote so through broker %s; this node is connected to %s, and nobody answers it there "+
-		"(use one broker for the whole cluster, or give the other one another name and store)", f.record.Founder, f.record.Node, f.record.Server, f.Conn.Server)
+	f.trouble = fmt.Sprintf("the store's record names a cluster formed by %v, last written by its member %v through broker %s; this node is connected to %s, where no member answers "+
+		"(connect all nodes to one broker, or give this cluster another name and store)", f.record.Founder, f.record.Node, f.record.Server, f.Conn.Server)
 	if f.told != f.record.Founder {
 		f.told = f.record.Founder
 		f.Emit(core.FoundedElsewhere{Other: f.record, Server: f.Conn.Server})

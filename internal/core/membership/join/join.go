@@ -198,7 +198,7 @@ func (j *Joiner) joinError() error {
 	case len(j.Config.Seeds) > 0:
 		cause, remedy = fmt.Sprintf("none of the seeds %v answered, nor any other member", j.Config.Seeds), "does the first of them run?"
 	default:
-		cause, remedy = "no member answered and another joiner that should have formed the cluster did not", "start it again, or raise Config.Membership.JoinTimeout"
+		cause, remedy = "no member answered, and the joiner whose turn it was did not form the cluster", "start it again, or raise Config.Membership.JoinTimeout"
 	}
 	return fmt.Errorf("join cluster %q: node %v: %s within %v (%s)", j.Config.Cluster, j.Config.Self, cause, j.Config.JoinTimeout, remedy)
 }

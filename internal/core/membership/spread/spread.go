@@ -192,7 +192,7 @@ func (s *Spreader) OnGossip(in core.Receive, msg message.Gossip) {
 		return
 	}
 	if mine.Quarantined {
-		s.EndMember(false, in.From.Name+" says that messages which had to arrive could not be delivered to this node")
+		s.EndMember(false, in.From.Name+" says that required messages could not be delivered to this node")
 		return
 	}
 	switch {

@@ -163,7 +163,7 @@ func (m *Machine) greeted(in core.Receive) bool {
 			m.client.want = true
 			if m.table.Row(in.From) == nil { // if it uses another table, it keeps answering, and no row is made here
 				m.joiner.heardSelf = m.Now
-				m.joiner.why = fmt.Sprintf("%v is a member of this cluster, and not in this node's table (give both the same)", in.From)
+				m.joiner.why = fmt.Sprintf("%v is a member of this cluster, but not in this node's table (give both nodes the same table)", in.From)
 			}
 			m.Send(in.From, message.Join{
 				Target: message.TargetOf(in.From), Roles: m.Config.Roles, Meta: m.Config.Meta, Compat: m.Config.Compat,
@@ -283,7 +283,7 @@ func (m *Machine) wantedEntry() (core.TableWrite, bool) {
 			m.peer(r.Address).passed = true
 			continue // it does not answer, and has not for long: see the paper
 		}
-		j.why = fmt.Sprintf("%v does not answer, and every active member has to (if none runs any more, delete the table's rows, in JetStream by shardctl store clear CLUSTER -table)", r.Address)
+		j.why = fmt.Sprintf("active member %v does not answer, and each must before this node is admitted (if no member runs any more, delete the table's rows; in JetStream: shardctl store clear CLUSTER -table)", r.Address)
 		return core.TableWrite{}, false
 	}
 	if len(m.table.Summary().Down) > 0 && m.unanswered() && m.Now.Before(j.until.Add(-m.Config.JoinTimeout/4)) {

@@ -632,7 +632,7 @@ func TestOtherTable(t *testing.T) {
 		}
 		require.Equal(t, !answered, wrote)
 		if answered {
-			require.Contains(t, failed, "x#0000000000000001 is a member of this cluster, and not in this node's table (give both the same)")
+			require.Contains(t, failed, "x#0000000000000001 is a member of this cluster, but not in this node's table (give both nodes the same table)")
 		}
 	}
 }
