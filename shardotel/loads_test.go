@@ -17,7 +17,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// A point is a metric's data for some labels: a value, or the count and sum of a histogram.
+// A point is a metric's data for some labels: a value and the number of points, or the count and sum
+// of a histogram.
 type point struct {
 	value int64
 	count uint64
@@ -44,6 +45,7 @@ func (s *scene) read(name string, labels ...string) (all point) {
 	case metricdata.Gauge[int64]:
 		for _, p := range data.DataPoints {
 			if has(p.Attributes) {
+				all.count++
 				all.value += p.Value
 			}
 		}
@@ -275,7 +277,8 @@ func TestMembers(t *testing.T) {
 		require.Greater(s.t, messages("heartbeat", "transmit"), sent)
 		require.Greater(s.t, messages("heartbeat ack", "receive"), received)
 
-		require.Zero(s.t, s.read("shardgen.members.unreachable").value)
+		require.Equal(s.t, point{count: 4}, s.read("shardgen.members.unreachable"), "one for each kind of evidence")
+		require.EqualValues(s.t, 1, s.read("shardgen.members.unreachable", "shardgen.evidence=lost").count)
 		s.Isolate("n3")
 		s.Until("n3 is missed", func() bool { return s.read("shardgen.members.unreachable", "shardgen.evidence=silent").value == 1 })
 		s.Until("n3 is downed", func() bool { return s.read("shardgen.members.downed", "shardgen.evidence=silent").value == 1 })

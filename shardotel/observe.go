@@ -11,6 +11,7 @@ import (
 
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/measure"
+	"github.com/shardgen/shardgen/runtime/membership"
 )
 
 // A Process is a *shard.Node or a *shard.Conn.
@@ -149,9 +150,6 @@ func (o *observer) observe(_ context.Context, out metric.Observer) error {
 	return nil
 }
 
-// evidences are the values of shardgen.evidence, for members that are not reachable.
-var evidences = []string{"silent", "cut", "gone"}
-
 func (o *observer) observeMembers(out metric.Observer) {
 	byStatus, unreachable := map[string]int64{}, map[string]int64{}
 	for _, m := range o.node.Cluster().Members {
@@ -163,8 +161,8 @@ func (o *observer) observeMembers(out metric.Observer) {
 	for status, count := range byStatus {
 		out.ObserveInt64(o.members, count, metric.WithAttributes(keyStatus.String(status)))
 	}
-	for _, e := range evidences {
-		out.ObserveInt64(o.unreachable, unreachable[e], metric.WithAttributes(keyEvidence.String(e)))
+	for e := membership.EvidenceSilent; e <= membership.EvidenceGone; e++ {
+		out.ObserveInt64(o.unreachable, unreachable[e.String()], metric.WithAttributes(keyEvidence.String(e.String())))
 	}
 }
 

@@ -21,8 +21,7 @@ const (
 )
 
 // A Trend keeps the last hour of a process in one-minute buckets. Its durations have four buckets for
-// each doubling, so it takes at most 5 MB, and about 100 kB for ten types with ten methods. It is safe
-// for concurrent use.
+// each doubling. It takes about 100 kB for ten types with ten methods, and is safe for concurrent use.
 type Trend struct {
 	mu      sync.Mutex
 	added   time.Time

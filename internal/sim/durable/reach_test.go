@@ -45,7 +45,7 @@ func TestHeadNeedsTheEndOfTheLog(t *testing.T) {
 			continue
 		}
 		refused++
-		b.refused("where the head needs the log to begin")
+		b.refused("which the head needs")
 		value, err := durable.Unanchored(head.Value) // a repair that accepts the loss does the same
 		if err != nil || durable.CheckEnd(store.Head{Revision: head.Revision, Since: head.Since, Value: value}, log) != nil {
 			t.Errorf("a repaired head still needs the end of the log, %v", err)
