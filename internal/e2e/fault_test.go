@@ -28,6 +28,7 @@ func TestFaults(t *testing.T) {
 			continue
 		}
 		t.Run(f.Name, func(t *testing.T) {
+			t.Parallel()
 			if f.Needs != nil {
 				if err := f.Needs(); err != nil {
 					t.Skip(err)
