@@ -37,7 +37,7 @@ func (a Address) String() string {
 }
 
 // CheckName returns an error unless name is 1 to 64 of [A-Za-z0-9_-], the characters allowed in
-// subjects and permissions. The error names the text as what.
+// subjects and permissions. Errors call it "<what> name".
 func CheckName(what, name string) error {
 	if name == "" {
 		return fmt.Errorf("%s name is empty: want 1 to %d of A-Z a-z 0-9 _ -", what, MaxNameBytes)

@@ -55,7 +55,7 @@ func wantRecords(t *testing.T, c Client, sh store.Shard, atLeast store.Revision,
 	for i, r := range got {
 		want := pairs[2*i+1]
 		if r.Key != ids[i] || string(r.Value) != want || (r.Revision == store.None) != (want == "") {
-			t.Errorf("record %q is %q at %d under %q, want %q", ids[i], r.Value, r.Revision, r.Key, want)
+			t.Errorf("id %q: value %q at %d, key %q, want %q", ids[i], r.Value, r.Revision, r.Key, want)
 		}
 	}
 	return head

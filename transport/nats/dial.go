@@ -82,7 +82,7 @@ func (d *dialer) wire() *wire {
 	return d.last
 }
 
-// release ends the attempt: its context no longer cuts wires.
+// release lets connections outlive the attempt's context.
 func (d *dialer) release() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

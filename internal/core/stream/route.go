@@ -286,9 +286,9 @@ func (r *Route) sendHeld() Step {
 	return s
 }
 
-// before returns the homes from which older calls may still come after a home has departed. Calls
-// that the departed home did not handle return to the home that forwarded them. Calls that it
-// forwarded may not have arrived.
+// before returns the homes from which older calls may still come: via, left at epoch left, which
+// gets back calls that departed did not handle, and lost, a departed home after via. left is 0 if
+// via has departed.
 func (r *Route) before(departed transport.Address) (via transport.Address, left placement.Epoch, lost transport.Address) {
 	switch {
 	case r.LastSeq == 0: // nothing was sent there, not even the Barrier: earlier calls are where they were

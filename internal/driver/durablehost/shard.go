@@ -131,7 +131,7 @@ func New(c Config) *Shard {
 	return &Shard{cfg: c, changed: make(chan struct{})}
 }
 
-// The lowest attemptBits bits of a store epoch count the attempts under one placement.
+// The lowest attemptBits bits of a store epoch count one placement's tries to claim.
 const (
 	attemptBits = 10
 	maxAttempt  = 1<<attemptBits - 1

@@ -114,7 +114,7 @@ func notRun(kind string, res calls.Result, buffered int) error {
 	return nil
 }
 
-// NoMethod returns the text of an unknown method: its name, and the methods that the type has.
+// NoMethod returns an error text for an unknown method: its name, and the type's methods.
 func NoMethod(method string, has []string) string {
 	return fmt.Sprintf("%s (it has %s)", bounded.Text(method), strings.Join(has, ", "))
 }

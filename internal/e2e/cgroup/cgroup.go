@@ -33,7 +33,7 @@ type root struct {
 
 const prefix = "shardgen-e2e-"
 
-// period is the accounting period. A group may run for Limit's percent of each.
+// period is the accounting period. After Limit(20), a group runs 20 ms of each.
 const period = 100 * time.Millisecond
 
 // A Group is a control group whose processes share a limit. Its methods must not be called

@@ -110,7 +110,7 @@ type Skipped struct {
 // Zero says how Go code writes a type's zero value.
 type Zero int
 
-// The zero values.
+// Values of Zero.
 const (
 	ZeroNumber Zero = iota // 0
 	ZeroString             // ""

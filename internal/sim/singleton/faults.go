@@ -64,8 +64,7 @@ func (r faults) forsake(n *sim.Node) {
 	})
 }
 
-// leave makes a member leave. One in four exits without waiting for the handoff, with the
-// instance.
+// leave makes a member leave. One in four exits within 2 s, even if it still has the instance.
 func (r faults) leave(n *sim.Node) {
 	a := r.actors[n.Address]
 	if n.Frozen() || !n.IsMember() {

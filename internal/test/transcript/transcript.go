@@ -56,7 +56,7 @@ func Run(t *testing.T, begin func(t *testing.T) Command) {
 				t.Errorf("%s: %s", file, d)
 			}
 			if len(differences) == 0 && got != string(text) {
-				t.Errorf("%s is not written as -update writes it", file)
+				t.Errorf("%s: the layout differs (run -update)", file)
 			}
 		})
 	}

@@ -287,9 +287,9 @@ func (j *Joiner) ask(from transport.Address) {
 	}
 }
 
-// OnAliveAsJoiner records that a cluster exists, so that this node does not form another: its
-// members may have missed the hellos because of a partition, or because they stood still. When many
-// nodes join, hellos are rare, and the Alive broadcast counts as an offer to join.
+// OnAliveAsJoiner records that a cluster exists, so that this node does not form another. A
+// partition or a pause may have kept this node's hellos from the members. When many nodes join,
+// hellos are rare, so the Alive broadcast counts as an offer to join.
 func (j *Joiner) OnAliveAsJoiner(from transport.Address) {
 	j.Progress.offered = j.Now
 	if j.withdraw() {

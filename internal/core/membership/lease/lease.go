@@ -101,12 +101,12 @@ func (l *Lease) enoughAlone() bool {
 	return l.Strategy.Quorum(l.Voters.Electorate(voters)).Met(func(node transport.Address) bool { return node == l.Config.Self })
 }
 
-// leaseBench is the set of members whose vouching counts for the lease, cached for a view and an
+// leaseBench has two sets of members; a quorum of each must vouch. It is cached for a view and an
 // electorate.
 //
-// A quorum of all members is not enough if some came Up after the last converged view, or if this
-// node is not Up yet. The other side of a split may not count these members, and may have a
-// majority of the rest (ADR 0008). So a quorum of the members with settled votes has to vouch too.
+// A quorum of all is not enough if some came Up after the last converged view, or if this node is
+// not Up yet. The other side of a split may not count these newcomers, and may have a majority of
+// the rest (ADR 0008). So settled, the voters of that view, must have a quorum too.
 type leaseBench struct {
 	of, elected  *gossip.Summary
 	all, settled bench

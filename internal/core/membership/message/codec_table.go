@@ -182,7 +182,7 @@ func standFromWire(target uint32, w *wire.MembershipStand) (Stand, error) {
 	return m, nil
 }
 
-// checkTable is checkState for an encoded table.
+// checkTable bounds an encoded table's lists.
 func checkTable(plain []byte, sent int) error {
 	sent = min(sent, maxGossipBytes)
 	c := census{

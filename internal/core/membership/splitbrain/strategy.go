@@ -81,10 +81,9 @@ func MostVoters(s Strategy) (most int, bounded bool) {
 	return q.most(), ok
 }
 
-// autoDown downs members on every side. It breaks the promise of [Quorum] that two sets share a
-// voter, because Down members lose their vote at once. It is safe only for a single node that stood
-// still: without a majority in its own view, that node runs no turns before it learns of the
-// decision.
+// autoDown lets every side down the others, which lose their vote at once. So two sides may run
+// turns at once, against the promise of [Quorum]. It is safe only if a single node stood still:
+// that node lacks a majority in its own view, and runs no turns before it learns that it is down.
 type autoDown struct{}
 
 func (autoDown) Decide(Split) Verdict { return GoOn }

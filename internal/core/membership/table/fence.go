@@ -96,7 +96,7 @@ func (m *Machine) ownServer(r *rows.Row) bool {
 	return m.Conn.Alone || r.Server != "" && lasting(r.Server) == lasting(m.place)
 }
 
-// lasting returns the part of a row's Server that survives the server's restart.
+// lasting returns the server's name in place, which a restart does not change.
 func lasting(place string) string {
 	name, _, _ := strings.Cut(place, " ")
 	return name
