@@ -48,7 +48,7 @@ func ParseCron(text, zone string) (*Cron, error) {
 
 func parseZone(zone string) (*time.Location, error) {
 	if zone == "Local" {
-		return nil, fmt.Errorf("Local depends on the machine: want a name such as Europe/Berlin")
+		return nil, fmt.Errorf("the zone depends on the machine: want a name such as Europe/Berlin")
 	}
 	loc, err := time.LoadLocation(zone)
 	if err != nil {
