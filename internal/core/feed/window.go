@@ -384,7 +384,7 @@ func (w *Window) Idle() bool { return w.unfinished == 0 }
 func (w *Window) Failing() (all []Dead) {
 	for _, list := range [][]*entry{w.stuck, w.list} {
 		for _, e := range list {
-			if e.tries > 0 || e.dying {
+			if e.status != done && (e.tries > 0 || e.dying) {
 				all = append(all, e.letter())
 			}
 		}

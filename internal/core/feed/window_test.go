@@ -70,6 +70,24 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// TestFailing: a tell that was applied after a failure fails no more, also while an earlier one is
+// unfinished.
+func TestFailing(t *testing.T) {
+	w := New(1, deadBody, Limits{})
+	w.Add(1, []durable.Tell{tellTo("a", "1"), tellTo("b", "1")})
+	checked(t, w)
+	w.Ended(start, Number(1, 1), Failed, "no")
+	if got := w.Failing(); len(got) != 1 || got[0].Number != Number(1, 1) {
+		t.Fatalf("got %v failing, want tell %d", got, Number(1, 1))
+	}
+	w.Tick(start.Add(time.Hour))
+	checked(t, w)
+	w.Ended(start.Add(time.Hour), Number(1, 1), Committed, "")
+	if got := w.Failing(); len(got) != 0 {
+		t.Fatalf("got %v failing, want none", got)
+	}
+}
+
 // TestDead: a tell is given up after 10 failures over 5 minutes. Its number is then committed as
 // dead, and the tell is finished when its letter is stored. Attempts without an answer do not
 // count.
