@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// A setting is one option of a cluster or a type. If value is set, members must agree: joining
+// A setting is one option of a cluster or a type. Unless value is nil, members must agree: joining
 // nodes' values are checked.
 type setting[T any] struct {
 	name  string

@@ -90,7 +90,7 @@ func (v *clientEnv) Served(kinds map[string]uint32) {
 // Refused handles a member's refusal to serve this process. why is its reason.
 func (v *clientEnv) Refused(why error) { (*Conn)(v).refusal(why) }
 
-// TurnedAway fails the calls sent to member by, which refused them because it has no session with
+// TurnedAway fails the calls sent to by, a member that refused them because it has no session with
 // this process.
 func (v *clientEnv) TurnedAway(by transport.Address, why error) {
 	v.driver.Pending.CompleteSent(func(s calls.Carrier) bool { return s.Peer().Address == by },

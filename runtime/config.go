@@ -46,8 +46,8 @@ type Config struct {
 	// Limits bounds the calls and bytes that wait at this process.
 	Limits Limits
 	// Lanes is the number of data connections, 1 to 64; it must be equal at all processes of a
-	// cluster. One goroutine reads each, and all calls of a shard take the same one. Several lanes
-	// help where a process has many cores and receives several 100,000 quick calls a second;
+	// cluster. One goroutine reads each connection, and all calls of a shard share one. Several
+	// lanes help where a process has many cores and receives several 100,000 quick calls a second;
 	// elsewhere they only make frames smaller. Default 1.
 	Lanes int
 	// CallTimeout bounds calls whose context has no deadline. Default 5s, minimum 1ms.
@@ -96,15 +96,15 @@ type Limits struct {
 	// arguments, ids and method names. [MaxMailboxBytes] sets it for a type. Default 8 MiB,
 	// 64 KiB to 1 GiB.
 	MailboxBytes int
-	// ShardBytes bounds the bytes of the calls that wait in one shard, counted as for
-	// MailboxBytes: for turns of its entities, or while the shard moves to this process
-	// or away. Default 32 MiB, at least MailboxBytes, at most 1 GiB.
+	// ShardBytes bounds the bytes, counted as for MailboxBytes, of the calls that wait in one
+	// shard: for turns of its entities, or while the shard moves to this process or away. Default
+	// 32 MiB, at least MailboxBytes, at most 1 GiB.
 	ShardBytes int
-	// BufferBytes bounds the bytes of the calls waiting at this process, counted as for
-	// MailboxBytes: in all its shards, and for shards without a home. Calls of this process that
-	// wait on their callers' goroutines are not encoded and do not count. Tells of this process
-	// whose turns have begun may take as much again; each counts as its arguments and 40 bytes. The
-	// calls of all clients ([Dial]) of one name together may take half of it. Default 128 MiB, at
+	// BufferBytes bounds the bytes, counted as for MailboxBytes, of the calls waiting at this
+	// process: in all its shards, and for shards without a home. Calls of this process that wait on
+	// their callers' goroutines are not encoded and do not count. Tells of this process whose turns
+	// have begun may take as much again; each counts as its arguments and 40 bytes. The calls of
+	// all clients ([Dial]) of one name together may take half of BufferBytes. Default 128 MiB, at
 	// least ShardBytes, at most 1 TiB.
 	BufferBytes int
 	// Window is the number of bytes that one other process may have under way to this

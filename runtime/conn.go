@@ -245,7 +245,7 @@ func (c *connPlane) ShardsOf(kind string) uint32 {
 // Why returns the latest reason why the kind's shards lack homes.
 func (c *connPlane) Why(kind string, now time.Time) string { return c.reasons.Said(kind, now) }
 
-// Waits returns why calls of the kind wait, as far as a client knows.
+// Waits returns why calls of the kind wait, and whether members host it, as far as a client knows.
 func (c *connPlane) Waits(kind string, now time.Time) (why string, hosted bool) {
 	c.mu.Lock()
 	silent, names := now.Sub(c.heardAt), slices.Sorted(maps.Keys(c.kinds))

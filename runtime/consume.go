@@ -20,7 +20,7 @@ type Message = stream.Message
 // Consume makes the cluster apply each message of a stream to durable entities. Call it before
 // Start, at each node that should read, with the same name and source. The name is 1 to 64 letters,
 // digits, _ and -; positions and dead letters are kept in Config.Store under it. Each partition is
-// read at one node, or another when that ends.
+// read at one node; when that ends, at another.
 //
 // fn maps a message to tells: it makes them with its ctx, and they are sent when it has returned
 // nil. With its ctx, fn may only tell entities of durable types, through clients made with this

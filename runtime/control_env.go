@@ -158,8 +158,8 @@ func (v *controlEnv) TakeLease(r membership.LeaseRequest) {
 	})
 }
 
-// TakeTerm takes a new coordinator's term, at least atLeast, from the store and passes it to take.
-// Without a store, the term is atLeast.
+// TakeTerm takes a new coordinator's term, at least atLeast, from the store, and passes it to take
+// with the term stored before. Without a store these are atLeast and 0.
 func (v *controlEnv) TakeTerm(atLeast uint32, take func(term, before uint32)) {
 	process := v.driver.Durable
 	if process == nil {
@@ -187,7 +187,7 @@ func (v *controlEnv) LastTerm(take func(term uint32)) {
 }
 
 // Serve tells the broker whether it may direct clients without a shard table to this member. Once
-// the broker knows, the control loop calls then.
+// the broker knows, then runs on the control loop.
 func (v *controlEnv) Serve(on bool, then func()) {
 	v.serves.wished.Store(on)
 	v.driver.Group.Go(func() {
@@ -213,8 +213,8 @@ const maxAsking = 8
 // serverPatience bounds the wait for another server's answer.
 const serverPatience = 2 * time.Second
 
-// AskServer asks another server of the broker about a member, unless such a question is unanswered.
-// It calls answer only if that server answers.
+// AskServer asks another server of the broker about a member, unless a question about the member is
+// unanswered, or maxAsking to the server are. It calls answer only if the server answers.
 func (v *controlEnv) AskServer(q membership.Question, payload []byte, answer func(membership.Asked)) {
 	scout, ok := v.link.(transport.Scout)
 	under := 0
@@ -327,7 +327,7 @@ func decisions(lines *operator.EventLog) func(coordinator.Event) {
 	}
 }
 
-// leaseRetry is the pause between attempts while the store does not answer.
+// leaseRetry is the pause between attempts to take a lease while the store does not answer.
 const leaseRetry = 500 * time.Millisecond
 
 // takeSplitLease tries until ctx ends to take the lease that decides a partition.

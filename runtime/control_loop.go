@@ -83,7 +83,7 @@ func (c *controlLoop) connState(s transport.State) {
 	c.loop.Post(func() { c.member.ConnState(s) })
 }
 
-// leave begins leaving in order. After exit, the node keeps its remaining shards until it ends.
+// leave begins leaving in order. exit lets the node keep its remaining shards until it ends.
 func (c *controlLoop) leave() { c.loop.Post(c.member.Leave) }
 func (c *controlLoop) exit()  { c.loop.Post(c.member.Exit) }
 

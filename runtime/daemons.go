@@ -23,7 +23,7 @@ const (
 
 // Daemons makes the cluster run fn for each number i from 0 to count-1, each at one node. Call it
 // before Start, at each node that may run them, with the same name and count; a node with another
-// count does not join. The name is 1 to 64 letters, digits, _ and -. Daemons are spread over the
+// count cannot join. The name is 1 to 64 letters, digits, _ and -. Daemons are spread over the
 // nodes like shards, most evenly if count is a power of two. Options are those of types, such as
 // [HostRole], but not [Handoff] and [Remember].
 //

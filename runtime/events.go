@@ -14,13 +14,14 @@ import (
 // An EventKind is the kind of change that a [ClusterEvent] reports.
 type EventKind int
 
-// The kinds of events. The first is about the whole cluster, the others are about one member.
+// The kinds of events. The first and the last three are about the whole cluster, the others about
+// one member.
 const (
 	// EventView brings the whole cluster as the node sees it, in View. It is the first event, and
 	// comes again after events were dropped; Missed is their number.
 	EventView EventKind = iota
-	// The following kinds are about Member. A status is left out if the member passed through it
-	// before this node saw it.
+	// The kinds down to EventQuarantined are about Member. A status is left out if the member
+	// passed through it before this node saw it.
 	EventJoined      // admitted
 	EventWeaklyUp    // serves clients although not all members agree
 	EventUp          // is a full member

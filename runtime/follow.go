@@ -112,8 +112,8 @@ const (
 	followPause  = 250 * time.Millisecond
 	followSave   = time.Second
 	followAnswer = 5 * time.Second // bounds one answer of the store
-	// followWarn is how long a follower waits for the store before it logs that. It logs it again
-	// after each followWarnEach.
+	// followWarn is how long a follower waits for the store before it logs the wait; it logs it
+	// again every followWarnEach.
 	followWarn     = 10 * time.Second
 	followWarnEach = 5 * time.Minute
 )
@@ -184,8 +184,8 @@ func eventOf[E any](f *following, shard int, r durable.Recorded, decode func(cod
 	}, nil
 }
 
-// follow calls each repeatedly, with events of one shard, and returns the first error, or nil if
-// the user left the loop.
+// follow passes events, of one shard at a time, to each, and returns the first error, or nil if the
+// user left the loop.
 func follow(ctx context.Context, p codegen.Invoker, from Position, opts []EventsOption, each func(f *following, shard int, all []durable.Recorded) error) error {
 	f, err := newFollowing(p, from, opts)
 	if err == nil {
@@ -340,7 +340,7 @@ func (f *following) round(ctx context.Context, each func(f *following, shard int
 	}
 }
 
-// ofEntity returns the events of the entity that is followed.
+// ofEntity returns the followed entity's events among all.
 func (f *following) ofEntity(all []durable.Recorded) (its []durable.Recorded) {
 	for _, r := range all {
 		if r.Entity == *f.only {

@@ -29,7 +29,8 @@ type Health struct {
 	// store has taken no writes for 5s.
 	Ready bool
 	// Settled reports whether, in addition to Ready, nothing is wrong that a rolling restart should
-	// wait for, here or in the cluster as this process sees it. Credentials that end soon and wrong clocks do not count.
+	// wait for, here or in the cluster as this process sees it. Credentials that end soon and wrong
+	// clocks do not count.
 	Settled bool
 	// Ending reports whether the node is leaving, or the process is stopping or has stopped: it
 	// will not be ready again.
@@ -66,7 +67,7 @@ type watch struct {
 	memory verdict.Memory
 	turns  []verdict.Turn
 	lookAt time.Time // when to look for turns again
-	// expiries are updated every expiryEvery.
+	// expiries are read again every expiryEvery.
 	expiries []transport.Expiry
 	readAt   time.Time
 }
@@ -242,8 +243,8 @@ func whyWaits(drv *node.Driver, reasons *control.Reasons, name string, waiting b
 	return why
 }
 
-// homeless returns the shards that should have a home and have none. In a pool, these are the
-// shards below the highest with a home, or only the first shard.
+// homeless returns the shards that should have a home and have none. A pool's shards above its
+// highest with a home should not; if none has one, only the first should.
 func homeless(k *placement.TypeTable, pool bool) (numbers []uint32) {
 	has := min(1, int(k.Shards())) // how many elements of numbers count in a pool
 	for number := k.Shards(); number < 2*k.Shards(); number++ {

@@ -89,9 +89,9 @@ func Proxy() HostOption { return func(s *hostSettings) { s.proxy = true } }
 func HostRole(role string) HostOption { return func(s *hostSettings) { s.role = role } }
 
 // Allocation sets how the type's shards are placed: [LeastShards], [LoadWeighted], [Beside],
-// [ConsistentHash] or a strategy of your own. A strategy of your own must be set at every node that may become the coordinator,
-// with HostX as host or as [Proxy]. Default LeastShards with Config.Rebalance.Threshold. Members
-// may differ: the value of the last member to join counts.
+// [ConsistentHash] or a strategy of your own. A strategy of your own must be set at every node that
+// may become the coordinator, with HostX as host or as [Proxy]. Default LeastShards with
+// Config.Rebalance.Threshold. Members may differ: the value of the last member to join counts.
 func Allocation(s Strategy) HostOption { return func(h *hostSettings) { h.place = s } }
 
 // MaxMoves bounds how many shards of the type move for rebalancing at the same time. Default
@@ -139,8 +139,8 @@ type (
 	// Beside gives each shard the home of the shard with the same number of another
 	// type, named as Beside("Stock"), so that entities with the same id are together.
 	Beside = placement.Beside
-	// ConsistentHash chooses members by hashing the shard's number and their names, so few shards
-	// move when one joins or leaves.
+	// ConsistentHash chooses members by hashing the shard's number and their names. Few shards move
+	// when a member joins or leaves.
 	ConsistentHash = placement.ConsistentHash
 )
 
@@ -198,7 +198,7 @@ func (s *hostSettings) tuning() coordinator.Tuning {
 	return t
 }
 
-// notForSingletons returns why the first set option is useless or harmful for a singleton, or "".
+// notForSingletons returns why an option that is set is useless or harmful for a singleton, or "".
 // For example, dropping the instance between turns would let its tasks overlap the next instance's
 // tasks.
 func (s *hostSettings) notForSingletons() string {
@@ -223,7 +223,8 @@ func (s *hostSettings) notForSingletons() string {
 	return ""
 }
 
-// validateRemember fills in defaults. stored reports whether the node has a store.
+// validateRemember checks options of Remember and fills in defaults. stored reports whether the
+// node has a store.
 func (s *hostSettings) validateRemember(k codegen.Kind, stored bool) error {
 	fault := func(format string, args ...any) error {
 		return fmt.Errorf("host %s: "+format, append([]any{k.Name}, args...)...)
@@ -297,10 +298,10 @@ func Singleton(o singleton.Options) HostOption {
 // RememberOptions configures how the entities of a type are remembered, with [Remember]. The
 // zero value of each field is its default. Members may differ.
 type RememberOptions struct {
-	// Replicas is the number of other members that keep the ids of a shard if the node has
-	// no Config.Store. Ids survive the loss, at the same time, of as many members as
-	// Replicas, the shard's home included. Default 2, 1 to 5. With a Config.Store, which
-	// keeps the ids, it must be 0.
+	// Replicas is the number of other members that keep the ids of a shard if the node has no
+	// Config.Store. Ids survive the loss, at the same time, of as many members as Replicas, the
+	// shard's home included. Default 2, 1 to 5. With a Config.Store, which keeps the ids, Replicas
+	// must be 0.
 	Replicas int
 	// ConstantRate activates a group of Entities at this node each Every. Default false: 64
 	// activations at a time, without a pause.

@@ -41,8 +41,8 @@ func After(id any) ListOption {
 	return func(o *listOptions) { o.after = id }
 }
 
-// Active lists only the entities that are active: in the memory of a node, or in a turn. It is not for
-// FindBy, which reads what is committed.
+// Active lists only the entities that are not passivated, or are in a turn. It is not for FindBy,
+// which reads what is committed.
 func Active() ListOption {
 	return func(o *listOptions) { o.active = true }
 }
@@ -83,8 +83,8 @@ func yieldIDs[ID any](all iter.Seq2[string, error], parse func(string) (ID, erro
 	}
 }
 
-// FindEntities is called by generated code only. If to is nil, it yields the entities with the key
-// from. Otherwise it yields those with keys of at least from and below to, in the order of keys.
+// FindEntities is called by generated code only. If to is nil, it yields the entities whose key
+// equals from, otherwise those whose keys are at least from and below to, in the order of keys.
 func FindEntities[ID any](ctx context.Context, p codegen.Invoker, x codegen.Index, from, to []byte, format func(ID) (string, error), parse func(string) (ID, error), opts ...ListOption) iter.Seq2[ID, error] {
 	return func(yield func(ID, error) bool) {
 		var none ID
@@ -120,7 +120,7 @@ func FindEntities[ID any](ctx context.Context, p codegen.Invoker, x codegen.Inde
 	}
 }
 
-// idsOf yields those ids, from keys, that begin with prefix.
+// idsOf yields, of the ids in keys, those that begin with prefix.
 func idsOf(keys iter.Seq2[string, error], prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for key, err := range keys {

@@ -401,8 +401,8 @@ func (n *Node) drain(ctx context.Context) {
 }
 
 // stopEntities runs the stop hooks of the remaining entities, and waits until the store has their
-// changes. At time over it ends the contexts of running methods and tasks; turnOvertime later it
-// stops waiting for them.
+// changes. At the time over, it ends the contexts of running methods and tasks; turnOvertime later
+// it stops waiting for them.
 func (n *Node) stopEntities(ctx context.Context, over time.Time) {
 	ender := time.AfterFunc(time.Until(over), n.driver.Turning.End)
 	defer ender.Stop()
@@ -496,7 +496,7 @@ const (
 	// turnPatience is how long a stopping node waits for running turns after the end of their
 	// contexts.
 	turnPatience = 5 * time.Second
-	// leastPatience is how long it waits at least for other goroutines.
+	// leastPatience is a stopping node's least wait for other goroutines.
 	leastPatience = time.Second
 )
 

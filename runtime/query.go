@@ -288,8 +288,8 @@ func (n *Node) Load() measure.Load {
 // method. It reads some hundred bytes for each method and visits no entity.
 func (n *Node) Calls() measure.Calls { return n.driver.Calls() }
 
-// Measure reports the node's appends, moves and frames to m until stop is called. Several meters
-// may measure one node.
+// Measure reports the node's appends, moves, reminders and frames to m until stop is called.
+// Several meters may measure one node.
 func (n *Node) Measure(m measure.Meter) (stop func()) {
 	appends := &durablehost.Measured{} // stays empty without a store
 	if d := n.driver.Durable; d != nil {

@@ -24,7 +24,8 @@ func In(d time.Duration) CallOption {
 //
 // A reminder has the name of its method, unless [Named] gives it another. One of the same name
 // replaces it, and Unschedule cancels it. An entity has at most 64 reminders, of 16 KiB together; a
-// tell beyond that fails, and so do a tell to a singleton and calls of a Ref with these options.
+// tell beyond that fails, and so do tells to singletons and pools, and calls of a Ref with these
+// options.
 //
 // In a durable type the reminder is taken out by the commit of the turn that runs it, so it takes
 // effect once. In other types it is in memory, and moves or is lost with the entity's state. If the
@@ -75,7 +76,7 @@ func Jitter(limit time.Duration) CallOption {
 // CatchUpEach runs a reminder for each due time that it has missed, for the last 1,000 at most.
 func CatchUpEach() CallOption { return delayed(func(o *codegen.Delay) { o.CatchUp = true }) }
 
-// SkipLate drops due times of a reminder that are later than limit when the reminder could run.
+// SkipLate drops a reminder's due times that are more than limit past when it could run.
 func SkipLate(limit time.Duration) CallOption {
 	return delayed(func(o *codegen.Delay) {
 		if o.SkipLate = limit; limit <= 0 {
@@ -95,13 +96,14 @@ func delayed(set func(*codegen.Delay)) CallOption {
 	}
 }
 
-// ErrNoReminders means that [Unschedule] or [Scheduled] was called outside a turn, or in one of a
-// singleton.
+// ErrNoReminders means that [Unschedule] or [Scheduled] was called outside a turn, or in a turn of
+// a singleton or pool.
 var ErrNoReminders = node.ErrNoReminders
 
 // Unschedule cancels a reminder of the entity whose turn ctx belongs to, with the commit of the
-// turn, or at once if its type is not durable. It reports whether there was one. It fails with
-// [ErrNoReminders] outside a turn and in a turn of a singleton, and in a method marked //shard:read.
+// turn, or at once if its type is not durable. It reports whether there was one. It fails in a
+// method marked //shard:read, and with [ErrNoReminders] outside a turn and in turns of singletons
+// and pools.
 func Unschedule(ctx context.Context, name string) (there bool, err error) {
 	return node.Unschedule(ctx, name)
 }
@@ -110,7 +112,8 @@ func Unschedule(ctx context.Context, name string) (there bool, err error) {
 type Reminder = operator.Reminder
 
 // Scheduled returns the reminders of the entity whose turn ctx belongs to, with the turn's own
-// changes to them. It fails with [ErrNoReminders] outside a turn and in a turn of a singleton.
+// changes to them. It fails with [ErrNoReminders] outside a turn and in turns of singletons and
+// pools.
 func Scheduled(ctx context.Context) ([]Reminder, error) {
 	all, err := node.Scheduled(ctx)
 	return operator.RemindersOf(all), err

@@ -48,8 +48,8 @@ func (p repairs) states(r *operator.Request) (found []operator.Entity, err error
 	return found, nil
 }
 
-// hostOf returns the host of a type. It fails if the type has no shards, or with state set no
-// state.
+// hostOf returns the host of a type. It fails for a singleton and, if state is set, for a type
+// without state.
 func (p repairs) hostOf(kind string, state bool) (*node.Host, error) {
 	k := (*p.node.driver.Kinds.Load())[kind]
 	switch {
@@ -134,8 +134,8 @@ func (p repairs) take(s *node.HostedShard, at *operator.Entity) (e *region.Entit
 	}
 }
 
-// showStored fills to with the stored state, or with the reason why it cannot be read. The caller
-// holds the entity's turn.
+// showStored writes the stored state into to, or the reason why it cannot be read. The caller holds
+// the entity's turn.
 func (p repairs) showStored(s *node.HostedShard, e *region.Entity, to *operator.Entity) {
 	ctx, cancel := context.WithTimeout(p.node.driver.Context, explainTimeout)
 	defer cancel()

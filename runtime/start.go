@@ -254,7 +254,7 @@ func checkStore(ctx context.Context, n *Node) error {
 
 const serveTimeout = 5 * time.Second
 
-// serving records whether the broker may direct clients without a table here.
+// serving records whether the broker may direct clients without a table to this node.
 type serving struct {
 	wished atomic.Bool
 	mu     sync.Mutex // held while the broker is informed, so that the latest value is sent last

@@ -29,9 +29,9 @@ const (
 	probeOfMember   = 100 * time.Millisecond
 )
 
-// ask starts try with spawn if a try is due and none is running. After a success, the next is due
-// when every has passed since that try began, and since other, when the store last answered such a
-// request. After a failure, it is due probeAgainAfter that try began.
+// ask calls spawn to run the function try, if a try is due and none is running. After a success the
+// next is due when the duration every has passed since that try began, and since other, when the
+// store last answered a like request. After a failure it is due probeAgainAfter that try began.
 func (p *storeProbe) ask(now, other time.Time, every time.Duration, try func() error, spawn func(func())) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

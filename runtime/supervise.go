@@ -24,10 +24,10 @@ func Supervise(decide func(err error) SupervisorAction) HostOption {
 	}
 }
 
-// RestartBackoff sets how long an entity that [Supervise] restarts waits for its next turn: first
-// after one failure, and twice as long after each further failure, up to longest. An entity without
-// a failure for twice longest begins with first again. A move of the shard does not wait for this
-// time. Default 100ms to 10s, minimum 0. Members may differ.
+// RestartBackoff sets how long an entity that [Supervise] restarts waits for its next turn: the
+// time first, doubled by each further failure up to the time longest. After 2*longest without a
+// failure it begins with first again. A move of the shard does not wait for this time. Default
+// 100ms to 10s, minimum 0. Members may differ.
 func RestartBackoff(first, longest time.Duration) HostOption {
 	return func(s *hostSettings) { s.Backoff, s.BackoffMost = first, longest }
 }

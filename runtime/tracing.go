@@ -28,8 +28,8 @@ type Tracing interface {
 	// Begin reports whether another trace may begin. It is called for calls without a parent, so
 	// that it can bound their traces.
 	Begin(now time.Time) bool
-	// Call begins the trace of a call at its caller. The call began at began, shortly before. A
-	// tell ends when it is sent.
+	// Call begins the trace of a call at its caller. began is when the call began, shortly before.
+	// A tell ends when it is sent.
 	Call(ctx context.Context, call Info, began time.Time) CallTrace
 	// Turn begins the trace of a turn at the host of its entity. The call came at call.Arrived and
 	// has waited until now; zero means no wait. ctx is the turn's context. The parent is in the

@@ -35,7 +35,7 @@ func note(span trace.Span, err error, status string) {
 	}
 }
 
-// An ending has the values from which the labels of a metric of calls are made.
+// An ending has the values that become the labels of a call's metrics.
 type ending struct {
 	kind, method    string
 	status, problem string // "" means none

@@ -124,7 +124,7 @@ const (
 	moveGivenUp   = "given up"
 )
 
-// each reports counts by name: the name is the value of label, beside the other labels.
+// each reports each count with its name as the value of label, beside the labels in others.
 func each(out metric.Observer, o metric.Int64Observable, counts map[string]uint64, label attribute.Key, others ...attribute.KeyValue) {
 	for name, count := range counts {
 		all := append([]attribute.KeyValue{label.String(name)}, others...)

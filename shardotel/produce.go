@@ -89,7 +89,7 @@ func (t *Telemetry) Produce(context.Context) ([]metricdata.ScopeMetrics, error) 
 	return []metricdata.ScopeMetrics{found}, nil
 }
 
-// add adds a series to the point that has its labels.
+// add adds series s to the point with the labels of s.
 func add(points map[attribute.Set]*metricdata.HistogramDataPoint[float64], s *measure.Series, from, to time.Time) {
 	labels := attribute.NewSet(ending{s.Kind, s.Method, s.Outcome, s.Cause, s.Tell}.attributes()...)
 	p := points[labels]

@@ -16,11 +16,11 @@ import (
 
 var _ shard.Tracing = (*Telemetry)(nil)
 
-// Ratio returns Options.Ratio. It is for the runtime, as are ParentKey, Sampled, Begin, Call, Turn,
-// Extract and Inject: see [shard.Tracing].
+// Ratio returns Options.Ratio. Only the runtime calls it, and ParentKey, Sampled, Begin, Call,
+// Turn, Extract and Inject: see [shard.Tracing].
 func (t *Telemetry) Ratio() float64 { return t.ratio }
 
-// ParentKey returns the key under which contexts have OpenTelemetry's current span.
+// ParentKey returns the key under which a context holds OpenTelemetry's current span.
 func (t *Telemetry) ParentKey() any { return spanKey }
 
 // spanKey is OpenTelemetry's key for the current span, which it does not export.
@@ -65,7 +65,7 @@ func (t *Telemetry) Call(ctx context.Context, call shard.Info, began time.Time) 
 // Begin reports whether another trace may begin: see Options.MaxTraces.
 func (t *Telemetry) Begin(now time.Time) bool { return t.limit.take(now) }
 
-// limit bounds the traces that begin in a second, and spreads them over it.
+// limit bounds the traces that begin in a second, and spreads them over the second.
 type limit struct {
 	each time.Duration // from one trace to the next
 
@@ -106,11 +106,12 @@ func (c *callSpan) End(err error) {
 	c.span.End()
 }
 
-// Turn starts the span of a turn: of kind server as a child of the caller's span or, for a tell or a
-// reminder, of kind consumer in a trace of its own with a link to the sender's span. It lasts from the
-// call's arrival at the host until its answer may be sent. Its children are the spans "queue" (the wait
-// for the turn), the calls of the method, and for a durable type "commit" (the answer's wait for the
-// store). The span "append" in "commit" is the request to the store, which may have begun earlier.
+// Turn starts the span of a turn: of kind server as a child of the caller's span or, for a tell or
+// a reminder, of kind consumer in a trace of its own with a link to the sender's span. The span
+// lasts from the call's arrival at the host until its answer may be sent. Its children are the
+// spans "queue" (the wait for the turn), the calls of the method, and for a durable type "commit"
+// (the answer's wait for the store). The span "append" in "commit" is the request to the store,
+// which may have begun earlier.
 func (t *Telemetry) Turn(ctx, caller context.Context, call shard.Info) shard.TurnTrace {
 	if caller == nil {
 		ctx = t.Extract(ctx, call)

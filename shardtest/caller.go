@@ -54,7 +54,7 @@ func NewCaller() *Caller {
 	return &Caller{entities: map[entityKey]any{}, failures: map[entityKey]error{}}
 }
 
-// Put makes asks to an entity run on the struct that entity points to, of the kind's type. id is
+// Put sets the struct, of the kind's type, that runs asks to an entity; entity points to it. id is
 // the wire form of the entity's id; for a singleton it is "singleton".
 func (c *Caller) Put(kind, id string, entity any) {
 	c.mu.Lock()
@@ -80,7 +80,7 @@ func (c *Caller) Calls() []Call {
 	return slices.Clone(c.calls)
 }
 
-// A Message was published by a method with a context of [Caller.Context].
+// A Message is what a method published with a context of [Caller.Context].
 type Message struct {
 	Subject    string
 	Data       []byte
@@ -108,7 +108,7 @@ func (c *Caller) Published() []Message {
 	return slices.Clone(c.messages)
 }
 
-// note records a call and returns the entity, or an error if the test has none.
+// note records a call and returns the called entity, or an error if the test has none.
 func (c *Caller) note(call Call) (entity any, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

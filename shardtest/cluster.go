@@ -17,7 +17,7 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// clientName also names the client for faults.
+// clientName names the client, also for faults.
 const clientName = "client"
 
 // A Cluster is a number of nodes in this process, with a broker, a store and a client. A method
@@ -391,7 +391,7 @@ func (c *Cluster) Advance(d time.Duration) {
 }
 
 // SkipTime sets the clock of the store ahead by d, for tests of reminders and expiry that would
-// take too long with Advance, and returns when the nodes have learnt of it, less than a minute
+// take too long with Advance, and returns when the nodes know the new time, less than a minute
 // later. Reminders that the skip made due run late, once each. The nodes report that their wall
 // clocks are behind.
 func (c *Cluster) SkipTime(d time.Duration) {
@@ -521,7 +521,7 @@ func locate(c *Cluster, kind, id string) (at shard.Location, err error) {
 }
 
 // home returns where the entity's shard is active. If it is active at none or several nodes, home
-// returns its home in the first answering node's table.
+// returns the shard's home in the first answering node's table.
 func home(c *Cluster, kind, id string) (string, error) {
 	at, err := locate(c, kind, id)
 	if err != nil {
@@ -571,7 +571,7 @@ func await(t testing.TB, what string, done func() error) {
 	}
 }
 
-// settled returns the moves of shards so far, and why the cluster has not settled.
+// settled returns how often shards have moved, and why the cluster has not settled.
 func settled(c *Cluster) (moves uint64, err error) {
 	names := c.Running()
 	for _, name := range names {

@@ -16,7 +16,7 @@ const leakPatience = 30 * time.Second
 var bubbleOf = regexp.MustCompile(`^goroutine \d+ \[.*(synctest bubble \d+)`)
 
 // leaked waits until the bubble has only this goroutine and the bubble's own, at most leakPatience.
-// It returns the stacks of others.
+// It returns the stacks of other goroutines.
 func leaked() (left []string) {
 	for end := time.Now().Add(leakPatience); ; time.Sleep(time.Second) {
 		synctest.Wait()

@@ -98,7 +98,7 @@ func (s *storm) run(ctx context.Context, at step) error {
 	return nil
 }
 
-// retry is the pause between starts, and bounds a request to move a shard.
+// retry is the pause between starts of a node, and bounds requests to move a shard.
 const retry = 2 * time.Second
 
 // again starts a node, repeatedly if the storm's faults prevent it.

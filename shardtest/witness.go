@@ -56,7 +56,7 @@ func (w *Witness) intercept(ctx context.Context, call shard.Info, next func(cont
 	return next(ctx)
 }
 
-// begin returns the method of another running turn of the entity, or "".
+// begin records a turn. It returns the method of another running turn of the entity, or "".
 func (w *Witness) begin(of entityKey, turn *watched) (other string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

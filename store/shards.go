@@ -24,10 +24,10 @@ type Logs interface {
 	// After ErrUncertain the same Append may be tried again. If it then fails with ErrConflict, the
 	// first try may have been applied. If expect is Any, the data may be in the log twice.
 	Append(ctx context.Context, s Shard, expect Position, data []byte) (Position, error)
-	// Read returns all appends at positions from from to to, both included: to is the position of
-	// an append, and from is too, or is Start for the first append of the log. It returns all of
-	// these appends or an error, never a part. It fails with ErrGone if the append at from or to is
-	// not there, because it was trimmed, never existed, or was lost by the store.
+	// Read returns all appends from position from up to position to, both included. Both are
+	// positions of appends, except that from may be Start, for the log's first append. Read returns
+	// all these appends or an error, never a part. It fails with ErrGone if the append at from or
+	// to is not there, because it was trimmed, never existed, or was lost by the store.
 	Read(ctx context.Context, s Shard, from, to Position) ([]Append, error)
 	// Trim lets the store remove the log's appends before h.Since, where h is a head that the
 	// caller wrote or read. It is a hint: the store may remove fewer appends, or remove them later.
@@ -52,16 +52,16 @@ type Records interface {
 	// Head or Get. If all replicas are behind atLeast, Get fails with ErrUnavailable. With None the
 	// result may be arbitrarily stale.
 	Get(ctx context.Context, s Shard, ids []string, atLeast Revision) (Head, []Record, error)
-	// Put writes and deletes records, each only if the head's revision is head at that moment. It
-	// returns a revision at which Get sees all changes; without changes it returns head. No id may
-	// be in changes twice. Put fails with ErrConflict if the head has another revision, and with
+	// Put writes and deletes records, each only if the shard's head then has the revision head. It
+	// returns a revision at which Get sees all changes, or head without changes. No id may be in
+	// changes twice. Put fails with ErrConflict if the head has another revision, and with
 	// ErrTooLarge. After any error but ErrTooLarge and ErrBadKey a part of the changes may have
 	// been applied.
 	//
 	// After ErrUncertain, repeat the same changes until they are applied, or replace the head. Do
 	// not put another value under the same head: the first value may arrive late and overwrite it.
 	Put(ctx context.Context, s Shard, head Revision, changes []Change) (Revision, error)
-	// List returns records with revisions above after, in order of revisions, up to about
+	// List returns records with revisions above revision after, in order of revisions, up to about
 	// ListBytes; an empty result means the end. The list is no snapshot: a record written during
 	// the listing appears later, perhaps a second time, and one written just before the listing may
 	// be missing.

@@ -205,12 +205,12 @@ func (e clientEmitter) findBy(n *model.Entity, f model.Field) {
 	}
 }
 
-// indexOf prints the fields of a codegen.Index.
+// indexOf prints the fields of f's codegen.Index.
 func indexOf(f model.Field) []jen.Code {
 	return []jen.Code{field("Field", jen.Lit(f.Name)), field("Kind", jen.Lit(strconv.Itoa(f.Number)+f.Index))}
 }
 
-// basicOf returns the predeclared type under t, or t's own.
+// basicOf returns t's underlying predeclared type, or t itself.
 func basicOf(t *model.Type) *model.Expr {
 	switch t.Shape {
 	case model.Bool:
@@ -223,7 +223,7 @@ func basicOf(t *model.Type) *model.Expr {
 	return t.Expr
 }
 
-// appendIndex prints the call that appends to b the index key of a field with this value.
+// appendIndex prints the call that appends the index key of field f's value to b.
 func appendIndex(f model.Field, b, value *jen.Statement) *jen.Statement {
 	name := map[string]string{"b": "Bool", "s": "String", "t": "Time"}[f.Index]
 	if f.Index == "i" {
@@ -235,7 +235,7 @@ func appendIndex(f model.Field, b, value *jen.Statement) *jen.Statement {
 	return codegen("Append"+name+"Index").Call(b, jen.Lit(f.Number), value)
 }
 
-// reminders emits Unschedule, Scheduled, and the function n.Self().
+// reminders emits Unschedule, Scheduled, and the function named n.Self().
 func (e clientEmitter) reminders(n *model.Entity) {
 	recv, id := jen.Id("c").Op("*").Id(n.ClientType()), jen.Id("id").Add(typ(n.ID.Type))
 	ref := func() *jen.Statement { return jen.Id("c").Dot("Ref").Call(jen.Id("id")).Dot("ref") }
@@ -299,8 +299,8 @@ func idBytes(n *model.Entity, id *jen.Statement) (key *jen.Statement, fallible b
 	return jen.String().Call(id), false
 }
 
-// refMethod emits a reference's method. It calls directly if the turn can begin on the caller's
-// goroutine, and over the wire otherwise. It sends a tell for a method with the directive
+// refMethod emits a reference's method. The method calls directly if the turn can begin on the
+// caller's goroutine, and over the wire otherwise. It sends a tell for a method with the directive
 // shard:tell.
 func (e clientEmitter) refMethod(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
@@ -421,8 +421,8 @@ func (e clientEmitter) tell(n *model.Entity, m *model.Method, ref string, l *loc
 	})
 }
 
-// encodedArgs emits the encoding of the arguments, and returns the buffer. failed prints the
-// results after a failure.
+// encodedArgs emits the encoding of the arguments, and returns the buffer. failed prints what is
+// returned after a failure.
 func (e clientEmitter) encodedArgs(g *jen.Group, l *locals, n *model.Entity, m *model.Method, failed func(err jen.Code) []jen.Code) jen.Code {
 	if len(m.Params) == 0 {
 		return jen.Nil()

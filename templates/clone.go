@@ -8,9 +8,8 @@ import (
 
 type cloneEmitter struct{ *emitter }
 
-// cloneValue prints a copy that shares no memory with v, as if decoded from the wire. If
-// t.CloneFallible, it also returns an error. in is the type whose function is being printed, or
-// nil.
+// cloneValue prints an expression: a copy that shares no memory with v, as if decoded from the wire
+// and, if t.CloneFallible, an error. in is the type whose function is being printed, or nil.
 func (e cloneEmitter) cloneValue(t *model.Type, v *jen.Statement, in *model.Type) *jen.Statement {
 	switch {
 	case t.Plain:

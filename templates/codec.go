@@ -21,7 +21,7 @@ func selected(of, name string) place {
 	return place{jen.Id(of).Dot(name), jen.Op("&").Id(of).Dot(name)}
 }
 
-// pointed is the place that the local variable name points to.
+// pointed returns the place to which the local variable called name points.
 func pointed(name string) place {
 	return place{jen.Parens(jen.Op("*").Id(name)), jen.Id(name)}
 }
@@ -36,8 +36,8 @@ func all(v *jen.Statement) *jen.Statement { return v.Clone().Index(jen.Op(":")) 
 
 type codecEmitter struct{ *emitter }
 
-// appendField prints the encoding of v as field num of b. Zero values may be omitted. in is the
-// type whose function is being printed, or nil.
+// appendField prints the call that appends v to b as field num. Zero values may be omitted. in is
+// the type whose function is being printed, or nil.
 func (e codecEmitter) appendField(t *model.Type, b *jen.Statement, num int, v *jen.Statement, in *model.Type) *jen.Statement {
 	helper := ""
 	switch {

@@ -104,7 +104,7 @@ func (e typeEmitter) appendPointer(g *jen.Group, t *model.Type) {
 	g.Return(withNil(t.Elem, t, codecEmitter(e).appendElement(t.Elem, b, jen.Id("num"), target, t))...)
 }
 
-// withNil adds a nil error if t's function returns one and elem's does not.
+// withNil adds a nil error if t's function returns an error and elem's does not.
 func withNil(elem, t *model.Type, call *jen.Statement) []jen.Code {
 	if t.Fallible && !elem.Fallible {
 		return []jen.Code{call, jen.Nil()}
@@ -156,7 +156,7 @@ func checkKeys(g *jen.Group, distinct string, failed jen.Code) {
 		Block(jen.Return(failed, jen.Id("err")))
 }
 
-// appendWrapped wraps an element into a message, so that it is exactly one field.
+// appendWrapped emits the encoding of an element inside a message, as exactly one field.
 func (e typeEmitter) appendWrapped(t *model.Type) jen.Code {
 	name := t.AppendElementFunc()
 	return appendSignature(name, t).BlockFunc(func(g *jen.Group) {
@@ -250,7 +250,7 @@ func (e typeEmitter) readMap(g *jen.Group, t *model.Type) {
 	g.Parens(jen.Op("*").Id("v")).Index(jen.Id("key")).Op("=").Id("e")
 }
 
-// readWrapped decodes what appendWrapped encodes.
+// readWrapped emits the decoding of appendWrapped's encoding.
 func (e typeEmitter) readWrapped(t *model.Type) jen.Code {
 	name := t.ReadElementFunc()
 	return jen.Func().Id(name).Params(decoderParam(), jen.Id("v").Op("*").Add(typ(t.Expr))).BlockFunc(func(g *jen.Group) {

@@ -85,7 +85,7 @@ func (e *emitter) aliases() {
 	}
 }
 
-// abi emits a declaration that does not compile with another ABI version.
+// abi emits a declaration that does not compile with a runtime of another ABI version.
 func (e *emitter) abi() {
 	e.comment("Fails to compile if this file was generated for another version of shardgen: run go generate.")
 	e.file.Const().Id("_").Op("=").Add(codegen("ABI" + strconv.Itoa(abi.ABI6)))
@@ -160,7 +160,7 @@ func groupImports(src []byte) []byte {
 	return []byte(head + begin + groups + end + rest)
 }
 
-// commentWidth is the maximum width of lines in bytes.
+// commentWidth is the maximum width of comments in bytes.
 const commentWidth = 80
 
 func (e *emitter) comment(format string, args ...any) {

@@ -8,7 +8,7 @@ import (
 
 type extractorEmitter struct{ *emitter }
 
-// extractor emits an extractor, which needs no cluster.
+// extractor emits the type that finds ids' shards without a cluster.
 func (e extractorEmitter) extractor(n *model.Entity) {
 	e.comment("%s finds the entity and the shard of an id without a cluster. Its zero value works.", n.Extractor())
 	e.file.Type().Id(n.Extractor()).Struct()

@@ -76,13 +76,14 @@ func printed(list []hostField) []jen.Code {
 	return codes
 }
 
-// hostFields returns the fields in the order of codegen.Host.
+// hostFields returns the fields of n's codegen.Host, in order.
 func (e hostEmitter) hostFields(n *model.Entity) []jen.Code {
 	client, own := e.clientFields(n), ownFields(n)
 	return printed(slices.Concat(client[:1], own[:1], client[1:], own[1:]))
 }
 
-// clientFields are the fields that the client's package knows: the kind, and how methods run.
+// clientFields returns fields of codegen.Host that the client's package knows: the kind, and how
+// methods run.
 func (e hostEmitter) clientFields(n *model.Entity) []hostField {
 	var methods []jen.Code
 	for _, m := range sortedMethods(n) {
@@ -112,8 +113,8 @@ func (e hostEmitter) clientFields(n *model.Entity) []hostField {
 	return list
 }
 
-// ownFields are the fields that only the entity's package knows: the factory and the state's
-// functions.
+// ownFields returns fields of codegen.Host that only the entity's package knows: the factory and
+// the state's functions.
 func ownFields(n *model.Entity) []hostField {
 	list := []hostField{{"New", codegen("Factory").Call(jen.Id("factory"))}}
 	optional := func(name, function string, have bool) {
@@ -146,7 +147,7 @@ func ownFields(n *model.Entity) []hostField {
 	return list
 }
 
-// kind emits the codegen.Kind, which must be the same for callers and hosts.
+// kind emits n's codegen.Kind, which must be the same for callers and hosts.
 func (e hostEmitter) kind(n *model.Entity) {
 	var names []jen.Code
 	for _, m := range sortedMethods(n) {

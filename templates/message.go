@@ -54,7 +54,7 @@ func (e messageEmitter) appendArgs(n *model.Entity, m *model.Method) {
 	})
 }
 
-// byNumber orders parameters as protobuf writes fields.
+// byNumber returns params' indexes, in protobuf's order of fields.
 func byNumber(params []model.Param) []int {
 	places := make([]int, len(params))
 	for i := range places {

@@ -20,7 +20,7 @@ func refuseNil(g *jen.Group, t *model.Type, c *model.Case, failed jen.Code) {
 	}
 }
 
-// append encodes an interface value as a message with one field, the case.
+// append emits the encoding of an interface value: a message with one field, the case.
 func (e oneofEmitter) append(g *jen.Group, t *model.Type) {
 	b := jen.Id("b")
 	open(g, jen.Id("num"))
@@ -44,7 +44,8 @@ func (e oneofEmitter) append(g *jen.Group, t *model.Type) {
 	done(g, t, closed())
 }
 
-// read decodes what append encodes. If the same case comes twice, the values are merged.
+// read emits the decoding of append's encoding. If the same case comes twice, the values are
+// merged.
 func (e oneofEmitter) read(g *jen.Group, t *model.Type) {
 	enter(g, func() {
 		g.For(jen.Id("d").Dot("Next").Call()).Block(jen.Switch(jen.Id("d").Dot("Field").Call()).BlockFunc(func(g *jen.Group) {
@@ -137,7 +138,7 @@ func (e oneofEmitter) json() {
 
 func isOneof(t *model.Type) bool { return t.Shape == model.Oneof }
 
-// holds reports whether is is true for t or any type that t may contain.
+// holds reports whether t, or any type in t, satisfies the predicate is.
 func holds(t *model.Type, is func(*model.Type) bool, seen map[*model.Type]bool) bool {
 	if t == nil || seen[t] {
 		return false

@@ -16,7 +16,7 @@ type parameter struct {
 	variadic bool
 }
 
-// list prints parameters or results. Neighbours share a type, as by hand.
+// list prints parameters or results. Neighbours of one type share it, as by hand.
 func list(params []parameter) []jen.Code {
 	var codes []jen.Code
 	for i := 0; i < len(params); {
@@ -37,7 +37,7 @@ func list(params []parameter) []jen.Code {
 	return codes
 }
 
-// sharesType reports whether p may be printed without its type before q. sharesType(p, p) reports
+// sharesType reports whether p may be printed without its type before q. p.sharesType(p) reports
 // whether p has a name.
 func (p parameter) sharesType(q parameter) bool {
 	if p.name == "" || q.name == "" || p.variadic != q.variadic {

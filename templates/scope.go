@@ -26,8 +26,8 @@ func (s *scope) free(name string) bool {
 	return !s.taken[name] && !doc.IsPredeclared(name) && !token.IsKeyword(name)
 }
 
-// keep picks name, the user's, or the name otherwise if that is "" or _. If generated code needs
-// the name itself, it picks name+"Arg".
+// keep picks the user's name or, if that is "" or _, the name in otherwise. If generated code
+// itself needs the user's name, keep appends "Arg".
 func (s *scope) keep(name, otherwise string) string {
 	switch {
 	case name == "" || name == "_":

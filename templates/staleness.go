@@ -47,8 +47,8 @@ func (e stalenessEmitter) asked(t *model.Type) bool {
 	return slices.ContainsFunc([]what{appendFunc, readFunc, cloneFunc}, func(w what) bool { return e.functions[function{t, w}] != nil })
 }
 
-// allFields sets all fields of an entity, so that a new one does not compile. Locks are zero
-// values, because they must not be copied.
+// allFields sets all fields of an entity, by code that does not compile with another field. Locks
+// are zero values, because they must not be copied.
 func (e stalenessEmitter) allFields(n *model.Entity) jen.Code {
 	var values []jen.Code
 	for _, f := range n.Own {

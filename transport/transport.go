@@ -87,7 +87,7 @@ type State struct {
 	Name string
 }
 
-// A Peer is the address of a process, and whether the process is a client. Senders need this,
+// A Peer is the address of a process, and whether the process is a client. Senders need both,
 // because a client listens on other subjects than a member.
 type Peer struct {
 	Address

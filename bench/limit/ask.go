@@ -18,15 +18,15 @@ type Requester struct {
 	calls   sync.Pool
 }
 
-// A stripe has a part of a Requester's pending calls, with its own lock.
+// A stripe holds a part of a Requester's pending calls, with its own lock.
 type stripe struct {
 	mu    sync.Mutex
 	calls map[uint64]chan []byte
 	_     [48]byte // a cache line each
 }
 
-// NewRequester returns a Requester, until stop is called, for calls to the process that serves
-// subject. fail gets errors of received messages.
+// NewRequester returns a Requester that calls the process that serves subject, until stop is
+// called. fail gets errors of received messages.
 func NewRequester(conn *nats.Conn, subject string, fail func(error)) (r *Requester, stop func(), err error) {
 	inbox := conn.NewInbox()
 	r = newRequester(func(batch []byte) error { return conn.PublishRequest(subject, inbox, batch) })
@@ -64,7 +64,7 @@ func (r *Requester) Ask(payload []byte) ([]byte, error) {
 	return reply, nil
 }
 
-// answered ends calls. The answers are slices of batch, which must not be reused.
+// answered ends calls. Their answers are parts of batch, which must not be reused.
 func (r *Requester) answered(batch []byte) error { return eachEnvelope(batch, r.finish) }
 
 func (r *Requester) finish(id uint64, payload []byte) error {

@@ -49,7 +49,7 @@ func Serve(url string) (stop func(), err error) {
 	return stop, nil
 }
 
-// A Hand calls a process that serves the limits. Its methods are safe for concurrent use.
+// A Hand calls a process that runs Serve. Its methods are safe for concurrent use.
 type Hand struct {
 	Requester *Requester
 	Teller    *Teller

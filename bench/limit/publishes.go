@@ -41,7 +41,7 @@ func NewPublishes(ctx context.Context, url string, replicas, entities int) (*Pub
 	return &Publishes{conn: conn, js: js, last: make([]uint64, entities)}, nil
 }
 
-// createStream tries up to 30 times, because servers may still elect a leader.
+// createStream tries up to 30 times, because servers may be electing a leader.
 func createStream(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig) (err error) {
 	for range 30 {
 		try, cancel := context.WithTimeout(ctx, time.Second)

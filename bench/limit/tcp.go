@@ -24,7 +24,7 @@ func writeFrame(conn net.Conn, kind byte, body []byte) error {
 	return err
 }
 
-// readFrame reads a frame. It puts the body into memory if it fits.
+// readFrame reads a frame. The returned body uses memory if it fits.
 func readFrame(r *bufio.Reader, memory []byte) (kind byte, body []byte, err error) {
 	var header [frameHeaderBytes]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {
@@ -112,7 +112,7 @@ func ServeTCP(l net.Listener, fail func(error)) error {
 	}
 }
 
-// serveConn answers a connection's calls. io.EOF means that the caller closed it.
+// serveConn answers a connection's calls. It returns io.EOF when the caller disconnects.
 func serveConn(conn net.Conn) error {
 	r := bufio.NewReaderSize(conn, maxBatch)
 	var frame, replies []byte

@@ -26,8 +26,8 @@ type Teller struct {
 	progress      sync.Cond // signalled when arrived grows
 }
 
-// NewTeller returns a Teller that sends to the process that runs Count on subject. It works until
-// stop; fail gets its errors.
+// NewTeller returns a Teller for the Count that runs on subject. It works until stop is called;
+// fail gets its errors.
 func NewTeller(conn *nats.Conn, subject string, fail func(error)) (t *Teller, stop func(), err error) {
 	acks := conn.NewInbox()
 	t = newTeller(func(batch []byte) error { return conn.PublishRequest(subject, acks, batch) })
@@ -100,7 +100,7 @@ func (t *Teller) Tell(payload []byte) error {
 // Counts returns how many envelopes were sent, and how many of them have arrived.
 func (t *Teller) Counts() (sent, arrived uint64) { return t.sent.Load(), t.arrived.Load() }
 
-// Flush waits until all envelopes that were told before have arrived.
+// Flush waits until all envelopes that were sent before have arrived.
 func (t *Teller) Flush() error {
 	t.sent.Add(1)
 	// It does not wait for t.sent arrivals: another caller may have counted an envelope before

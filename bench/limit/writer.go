@@ -34,8 +34,8 @@ func newWriter(publish func([]byte) error, loaded func() bool) *writer {
 	return w
 }
 
-// pump publishes on a goroutine until stop is called, so that batches form even for a single caller
-// without waiting. fail gets errors.
+// pump publishes on a goroutine until stop is called. So even one caller that does not wait forms
+// batches. fail gets errors.
 func (w *writer) pump(fail func(error)) (stop func()) {
 	w.wake = make(chan struct{}, 1)
 	var pump sync.WaitGroup
@@ -76,7 +76,7 @@ func (w *writer) write(id uint64, payload []byte) (place uint64, err error) {
 	return place, w.drainLocked()
 }
 
-// drainLocked publishes until gathered is empty or an error. It releases w.mu meanwhile.
+// drainLocked publishes until gathered is empty or publish fails. It releases w.mu meanwhile.
 func (w *writer) drainLocked() error {
 	defer func() { w.writing = false }()
 	for len(w.gathered) > 0 {

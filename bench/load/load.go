@@ -27,8 +27,8 @@ type Load struct {
 	// Warm is how many calls each caller makes before the measurement. A new goroutine's first
 	// calls make its stack grow, and with thousands of callers each makes few calls in a round.
 	Warm int
-	// Go runs f on the goroutine of a worker and returns at once. Without it each worker has a
-	// goroutine of its own.
+	// Go runs f on the goroutine of a worker and returns at once. If nil, each worker has its own
+	// goroutine.
 	Go func(worker int, f func())
 }
 

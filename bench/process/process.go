@@ -20,8 +20,8 @@ type Child struct {
 	out *bufio.Reader
 }
 
-// Spawn starts this program with args, and returns the child's first line: the child is then ready.
-// The child is killed when ctx ends.
+// Spawn starts this program with args, and returns the child's first line, printed when it is
+// ready. The child is killed when ctx ends.
 func Spawn(ctx context.Context, args ...string) (c *Child, line string, err error) {
 	self, err := os.Executable()
 	if err != nil {

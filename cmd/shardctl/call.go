@@ -122,7 +122,7 @@ func (g gatewayCall) accepted(ctx context.Context) error {
 	return flushed
 }
 
-// flushTimeout bounds one round trip.
+// flushTimeout bounds one round trip to the server.
 const flushTimeout = 5 * time.Second
 
 // printCall prints results, or returns why there are none; -json prints that too.

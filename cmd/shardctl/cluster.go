@@ -131,7 +131,7 @@ func suspicions(all []admin.Suspicion) string {
 	return list(by)
 }
 
-// ago uses this host's clock.
+// ago returns t's age by this host's clock.
 func ago(t time.Time) string {
 	if t.IsZero() {
 		return "-"

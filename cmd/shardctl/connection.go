@@ -202,7 +202,7 @@ type jetStream struct {
 	ctx context.Context
 }
 
-// dialJetStream connects. Answers arrive in an inbox that the operator may subscribe to.
+// dialJetStream connects to NATS. Answers arrive in an inbox that the operator may subscribe to.
 func dialJetStream(ctx context.Context, c *connection) (*jetStream, error) {
 	ctx, refuse := context.WithCancelCause(ctx)
 	denied := func(_ *nats.Conn, _ *nats.Subscription, err error) {

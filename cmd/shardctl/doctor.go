@@ -33,8 +33,8 @@ type jsonFinding struct {
 	Skipped bool `json:"skipped,omitempty"`
 }
 
-// secondLook is the time between doctor's look at a cluster and a second one if there are faults:
-// only what lasts is reported.
+// secondLook is the time between doctor's two looks at a cluster with recent faults: only faults
+// seen twice are reported.
 const secondLook = 2 * time.Second
 
 func doctor(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {

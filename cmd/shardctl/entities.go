@@ -25,7 +25,7 @@ func entities(ctx context.Context, c *admin.Client, o *options, w io.Writer) err
 	return orErr(out.Flush(), err)
 }
 
-// printIDs asks for one id more than -limit, to know whether there are more.
+// printIDs prints up to -limit ids, and asks for one more to know whether there are more.
 func printIDs(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	l, n, last := o.list, 0, ""
 	for _, text := range []*string{&l.Prefix, &l.After} {

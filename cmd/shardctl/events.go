@@ -92,7 +92,7 @@ func printGap(w io.Writer, o *options, why error) error {
 	return err
 }
 
-// around is the time before and after -at that is printed.
+// around is how long before and after -at events are printed.
 const around = 2 * time.Minute
 
 // moments are accepted layouts of times. Without a zone they are local.

@@ -38,7 +38,7 @@ func top(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	}
 }
 
-// longRunning is the age in seconds from which on top prints a running turn.
+// longRunning is the age in seconds at which top begins to print a running turn.
 const longRunning = 0.1
 
 func printTop(w io.Writer, o *options, top clusterview.Rates) error {

@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// jsonFlags adds the flags for JSON: json becomes true if it is wanted, and form is the template for it.
+// jsonFlags adds the flags for JSON. They set want if JSON is wanted, and form to the template for
+// it.
 func jsonFlags(f *flag.FlagSet, want *bool, form **template.Template) {
 	f.BoolVar(want, "json", false, "print JSON")
 	f.Func("template", "print each JSON document by a Go `template`, such as '{{range .members}}{{.name}} {{end}}'", func(text string) (err error) {

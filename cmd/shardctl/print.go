@@ -93,7 +93,7 @@ func (t *table) print(w io.Writer) error {
 	return err
 }
 
-// widths narrows the widest columns of too wide a table.
+// widths returns columns' widths, narrowed if the table is too wide.
 func (t *table) widths() []int {
 	widths := make([]int, len(t.rows[0]))
 	for _, row := range t.rows {
@@ -117,7 +117,7 @@ func (t *table) widths() []int {
 	return widths
 }
 
-// clipMiddle cuts out the middle: both ends of a name say most about it.
+// clipMiddle cuts out the middle, because a name's ends say most about it.
 func clipMiddle(text string, width int) string {
 	runes := []rune(text)
 	if len(runes) <= width {

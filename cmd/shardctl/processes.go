@@ -33,7 +33,7 @@ type jsonProcess struct {
 	Why         string    `json:"why,omitempty"` // why it is not ready, or has not answered
 }
 
-// processes lists the processes of the members.
+// processes prints each member's process.
 func processes(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	all, err := c.Facts(ctx)
 	if err != nil {
@@ -229,7 +229,7 @@ func nearest(word string, candidates []string) string {
 	return best
 }
 
-// distance is the number of letters to insert, delete or replace (Levenshtein).
+// distance counts the letters to insert, delete or replace to turn a into b (Levenshtein).
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

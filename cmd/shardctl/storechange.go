@@ -65,8 +65,8 @@ func storeRepair(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 	return err
 }
 
-// checkRepair returns the shard of an entity to be replaced by e, or dropped. It is called before
-// any write, because a repair begins by deleting the damaged record.
+// checkRepair returns the shard of the entity that a repair replaces with e or drops. It is called
+// before any write, because a repair begins by deleting the damaged record.
 func checkRepair(ctx context.Context, s *natsstore.Store, t durablehost.Type, o *storeOptions, e storeops.Entity, found sought) (int, error) {
 	first, end := storeops.ShardsOf(t)
 	switch there := found.shard.Type != ""; {

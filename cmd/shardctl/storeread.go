@@ -35,7 +35,7 @@ func each(ctx context.Context, s *natsstore.Store, kind string, t durablehost.Ty
 	return nil
 }
 
-// eachAll also passes each shard's image.
+// eachAll is like each, and passes the image, too.
 func eachAll(ctx context.Context, s *natsstore.Store, kind string, t durablehost.Type, do func(store.Shard, durable.Snapshot, storeops.Image) error) error {
 	first, end := storeops.ShardsOf(t)
 	for n := first; n < end; n++ {
@@ -51,7 +51,7 @@ func eachAll(ctx context.Context, s *natsstore.Store, kind string, t durablehost
 	return nil
 }
 
-// typesOf returns the type named in o, or all.
+// typesOf returns the type named in o, or all types.
 func typesOf(ctx context.Context, s *natsstore.Store, o *storeOptions) ([]natsstore.Type, error) {
 	types, err := s.Types(ctx)
 	if err != nil || o.kind == "" {
@@ -294,7 +294,8 @@ func storeVerify(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 	return err
 }
 
-// emptied returns streams that had messages and have none. No program of shardgen empties one.
+// emptied returns streams that had messages but have none now. No program of shardgen empties
+// streams.
 func emptied(ctx context.Context, o *storeOptions) ([]storeProblem, error) {
 	js, err := dialJetStream(ctx, &o.connection)
 	if err != nil {

@@ -17,7 +17,7 @@ type reporter struct {
 	json, verbose  bool
 }
 
-// A finding is a mistake in the source, one JSON object a line.
+// A finding is a mistake in the source, printed as one line of JSON.
 type finding struct {
 	File     string `json:"file,omitempty"`
 	Line     int    `json:"line,omitempty"`   // from 1

@@ -12,7 +12,7 @@ import (
 // lateness is how long after its deadline an auction may close.
 const lateness = 10 * time.Second
 
-// books has the requests of a load, and their effects.
+// books records the requests of a load, and their effects.
 type books struct {
 	bids  map[string]int64        // answered bids at each auction
 	paid  map[string]auction.Paid // payments by id
@@ -63,7 +63,7 @@ func (v *verdict) failf(format string, args ...any) {
 	v.wrong = append(v.wrong, fmt.Sprintf(format, args...))
 }
 
-// count compares got, how often something happened, with the right number want.
+// count compares got, the occurrences of what, with the right number want.
 func (v *verdict) count(what string, got, want int64) {
 	v.lost += max(want-got, 0)
 	v.doubled += max(got-want, 0)

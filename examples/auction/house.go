@@ -150,8 +150,8 @@ func (h *house) run(ctx context.Context, dir string) (books, error) {
 	return settle(ctx, l.books, conn, js)
 }
 
-// killAll kills each process once and then all workers, spread over the time of the load. In away
-// nobody could close auctions.
+// killAll kills each process once and then all workers, spread over the time of the load. During
+// away, nobody could close auctions.
 func (h *house) killAll(ctx context.Context) (away []span, err error) {
 	steps := [][]*process{{h.workers[0]}, {h.workers[1]}, {h.workers[2]}, {h.web}, {h.server}, h.workers}
 	next := time.NewTicker(h.load / time.Duration(len(steps)+1))

@@ -40,7 +40,7 @@ func main() {
 	}
 }
 
-// afterwards bounds the run's time in addition to the load: the books must balance by then.
+// afterwards bounds the time of a run after its load: the books must balance by then.
 const afterwards = 90 * time.Second
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {

@@ -80,8 +80,7 @@ func (p *process) kill() {
 	}
 }
 
-// restart kills processes at once, and returns when all work again. away ends when the first of
-// them works.
+// restart kills processes at once, and returns when all work again. away ends when the first works.
 func restart(ctx context.Context, all ...*process) (away span, err error) {
 	before := make([]int64, len(all))
 	for i, p := range all {

@@ -28,8 +28,8 @@ const (
 	mails    = "MAILS"    // the outgoing stream
 )
 
-// roles are what a process can be. A role has two arguments, and calls up when it works. It returns
-// when ctx ends or it fails, and is then restarted.
+// roles are what a process can be. A role gets two arguments, and calls up() when it works. It
+// returns when ctx ends or it fails, and is then restarted.
 var roles = map[string]func(ctx context.Context, args []string, log *slog.Logger, up func()) error{
 	"nats":   runNATS,   // PORT DIR
 	"worker": runWorker, // URL NAME

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// check compares answers, which are in each caller's order, with the final totals. It returns a
-// line for each wrong counter. A total below zero is unknown and not checked.
+// check compares answers, in the order of each caller, with the final totals. It returns a line for
+// each wrong counter. A total below zero is unknown and not checked.
 //
 // Each call added one. So a counter's answers must be 1 to n without a gap (a lost call) or
 // repetition (a lost state), one caller's must rise, and the total must be n.

@@ -53,7 +53,7 @@ func startProcess(name, url, cluster, membership string, report func(string), lo
 	return p, nil
 }
 
-// wait reads output until the worker ends. kill waits for it.
+// wait reads output until the worker ends. kill() waits for wait().
 func (p *process) wait(stdout, stderr io.Reader, report func(string), lost func(error)) {
 	var readers sync.WaitGroup
 	readers.Go(func() {

@@ -16,7 +16,7 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// A burst of pictures, in which workers are killed.
+// A burst adds pictures while workers are killed.
 type burst struct {
 	pictures, callers, kills int
 	verbose                  bool

@@ -45,7 +45,7 @@ func sum(b []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// isCurrent reports whether the cache has content as this build's output for the model.
+// isCurrent reports whether, by the cache, content is this build's output for pkg.
 func isCurrent(pkg *model.Package, content []byte) bool {
 	path := cachePath(pkg)
 	if content == nil || path == "" {

@@ -103,8 +103,8 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	return out, nil
 }
 
-// errNothing is the error if no entity was found. It names an entity that build constraints
-// excluded, if there is one.
+// errNothing returns the error if no entity was found. The error names an entity that build
+// constraints excluded, if there is one.
 func errNothing(o Options, dir string, excluded []load.Excluded) error {
 	remedy := "write it above a struct"
 	if len(excluded) > 0 {
@@ -122,7 +122,7 @@ func patterns(list []string) string {
 	return strings.Join(list, " ")
 }
 
-// relative returns path unchanged if it is not below dir.
+// relative returns path relative to dir, or unchanged if not below dir.
 func relative(dir, path string) string {
 	if dir == "" {
 		return path

@@ -25,7 +25,7 @@ func (s *Server) named() { s.id = fmt.Sprintf("%s/%d", s.name, s.instance) }
 
 func (s *Server) Name() string { return s.name }
 
-// Place returns how rows of a table name the running instance.
+// Place returns the running instance's name in rows of a table.
 func (s *Server) Place() string { return s.name + " " + s.id }
 
 func (s *Server) Up() bool { return s.up }
@@ -154,7 +154,7 @@ func (w broker) startServing(n *Node) {
 	}
 }
 
-// claim makes the node answer other nodes' probes when its server has received the claim.
+// claim makes the node answer other nodes' probes once its server has received the claim.
 func (w broker) claim(n *Node, number uint64) {
 	n.claims = number
 	conn, at := n.conn, network(w).up(n)
@@ -202,8 +202,7 @@ func (w broker) ask(n *Node, q membership.Question) {
 	}
 }
 
-// input gives in to the node at the given time, unless the node's present connection has ended by
-// then.
+// input passes an input to n at the given time, unless n's present connection has ended by then.
 func (w broker) input(n *Node, at time.Duration, in membership.Input) {
 	e := w.queue.put(at, eventInput)
 	e.to, e.receiver, e.in = n, n.conn, in

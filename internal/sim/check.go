@@ -124,8 +124,8 @@ func (w checker) doneWithout(n *Node) bool {
 	return false
 }
 
-// fence records that node by has fenced or removed a, and checks that a's lease has ended. It ignores
-// a node a in another cluster, as after a lost Welcome.
+// fence records that one node, by, has fenced or removed node a, and checks that a's lease has
+// ended. It ignores nodes in other clusters, as after a lost Welcome.
 func (w checker) fence(by *Node, a transport.Address, founder transport.Address) {
 	o := w.byName[a]
 	if o == nil || o.ended {

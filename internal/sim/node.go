@@ -281,8 +281,8 @@ func (n *Node) Converged() bool { return n.IsMember() && n.track.converged }
 // Traffic returns the node's traffic since ResetTraffic.
 func (n *Node) Traffic() Traffic { return n.traffic }
 
-// clock is a node's clock, a little fast or slow, from a random time. Cores see only this clock.
-// A slow one jumps back by ppm nanoseconds at each millisecond; cores must tolerate that.
+// clock is a node's clock, a little fast or slow, with a random beginning. Cores see only this
+// clock. A slow one jumps back by ppm nanoseconds at each millisecond; cores must tolerate that.
 type clock struct {
 	ppm    int
 	offset time.Duration
@@ -294,8 +294,8 @@ func (c clock) local(t time.Duration) time.Time {
 	return epoch.Add(c.offset + t + t/1_000_000*time.Duration(c.ppm))
 }
 
-// virtual returns a time, not before now, at which the clock shows at or up to a few microseconds
-// more.
+// virtual returns a time, not before now, at which the clock exceeds at by a few microseconds at
+// most.
 func (c clock) virtual(at time.Time, now time.Duration) time.Duration {
 	d := at.Sub(epoch) - c.offset
 	t := max(now, d-d/1_000_000*time.Duration(c.ppm))

@@ -140,7 +140,7 @@ func (w network) deliver(e *event, n *Node) {
 	n.step(w.World, membership.Receive{From: e.from.Address, Message: e.msg, Server: n.server.id})
 }
 
-// recode encodes and decodes a message. It encodes the same state several times in a row once.
+// recode encodes and decodes a message. A state sent several times in a row is encoded once.
 func (w network) recode(msg membership.Message) membership.Message {
 	g, isGossip := msg.(message.Gossip)
 	if isGossip && g.State == w.recoded.from {

@@ -150,8 +150,7 @@ func (w tableStore) read() *rows.Table {
 	return w.table
 }
 
-// judgeWrite checks the invariants of a write: node by has replaced was with row, or deleted
-// was.
+// judgeWrite checks a write's invariants. The writer, by, replaced the old row, was, or deleted it.
 //
 //  1. A status moves along the table of legal moves. Deleted rows are fenced or removed.
 //  2. No two members get the same age number.
@@ -182,7 +181,7 @@ func (w tableStore) judgeWrite(by *Node, was, row *rows.Row, deleted bool) {
 	}
 }
 
-// shape formats what must be equal at all processes per version.
+// shape formats what all tables of a version share.
 func shape(t *rows.Table) string {
 	text := ""
 	for i := range t.Rows {
@@ -192,7 +191,7 @@ func shape(t *rows.Table) string {
 	return text
 }
 
-// checkTable checks two more invariants after a step of node n, whose table is t:
+// checkTable checks invariants 3 and 4 after a step of node n with table t:
 //
 //  3. A node that was fenced never gets a lease again.
 //  4. The version of a node's table never falls, and each version is the same at all nodes.

@@ -201,7 +201,7 @@ func (w *World) Run(d time.Duration) { w.RunUntil(d, 0, nil) }
 // the past.
 const maxStill = 1_000_000
 
-// RunUntil runs the world for d, or until stop returns true. It calls stop at each multiple of
+// RunUntil runs the world for d, or until stop returns true. It calls stop at intervals of length
 // every, and returns the last result. It also ends at a broken invariant.
 func (w *World) RunUntil(d, every time.Duration, stop func() bool) (stopped bool) {
 	end, ask := w.now+d, w.now

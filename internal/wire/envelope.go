@@ -77,7 +77,7 @@ type Envelope struct {
 	Epoch   uint64
 	Entity  []byte
 	Method  []byte
-	Timeout uint64 // microseconds that remain; 0 means none
+	Timeout uint64 // microseconds until the deadline; 0 means none
 	Payload []byte
 	Code    Code
 	Text    []byte
@@ -163,9 +163,9 @@ func (e *Envelope) Deadline(at int64) int64 {
 	return at + int64(time.Duration(min(e.Timeout, 1<<50))*time.Microsecond)
 }
 
-// AppendEnvelope appends the envelope to the bytes of a frame. It writes the envelope's length
-// after the envelope, into a field of fixed size before it: three bytes, or five from 2 MiB on.
-// Protobuf readers accept lengths of this form.
+// AppendEnvelope appends the envelope to the bytes of a frame. The length before the envelope is
+// written last, so its size is fixed: three bytes, or five from 2 MiB on. Protobuf readers accept
+// lengths of this form.
 func AppendEnvelope(b []byte, e *Envelope) []byte {
 	size := e.SizeBound()
 	width := 3

@@ -44,7 +44,7 @@ func sizeString(num protowire.Number, s string) int {
 	return protowire.SizeTag(num) + protowire.SizeBytes(len(s))
 }
 
-// eachBytes calls f for each length-delimited field of that number.
+// eachBytes calls f for each length-delimited field numbered want.
 func eachBytes(b []byte, want protowire.Number, what string, f func([]byte) error) error {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)

@@ -104,7 +104,7 @@ func (n *names) get(b []byte) string {
 	return n.last
 }
 
-// check returns an error unless text is a valid name. text must be the result of get.
+// check returns an error unless text is a valid name. text must be the result of [names.get].
 func (n *names) check(text string) error {
 	if text != "" && text == n.valid {
 		return nil

@@ -86,7 +86,8 @@ func (c *Client) receive(link transport.Link) {
 	}
 }
 
-// repliesKept bounds the unread answers to a request: twice the largest simulated cluster.
+// repliesKept bounds a request's unread answers, at twice the size of the largest simulated
+// cluster.
 const repliesKept = 4096
 
 func (c *Client) hand(id uint64, r reply) {
@@ -161,9 +162,10 @@ func (c *Client) send(ctx context.Context, to recipient, id uint64, r operator.R
 }
 
 const (
-	// askAgain is the time after which a request is repeated. All commands may be executed twice.
+	// askAgain is the time after which a request is repeated. Executing a command twice is
+	// harmless.
 	askAgain = 500 * time.Millisecond
-	// askAnother is askAgain for requests to any member, because the member picked last may hang.
+	// askAnother is askAgain for requests that any member may answer: the first picked may hang.
 	askAnother = 100 * time.Millisecond
 )
 

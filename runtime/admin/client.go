@@ -22,9 +22,9 @@ var (
 	ErrNoCluster = errors.New("no process of this cluster answers")
 	// ErrNoMember: processes answer, but none of them is a member that is up.
 	ErrNoMember = errors.New("no member is up")
-	// ErrUnknownNode: no member has that name or incarnation.
+	// ErrUnknownNode: no member has the requested name or incarnation.
 	ErrUnknownNode = operator.ErrUnknownNode
-	// ErrAmbiguous: several incarnations have that name.
+	// ErrAmbiguous: several incarnations have the requested name.
 	ErrAmbiguous = operator.ErrAmbiguous
 	// ErrRefused: the process does not carry out the command; the error's text has the reason.
 	ErrRefused = errors.New("refused")
@@ -36,14 +36,14 @@ type Options struct {
 	Cluster string
 	// Transport reaches the cluster's broker.
 	Transport transport.Transport
-	// Name is the operator's name, 1 to 64 of the same characters, for which the broker's
-	// permissions grant rights. Default "shardctl".
+	// Name is the operator's name, formed like Cluster, for which the broker's permissions grant
+	// rights. Default "shardctl".
 	Name string
 	// AnswerTimeout bounds the wait for one answer. Meanwhile the request is sent again every
 	// 500ms, or every 100ms if any member can answer, because the broker may have picked a hanging
 	// member. Default 3s; above 0.
 	AnswerTimeout time.Duration
-	// Logger receives the transport's messages. Default: they are not logged.
+	// Logger receives the transport's log messages. Default: none are logged.
 	Logger *slog.Logger
 }
 
@@ -93,7 +93,7 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 
 // State returns an entity with its encoded state, unless a turn of the entity is under way. It
 // needs an operator's right to command, and the member logs each call with the operator's name. The
-// id is in wire form: the string itself, an integer in decimal, or its text.
+// id is in wire form: a string unchanged, an integer in decimal, or MarshalText's result.
 func (c *Client) State(ctx context.Context, kind, id string) (Entity, error) {
 	return c.askEntity(ctx, operator.Request{Command: operator.State, Entity: Entity{Kind: kind, ID: id}})
 }
@@ -227,9 +227,9 @@ func (c *Client) balance(ctx context.Context, what operator.Command) (string, er
 	return a.Result, nil
 }
 
-// Down makes another member down a member ("name" or "name#incarnation"). The member's shards then
-// get new homes, so the operator must make sure that its process has stopped. Without force, Down
-// refuses a member that is up and reachable.
+// Down declares a member ("name" or "name#incarnation") down, through another member. The downed
+// member's shards get new homes, so the operator must make sure that its process has stopped.
+// Without force, Down refuses a member that is up and reachable.
 func (c *Client) Down(ctx context.Context, node string, force bool) (transport.Address, error) {
 	m, v, err := c.find(ctx, "down", node)
 	if err != nil {

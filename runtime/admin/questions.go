@@ -38,8 +38,8 @@ func (c *Client) Unreadable(ctx context.Context, kind string) ([]Entity, error) 
 }
 
 // Inspect returns an entity without its state. The result has the turn under way and the number of
-// waiting calls, or the size of the state if no turn runs. The id is in wire form: the string
-// itself, an integer in decimal, or its text.
+// waiting calls, or the size of the state if no turn runs. The id is in wire form: a string
+// unchanged, an integer in decimal, or MarshalText's result.
 func (c *Client) Inspect(ctx context.Context, kind, id string) (Entity, error) {
 	return c.askEntity(ctx, operator.Request{Command: operator.Inspect, Entity: Entity{Kind: kind, ID: id}})
 }
@@ -205,7 +205,7 @@ type NodeShards struct {
 // NodeCounters are the counters of one member since its start.
 type NodeCounters struct {
 	Node transport.Address
-	// Counters are the numbers of shard.Node.Counters, by reason.
+	// Counters are the counts of shard.Node.Counters, by reason.
 	Counters map[string]uint64
 	// Err is the reason why the member did not answer, or nil if it did.
 	Err error
@@ -235,8 +235,8 @@ func (c *Client) Counters(ctx context.Context) ([]NodeCounters, error) {
 }
 
 // Where returns the home of an entity, whether or not the entity is active, with the coordinator's
-// reason for that home. The id is in wire form: the string itself, an integer in decimal, or its
-// text.
+// reason for that home. The id is in wire form: a string unchanged, an integer in decimal, or
+// MarshalText's result.
 func (c *Client) Where(ctx context.Context, kind, id string) (Place, error) {
 	return c.askHost(ctx, operator.Request{Command: operator.Where, Entity: Entity{Kind: kind, ID: id}})
 }
@@ -266,18 +266,19 @@ func (c *Client) Turns(ctx context.Context) ([]NodeTurns, error) {
 	return all, err
 }
 
-// NodeTrend is the last hour of one member.
+// NodeTrend is one member's load, minute by minute.
 type NodeTrend struct {
 	Node transport.Address
 	// Minutes are the requested minutes, the oldest first. The last minute may not be over.
 	Minutes []Minute
 	// Err is the reason why the member did not answer for all minutes; nil if it did. Members of
-	// older releases refuse such requests.
+	// older releases refuse [Client.Trends].
 	Err error
 }
 
-// Trends asks every member for its minutes begun later than after, at most the last 60. The results
-// are in order of the members' names. It fails if no member answers with the list of members.
+// Trends asks every member for its load in minutes begun later than the time after, at most 60. The
+// results are in order of the members' names. It fails if no member answers with the list of
+// members.
 func (c *Client) Trends(ctx context.Context, after time.Time) ([]NodeTrend, error) {
 	from := uint64(max(0, after.Unix()))
 	answers, err := c.each(ctx, operator.Request{Command: operator.Trends, After: from})
@@ -301,7 +302,7 @@ func (c *Client) Trends(ctx context.Context, after time.Time) ([]NodeTrend, erro
 
 // Feeds returns the partitions of the streams that members read with shard.Consume, by name and
 // number. A member with a store answers. Feeds fails with ErrRefused if no member has a store, or
-// if all are of older releases.
+// all members are of older releases.
 func (c *Client) Feeds(ctx context.Context) ([]Feed, error) {
 	v, err := c.Members(ctx)
 	if err != nil {
@@ -460,7 +461,7 @@ func (c *Client) list(ctx context.Context, do operator.Command, kind string, l L
 // Reminded is an entity that has reminders.
 type Reminded struct {
 	ID  string    // as on the wire
-	Due time.Time // of the earliest one
+	Due time.Time // of the earliest reminder
 }
 
 // Reminded yields the entities of a type that have reminders, by the earliest due time of their

@@ -35,7 +35,7 @@ type (
 	Contract = operator.Contract
 	// A Line is a line of a member's log.
 	Line = operator.Line
-	// A Minute is a minute of a member's last hour.
+	// A Minute is a member's load in one minute.
 	Minute = operator.Minute
 	// A TypeMinute holds the turns of a type in a Minute.
 	TypeMinute = operator.TypeMinute

@@ -29,8 +29,8 @@ type Invoker interface {
 	Do(ctx context.Context, r *Ref, method string, args []byte) ([]byte, error)
 	// Send is Do for a call without an answer. It returns the reason why the call cannot be sent.
 	Send(ctx context.Context, r *Ref, method string, args []byte) error
-	// Failed makes the caller's error from err: failed encoding of arguments or, if ran is set,
-	// failed decoding of results.
+	// Failed makes the caller's error from err, the error of encoding the arguments or, if ran is
+	// set, of decoding the results.
 	Failed(r *Ref, method string, ran bool, err error) error
 	// Hash returns the hash of an id, which determines the shard, or the reason why the id is
 	// invalid.
@@ -41,7 +41,8 @@ type Invoker interface {
 
 // A Lister is an Invoker that can list the entities of its kind.
 type Lister interface {
-	// List yields the ids or keys, in the order of their bytes. It ends after the first error.
+	// List yields ids, or keys if l has an Index, in the order of their bytes. It ends after the
+	// first error.
 	List(ctx context.Context, l Listing) iter.Seq2[string, error]
 }
 
@@ -51,7 +52,7 @@ type Listing struct {
 	After  string // only those above this one; "" means all
 	To     string // only those below this one; "" means all
 	Active bool   // only entities that are active
-	// Index is the kind of an [Index], and Field its name in Go. "" means ids.
+	// Index is the Kind of an [Index], and Field its Field. "" lists ids.
 	Index, Field string
 }
 
@@ -122,8 +123,7 @@ func NewSingletonRef(by Invoker, opts ...CallOption) *Ref {
 var errZeroRef = errors.New("call through a zero reference (get one from a client's Ref)")
 
 // Begin begins a turn of the entity on the caller's goroutine, if the entity lives in this process
-// and may run. If it returns the zero Turn, the caller makes the call with Ask or Run and passes
-// err to it.
+// and may run. If it returns the zero Turn, the caller makes the call by passing err to Ask or Run.
 func (r *Ref) Begin(ctx context.Context, method string) (t Turn, err error) {
 	if r == nil {
 		return t, errZeroRef
@@ -193,7 +193,7 @@ type CallOptions struct {
 	// CommandID is the idempotency key of every call of the reference; nil gives each call an id of
 	// its own. It is for durable types. With an empty key every call fails.
 	CommandID *string
-	// Delay makes tells of the reference reminders; nil sends them at once.
+	// Delay turns the reference's tells into reminders; nil sends them at once.
 	Delay *Delay
 }
 
@@ -209,7 +209,7 @@ type Delay struct {
 	Zone    string
 	Jitter  time.Duration // the upper bound
 	CatchUp bool
-	// SkipLate is how late a due time may be before it is dropped; 0 means any time.
+	// SkipLate is the lateness above which a due time is dropped; 0 drops none.
 	SkipLate time.Duration
 }
 

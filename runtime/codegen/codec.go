@@ -191,7 +191,7 @@ type Decoder struct {
 	keeps  bool // for a state: unknown cases are kept
 	strict bool // for an event: unknown fields are refused
 	err    error
-	// ref and method name the call if the message has its results; decoding errors name them.
+	// ref and method name the call whose results the message holds, for decoding errors.
 	ref    *Ref
 	method string
 }
@@ -259,7 +259,7 @@ func (d *Decoder) Leave(outer int) {
 // field means that a newer program wrote the message.
 func (d *Decoder) Skipped() bool { return d.passed }
 
-// Err returns nil, or the first error as a [*DecodeError] about the value named what.
+// Err returns nil, or the first error as a [*DecodeError] with the subject what.
 func (d *Decoder) Err(what string) error {
 	if d.err == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// AppendInts appends the numbers of v packed as field num, unless v is empty.
+// AppendInts appends the numbers of v, packed, as field num, unless v is empty.
 func AppendInts[S ~[]T, T signed](b []byte, num int, v S) []byte {
 	if len(v) == 0 {
 		return b
@@ -22,7 +22,7 @@ func AppendInts[S ~[]T, T signed](b []byte, num int, v S) []byte {
 	return Close(b, at)
 }
 
-// AppendUints appends the numbers of v packed as field num, unless v is empty.
+// AppendUints appends the numbers of v, packed, as field num, unless v is empty.
 func AppendUints[S ~[]T, T unsigned](b []byte, num int, v S) []byte {
 	if len(v) == 0 {
 		return b
@@ -34,7 +34,7 @@ func AppendUints[S ~[]T, T unsigned](b []byte, num int, v S) []byte {
 	return Close(b, at)
 }
 
-// AppendBools appends the values of v packed as field num, unless v is empty.
+// AppendBools appends the values of v, packed, as field num, unless v is empty.
 func AppendBools[S ~[]T, T ~bool](b []byte, num int, v S) []byte {
 	if len(v) == 0 {
 		return b
@@ -46,7 +46,7 @@ func AppendBools[S ~[]T, T ~bool](b []byte, num int, v S) []byte {
 	return Close(b, at)
 }
 
-// AppendFloat32s appends the numbers of v packed as field num, unless v is empty.
+// AppendFloat32s appends the numbers of v, packed, as field num, unless v is empty.
 func AppendFloat32s[S ~[]T, T ~float32](b []byte, num int, v S) []byte {
 	if len(v) == 0 {
 		return b
@@ -58,7 +58,7 @@ func AppendFloat32s[S ~[]T, T ~float32](b []byte, num int, v S) []byte {
 	return Close(b, at)
 }
 
-// AppendFloat64s appends the numbers of v packed as field num, unless v is empty.
+// AppendFloat64s appends the numbers of v, packed, as field num, unless v is empty.
 func AppendFloat64s[S ~[]T, T ~float64](b []byte, num int, v S) []byte {
 	if len(v) == 0 {
 		return b
@@ -70,7 +70,7 @@ func AppendFloat64s[S ~[]T, T ~float64](b []byte, num int, v S) []byte {
 	return Close(b, at)
 }
 
-// AppendStrings appends each string of v as its own field num.
+// AppendStrings appends each string of v as a separate field num.
 func AppendStrings[S ~[]T, T ~string](b []byte, num int, v S) []byte {
 	for _, e := range v {
 		b = PutString(b, num, e)
@@ -197,7 +197,7 @@ func ReadStrings[S ~[]T, T ~string](d *Decoder, v *S) {
 	}
 }
 
-// Fill copies from into the array to. It fails if their lengths differ.
+// Fill copies the list from into the array to. It fails if lengths differ.
 func Fill[T any](d *Decoder, to, from []T) {
 	if d.err != nil {
 		return

@@ -18,7 +18,7 @@ import (
 //   - A value that would therefore arrive as the zero value is refused, unless the zero value has
 //     the same form: then the type itself does not distinguish them.
 
-// ownMethods are the methods of one encoding that T defines itself.
+// ownMethods are T's own methods for one encoding, such as gob.
 type ownMethods[T any, P ~*T] struct {
 	form  string // textForm, binaryForm or gobForm
 	write func(P) ([]byte, error)
@@ -78,7 +78,7 @@ func (m ownMethods[T, P]) tryZero() (z ownZero) {
 
 func isZero[T any](v *T) bool { return reflect.ValueOf(v).Elem().IsZero() }
 
-// encode returns v in its own encoding. absent means to write no field.
+// encode returns v in its own encoding. absent says to append no field.
 func (m ownMethods[T, P]) encode(v *T) (data []byte, absent bool, err error) {
 	if !isZero(v) {
 		if data, err = m.write(v); err != nil || len(data) > 0 {

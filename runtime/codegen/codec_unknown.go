@@ -68,8 +68,8 @@ func mergeUnknown(out, now, kept []byte, f Fields) []byte {
 	return out
 }
 
-// eachField calls yield for each field of b. content is nil unless it may be a message. It stops at
-// an invalid field.
+// eachField yields each field of b. content is nil unless the field may be a message. eachField
+// stops at an invalid field.
 func eachField(b []byte, yield func(num int, raw, content []byte)) {
 	for len(b) > 0 {
 		num, typ, tag := protowire.ConsumeTag(b)

@@ -10,10 +10,11 @@ import (
 // [ValueError] or [PointerError].
 type Error struct {
 	Name string // on the wire; unique in a kind
-	// find reports whether a node of an error's tree is the error, ignoring errors that it wraps.
-	// pointer reports whether the node is a pointer to a type whose values are errors too.
+	// find reports whether a node of an error's tree, apart from its children, is the error, and
+	// returns its encoded value. pointer reports whether the node points to a type whose values are
+	// errors too.
 	find func(node error) (content []byte, pointer, ok bool)
-	// revive makes the error that find found.
+	// revive makes an error from find's results.
 	revive func(content []byte, pointer bool) (error, error)
 }
 

@@ -7,9 +7,9 @@ type Activation int
 const (
 	// Fresh: the entity has no state; it is as the factory made it.
 	Fresh Activation = iota
-	// Reactivated: it was passivated on this node and called again.
+	// Reactivated: the entity, passivated on this node, was called again.
 	Reactivated
-	// Moved: its shard came from another node and brought its state.
+	// Moved: the shard came from another node with the entity's state.
 	Moved
 	// Recovered: the entity is of a durable type, and its state comes from the store. Since its
 	// last turn its node or all nodes may have ended, its shard may have moved, or it was idle.
@@ -38,7 +38,7 @@ type Passivation int
 const (
 	// Idle: the entity was not called for the idle time of its type, or it asked to be passivated.
 	Idle Passivation = iota
-	// Moving: its shard moves to another node.
+	// Moving: the shard moves to another node.
 	Moving
 	// Stopping: the node shuts down and no other node takes the shard.
 	Stopping

@@ -9,7 +9,7 @@ import (
 // An Index names an indexed field.
 type Index struct {
 	Field string // its name in Go
-	// Kind is the number of the field with b, i, s or t for a bool, integer, string or time.
+	// Kind is the field's number and then b, i, s or t for bool, integer, string or time.
 	Kind string
 }
 
@@ -39,8 +39,8 @@ func AppendTimeIndex(b []byte, field int, v time.Time) []byte {
 	return ordered.AppendTime(ordered.AppendField(b, field), v)
 }
 
-// IndexedID splits a string that a [Lister] yields for an index into key and id. index is ""
-// without a key.
+// IndexedID splits a string that a [Lister] yields into the key of an index, "" if absent, and the
+// id.
 func IndexedID(key string) (index, id string) {
 	n := ordered.SizeOfKey(key)
 	return key[:n], key[n:]

@@ -115,7 +115,7 @@ func checkNames(text []byte) error {
 	}
 }
 
-// strictJSON is json.Unmarshal refusing unknown names, unless a type's own UnmarshalJSON accepts
+// strictJSON is json.Unmarshal, but refuses unknown names unless a type's UnmarshalJSON accepts
 // them.
 func strictJSON(text []byte, to any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -137,7 +137,8 @@ func readValue(raw []byte, to any) error {
 	return strictJSON(raw, to)
 }
 
-// messageAt returns the message behind v, a pointer to a message pointer, which it sets if nil.
+// messageAt returns the message behind v, a pointer to a message pointer. It sets a nil message
+// pointer.
 func messageAt(v any) (proto.Message, bool) {
 	p, ok := v.(interface{ message() proto.Message })
 	if !ok {

@@ -165,8 +165,8 @@ type member struct {
 	omit  bool // left out if empty
 }
 
-// members returns in own the fields of t that may hold one of the interfaces. rest is a struct type
-// with the other fields, and at their indices in t.
+// members returns in own the fields of t that may hold o's interfaces. rest is a struct type of the
+// other fields, and at has their indices in t.
 func (o *oneofs) members(t reflect.Type) (own []member, rest reflect.Type, at [][]int) {
 	var others []reflect.StructField
 	var named [][]int // embedded structs with their own name
@@ -370,7 +370,7 @@ func (o *oneofs) readStruct(raw []byte, v reflect.Value) error {
 	return nil
 }
 
-// settable returns the field of v, making nil embedded pointers on the way.
+// settable returns v's field at index, making nil embedded pointers on the way.
 func settable(v reflect.Value, index []int) reflect.Value {
 	for i, x := range index {
 		if i > 0 && v.Kind() == reflect.Pointer {

@@ -12,9 +12,9 @@ import (
 type Kind struct {
 	Name    string // on the wire, unique in a cluster
 	Package string // import path of the struct, to tell two types of one name apart
-	Shards  int    // a power of two; 0 means 256
+	Shards  int    // a power of two; 0 means 256, if Durable 64
 	// Singleton means that the kind has one instance in a cluster, and one shard. The singleton
-	// manager chooses its node, not the allocation of shards.
+	// manager, not the allocation of shards, chooses its node.
 	Singleton bool
 	// Pool means that the kind is a pool: instance i is the entity with id i, alone in the i-th
 	// shard. Its Hash is that of [PoolHash].
@@ -64,7 +64,7 @@ type Host struct {
 	// it; nil means none. Callers need not know these methods.
 	NoContext map[string]bool
 	// AppendState encodes the fields tagged state, and DecodeState decodes them and reports whether
-	// it skipped fields. Both are nil if there are none. StateFields has the fields known to this
+	// it skipped fields. Both are nil if none are tagged. StateFields has the fields known to this
 	// program; other fields are kept beside the entity.
 	AppendState func(b []byte, entity any) ([]byte, error)
 	DecodeState func(entity any, b []byte) (skipped bool, err error)
@@ -90,8 +90,8 @@ func Factory[T any](factory func() *T) func() any {
 }
 
 // CheckMethods returns an error if the entity's struct has gained or lost exported methods since
-// its code was generated. It compares only their numbers, because looking up methods by reflection
-// keeps the linker from removing unused methods of the whole program.
+// its code was generated. It only counts them, because looking up methods by reflection keeps the
+// linker from removing unused methods of the whole program.
 func (h *Host) CheckMethods() error {
 	if h.Struct == nil {
 		return nil

@@ -25,7 +25,7 @@ type UnknownCase struct {
 type unknownCase interface{ ShardUnknownCase() UnknownCase }
 
 // UnknownCase reads the decoder's current field, which is no known case of the interface oneof. In
-// a state the case is kept; elsewhere the decoder refuses it.
+// a state kept is true; elsewhere the decoder refuses the case.
 func (d *Decoder) UnknownCase(oneof string) (c UnknownCase, kept bool) {
 	if d.err != nil {
 		return c, false

@@ -11,7 +11,7 @@ import (
 // A PoolChoice says which instance of a pool a call goes to.
 type PoolChoice uint8
 
-// The choices of an instance, made for each call.
+// The ways of choosing an instance for each call.
 const (
 	PoolAny  PoolChoice = iota // an idle instance at this process, else the better of two random
 	PoolNear                   // an instance at this process, or as PoolAny if there is none

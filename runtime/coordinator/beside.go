@@ -30,7 +30,7 @@ func (c *Coordinator) leader(k *entityType) *entityType {
 	return nil
 }
 
-// led returns the shard of the leader that a shard of k follows.
+// led returns the shard of l that a shard of k follows.
 func (l *entityType) led(k *entityType, shard uint32) *shard {
 	return &l.shards[(shard-k.info.Shards)/(k.info.Shards/l.info.Shards)]
 }
@@ -57,7 +57,8 @@ type follows struct {
 	kind, leader       *entityType
 }
 
-// to returns the home of the leader's shard that a shard follows, or its new home if it is moving.
+// to returns the home of the leader's shard that the given shard follows, or, during a move, the
+// new home.
 func (f follows) to(shard uint32, homes []placement.Load) (to transport.Address, ok bool) {
 	to = f.leader.led(f.kind, shard).goesTo()
 	_, ok = slices.BinarySearchFunc(homes, to, func(l placement.Load, a transport.Address) int { return l.Node.Compare(a) })

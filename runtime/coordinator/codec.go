@@ -598,7 +598,7 @@ func inspectedToWire(m Inspected) *wire.CoordinatorInspected {
 	return w
 }
 
-// loadToWire groups shards by type. In order, each takes two or three bytes.
+// loadToWire groups shards by type. Ordered shards take two or three bytes each.
 func loadToWire(m MemberLoad) *wire.CoordinatorLoad {
 	w := &wire.CoordinatorLoad{Other: m.Other, Memory: m.Memory}
 	var group *wire.CoordinatorShardLoads

@@ -401,13 +401,13 @@ func (c *Coordinator) refuse(from transport.Address, m Message, reason string) {
 //  3. a home lives, from recovery on;
 //  4. a move is of a shard with a home, between two nodes, away from the home, under
 //     an epoch above the home's and not above the highest assigned; the old
-//     home lives, and so does the new home unless the old one is being asked or there is none;
+//     home lives, and so does any new home, except while the old one is asked to cancel;
 //  5. every move is in its shard and in the list, and will be checked again
 //     within the resend interval;
 //  6. before recovery there is no table, no move and no home;
 //  7. a pool is as large as failures need and its settings allow, as far as its members have room, each
-//     of its instances has a home if some member has room for it, and one moves if its member has more
-//     than it may.
+//     of its instances has a home if some member has room for it, and an instance moves if its member
+//     has too many.
 func (c *Coordinator) Check() error {
 	var errs []error
 	fail := func(n int, format string, args ...any) {

@@ -32,8 +32,8 @@
 //	6    N1 gone; N2 preparing or prepared, or N1     N2 is the home, above m, as prepared
 //	     registered the move before it was lost
 //	7    all its claimants are gone                   allocate anew, above all
-//	8    nobody claims it                             allocate when it is asked for; list one of a pool
-//	                                                  without a home, above what a former term gave
+//	8    nobody claims it                             allocate when it is asked for; list a pool's shard
+//	                                                  without a home, above epochs of former terms
 //
 // With Config.Anew a home of row 1 or 4 keeps the shard under a new epoch, because another cluster
 // with the same store may have claimed it.
@@ -71,8 +71,8 @@
 //
 // # Pools
 //
-// A type with a [Pool] has one instance a shard. The coordinator sets their number n as failures
-// and load need, or operators with pins instead of the load, within the pool's bounds and its
+// A type with a [Pool] has one instance per shard. The coordinator sets their number n as failures
+// and load (or, instead of load, operators' pins) require, within the pool's bounds and its
 // members' room. Shards from n on have no home. Instances go to the member with the fewest; among
 // equals, in the zone with the fewest; among these, to the next after the member chosen last. A
 // join moves instances only to spread them over members and zones as far as failures need. A loss

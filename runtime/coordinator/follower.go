@@ -29,8 +29,8 @@ type Follower struct {
 	pause       Pause             // the latest
 }
 
-// NewFollower returns a follower with the empty table. With hosts, for processes hosting types, it
-// registers with every coordinator.
+// NewFollower returns a follower with the empty table. With hosts, set in processes hosting types,
+// the follower registers with every coordinator.
 func NewFollower(hosts bool) *Follower {
 	return &Follower{hosts: hosts, seq: 1}
 }

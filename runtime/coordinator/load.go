@@ -64,7 +64,7 @@ const (
 	// loadFresh is the weight of the latest report in a running mean. The latest three reports have
 	// half of the weight together.
 	loadFresh = 0.2063
-	// loadSilent is how many missing reports of a member stop moves by load.
+	// loadSilent is the number of a member's missing reports that stops moves by load.
 	loadSilent = 3
 	// restLoads is the number of intervals that a shard stays at a new home: 5 min.
 	restLoads = 30
@@ -163,13 +163,13 @@ func (c *Coordinator) addUp() {
 	}
 }
 
-// saved returns how many moves a type's budget may save; a coordinator begins with these.
+// saved returns how many moves a type's budget may save; a coordinator begins with that many.
 func (k *entityType) saved() float64 {
 	return max(1, savedAtMost*placement.LoadWeighted{}.Hourly(len(k.shards)))
 }
 
-// earn adds a share of an hour to a type's budget. The saved moves and those of one hour together
-// exceed LoadWeighted.Hourly by at most one.
+// earn adds a share of an hour's moves to a type's budget. The saved moves and an hour's moves
+// together exceed LoadWeighted.Hourly by at most one.
 func (k *entityType) earn(share float64) {
 	saved := k.saved()
 	hour := math.Floor(placement.LoadWeighted{}.Hourly(len(k.shards))) + 1 - saved
@@ -214,8 +214,8 @@ func (c *Coordinator) planByLoad(k *entityType, w placement.LoadWeighted, homes 
 	return transfers, why
 }
 
-// stays describes, for people, why no shard of the type, or not this one, moves by load. It is ""
-// for types that are not placed by load.
+// stays tells operators why neither the shard nor others of its type move by load. It is "" for
+// shards that move, lack a home, or are not placed by load.
 func (c *Coordinator) stays(k *entityType, s *shard) string {
 	if _, ok := k.place.(placement.LoadWeighted); !ok || k.isPool() || s.move != nil || s.home.IsZero() {
 		return ""

@@ -125,8 +125,8 @@ func (c *Coordinator) onView(v View) {
 	c.reap = true
 }
 
-// onRegister handles a registration. After recovery, only first registrations count, for shards
-// that are otherwise unknown.
+// onRegister handles a registration. After recovery, claims count only in a member's first
+// registration, for otherwise unknown shards.
 func (c *Coordinator) onRegister(from transport.Address, r Register) {
 	if r.Node != from {
 		c.refuse(from, r, fmt.Sprintf("it names %v", r.Node))

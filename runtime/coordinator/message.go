@@ -102,9 +102,9 @@ type HeldShard struct {
 	Peer transport.Address
 }
 
-// Register is sent by a member to a coordinator of a newly known term, and when its types change,
-// every 500 ms until [Registered] arrives. With it the member promises to refuse messages of lower
-// terms, so the member must begin to refuse them before it reads Shards.
+// Register is sent by a member to a coordinator of a newly known term, and when the member's types
+// change, every 500 ms until [Registered] arrives. It is a promise to refuse messages of lower
+// terms, so the member must begin to refuse them before it collects Shards.
 //
 // Members that host nothing need not register.
 type Register struct {
@@ -243,7 +243,7 @@ type Pins struct {
 	Seq  placement.Epoch // of the latest change: the coordinator's term and a counter
 	Pins []Pin           // in order of shard; shards without a pin are left out
 	// Count is the number of instances of a pool that operators ask for, in place of the number
-	// that its load needs; 0 means none.
+	// that its load needs; 0: not set.
 	Count uint32
 }
 

@@ -201,8 +201,7 @@ func (c *Coordinator) rebalance() {
 	c.looked(begun, c.count(balancing), refused)
 }
 
-// allowed reports whether a strategy may propose t: it moves an offered shard, once, to another
-// home.
+// allowed reports whether a strategy may propose t: an offered shard moves, once, to another home.
 func allowed(homes []placement.Load, t placement.Transfer) bool {
 	known, movable := false, false
 	for i := range homes {

@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Pool has the settings of a pool, a type with one instance a shard. The zero value means that
+// A Pool has the settings of a pool, a type with one instance per shard. The zero value means that
 // the type is not a pool. Instance i is the shard of number Shards+i; if the pool has n instances,
 // those from n on have no home.
 type Pool struct {
@@ -45,7 +45,7 @@ func FormatSurvive(f func(nodes int) int) (string, error) {
 	return strings.Join(words, " "), nil
 }
 
-// survive returns how many of nodes members may fail, according to text, a result of FormatSurvive.
+// survive returns, from text, a result of FormatSurvive, how many members may fail out of nodes.
 func survive(text string, nodes int) (fail int) {
 	for _, word := range strings.Fields(text) {
 		from, value, _ := strings.Cut(word, ":")
@@ -294,7 +294,7 @@ func zonesOf(homes []placement.Load) map[string]int {
 
 // Rebalance implements [placement.Strategy]. It moves instances only if too few members or zones
 // have one for the failures that the pool must survive, or if a member has too many: it got one
-// while another was ending, which then stayed.
+// while another was ending there, which then stayed.
 func (c circle) Rebalance(_ string, homes []placement.Load, limit int) (moves []placement.Transfer) {
 	homes = slices.Clone(homes)
 	for len(moves) < limit {

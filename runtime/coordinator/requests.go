@@ -165,8 +165,8 @@ func describePins(pins []Pin) string {
 	return strings.Join(words, " ")
 }
 
-// onBalance changes the pause at once, and answers when every registered member keeps it. looked
-// answers a request to rebalance now.
+// onBalance changes the pause at once, and answers when every registered member keeps it. Function
+// looked answers requests to rebalance now.
 func (c *Coordinator) onBalance(from transport.Address, b Balance) {
 	if c.repeated(from, b.ID) {
 		return
@@ -246,7 +246,7 @@ func (c *Coordinator) onKept(from transport.Address, kind string, seq placement.
 	c.answerKept()
 }
 
-// spread sends pins to registered members and the pause to all who lack them.
+// spread sends pins to registered members that lack them, and the pause to members that lack it.
 func (c *Coordinator) spread() {
 	c.keepAt = time.Time{}
 	for _, a := range c.order {

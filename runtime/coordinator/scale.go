@@ -39,7 +39,7 @@ const (
 	loadGoal = 0.6
 	loadFull = 0.9
 	loadLeap = 4
-	// loadLate is how many intervals a report counts.
+	// loadLate is how many intervals old a counted report may be.
 	loadLate = 2.5
 )
 
@@ -66,7 +66,7 @@ func (s *scaling) take(from transport.Address, at time.Time, l PoolLoad) {
 }
 
 // look ends a round of a pool with n instances, and reports whether want has changed. Instances of
-// silent members count as the mean.
+// silent members count with the mean.
 func (s *scaling) look(now time.Time, interval time.Duration, n int) bool {
 	instances, thousandths, waits := 0, 0, 0
 	for a, r := range s.reports { //arch:order-free sums of integers

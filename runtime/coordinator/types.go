@@ -22,7 +22,7 @@ type entityType struct {
 	wants  int     // of a pool: the instances that it would have if its members had room for them
 	load   scaling // of a pool
 	lacks  int     // its shards without a home, while a plan is made
-	// load.go: of a type that is placed by load.
+	// load.go: set if the type is placed by load.
 	mean    float64 // mean processors of a measured shard
 	balance placement.Balance
 	still   string // why no more shards move by load, for people

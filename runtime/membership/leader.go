@@ -46,7 +46,7 @@ func (l *Leader) runLeader() {
 	}
 }
 
-// lead does one round, and reports whether it changed the gossiped state.
+// lead does one round of the leader's work, and reports whether it changed the gossiped state.
 func (l *Leader) lead() bool {
 	if !l.since.IsZero() {
 		return l.leadWeakly()
@@ -121,7 +121,7 @@ func (l *Leader) apply(moved, removed []gossip.Member) {
 }
 
 // doubled reports whether r, which is not up yet, has the name of a preceding member. Two members
-// may have admitted nodes with the same name at once.
+// may have admitted nodes of one name at the same time.
 func (l *Leader) doubled(r gossip.Member) bool {
 	return slices.ContainsFunc(l.Gossip.Named(r.Name), func(o gossip.Member) bool {
 		if o.Address == r.Address || o.Status == gossip.Down {
@@ -132,8 +132,8 @@ func (l *Leader) doubled(r gossip.Member) bool {
 }
 
 // differing returns the members, not up yet, that differ from a preceding member in settings that
-// must be equal (Config.Differ). Such members were admitted at once. The order is: members that
-// were up, this node, serving members, the rest by incarnation.
+// must be equal (Config.Differ). They were admitted at the same time. The order is: members that
+// were up, this node, serving members, the rest; then by incarnation.
 func (l *Leader) differing() (nodes []transport.Address) {
 	if l.Config.Differ == nil {
 		return nil

@@ -281,7 +281,7 @@ func (m *Machine) onReceive(in core.Receive) {
 	m.broadcaster.LeaderSpoke(in.From)
 }
 
-// outcast reports whether the node is Down or removed, and sends it Removal.
+// outcast reports whether the node is Down or removed; if so, it sends Removal.
 func (m *Machine) outcast(node transport.Address) bool {
 	tomb, removed := m.node.Gossip.Tombstone(node)
 	if r, ok := m.node.Gossip.Member(node); !removed && (!ok || r.Status != gossip.Down) {

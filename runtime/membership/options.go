@@ -161,7 +161,7 @@ type TableOptions struct {
 // DowningOptions configure how unreachable members are judged. All fields must be equal at all
 // members: a node that differs is refused at joining.
 type DowningOptions struct {
-	// Strategy is the rule. Default DowningBroker.
+	// Strategy chooses the members to down. Default DowningBroker.
 	Strategy Downing
 	// Role restricts the vote of DowningStaticQuorum, DowningKeepMajority, DowningKeepOldest and
 	// DowningLeaseMajority to members with this role. If all of these die, an operator must down

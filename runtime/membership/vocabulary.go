@@ -136,7 +136,7 @@ type Question = core.Question
 // A Table holds the settings of membership by a table.
 type Table = core.Table
 
-// The requests to the table, and their answers.
+// Requests to the membership table, and their answers.
 type (
 	TableRead    = core.TableRead    // reads all rows and the version
 	TableWrite   = core.TableWrite   // writes one row and the next version
@@ -160,7 +160,7 @@ func Refusals() []Refusal { return core.Refusals() }
 // An Input is something that happened to a node.
 type Input = core.Input
 
-// The inputs.
+// The kinds of [Input].
 type (
 	Start          = core.Start          // begins joining
 	Tick           = core.Tick           // time has passed

@@ -164,7 +164,7 @@ type plan struct {
 	low   []int // the homes with the lowest loads that may get shards, the lowest first; at most maxSides+1
 }
 
-// rank sets high and low. Of homes with equal loads it prefers the first in homes, which are
+// rank sets p.high and p.low. Of equally loaded homes it prefers the first in p.homes, which are
 // ordered by address.
 func (p *plan) rank() {
 	p.high, p.low = p.high[:0], p.low[:0]
@@ -228,7 +228,7 @@ func (p *plan) best(floor float64) (best choice, ok bool) {
 	return best, false
 }
 
-// target replaces best if a member with a low load can take the i-th shard of from with a higher
+// target replaces best if a member with a low load can take shard i of member from with a higher
 // gain.
 func (p *plan) target(best *choice, from, i int, cost float64) {
 	leaves := p.load[from] - cost/p.homes[from].capacity()/p.mean

@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// DefaultShards is the number of shards of a type whose directive does not set it.
+// DefaultShards is the number of shards of a volatile type whose directive sets none.
 const DefaultShards = 256
 
 // MaxShards bounds the shards of one type, and so the memory that a table entry from the network

@@ -9,8 +9,9 @@ type leaseState struct {
 	askAt     time.Time // when AcquireLease may follow
 }
 
-// onLease handles a lease's result or loss. The manager holds the lease from before the instance's
-// start until after its stop, and stops the instance if the lease is lost.
+// onLease handles the answer to a lease request, or the lease's loss. The manager holds the lease
+// from before the instance's start until after its stop, and stops the instance if the lease is
+// lost.
 func (m *Manager) onLease(in Input) {
 	l := &m.lease
 	switch in := in.(type) {
@@ -59,7 +60,7 @@ func (m *Manager) askLease() {
 	m.out.AcquireLease = true
 }
 
-// releaseLease begins to release the lease, or returns false if there is none.
+// releaseLease begins to release the lease, or returns false if it is not held.
 func (m *Manager) releaseLease() bool {
 	if !m.lease.held {
 		return false

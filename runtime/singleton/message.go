@@ -11,7 +11,7 @@ import (
 )
 
 // A Message is sent between two managers of one singleton, between a proxy and a manager, or
-// between a client and its guide. The control channel may lose, repeat and reorder messages.
+// between a client and its [Guide]. The control channel may lose, repeat and reorder messages.
 type Message struct {
 	Name string // of the singleton
 	Type MessageType

@@ -40,10 +40,10 @@ type Options struct {
 	// HandoffRetry is the interval of messages to a former oldest member that has not confirmed the
 	// end of its instance. Default 200ms (Akka's is 1s), minimum 10ms.
 	HandoffRetry time.Duration
-	// MaxHandoffRetries is the number of HandoffRetry messages after which a stuck handoff is
-	// logged as a warning. The node goes on waiting, because without that member's confirmation or
-	// removal a second instance might run. Default 15, as in Akka, whose manager restarts then;
-	// minimum 1.
+	// MaxHandoffRetries is the number of messages (see HandoffRetry) after which a stuck handoff is
+	// logged as a warning. The node goes on waiting, because before the former member's
+	// confirmation or removal a second instance might run. Default 15, as in Akka, whose manager
+	// restarts then; minimum 1.
 	MaxHandoffRetries int
 	// RemovalMargin is how long the next instance waits after the removal of a former oldest member
 	// that never confirmed the end of its instance. Default 0, because a member is removed only
@@ -109,10 +109,10 @@ type Config struct {
 	// Role restricts the singleton to members that have it. Default: all members.
 	Role string
 	// HandoffAt is the status at which a member gives the instance away: Exiting, as in Akka, or
-	// Leaving, which delays the exit until then. Default Exiting. An exiting member is removed as
-	// soon as all members have seen it exiting, even if its instance still runs. So use Exiting
-	// only for instances that may overlap with their successor for a moment: coordinators (their
-	// terms are ordered) or instances with a lease.
+	// Leaving, which delays the exit until the handoff. Default Exiting. An exiting member is
+	// removed as soon as all members have seen it exiting, even if its instance still runs. So use
+	// Exiting only for instances that may overlap with their successor for a moment: coordinators
+	// (their terms are ordered) or instances with a lease.
 	HandoffAt membership.Status
 	Options
 }

@@ -107,8 +107,8 @@ func (m Model[I, O, S]) partition(all []porcupine.Operation) (parts [][]porcupin
 	return parts
 }
 
-// operations leaves out calls that did not run. A call that may have run ends after all others,
-// because it may take effect at any time.
+// operations converts a history for porcupine, without calls that did not run. A call that may have
+// run ends after all others, because it may take effect at any time.
 func operations[I, O any](history []shardtest.Operation[I, O]) (all []porcupine.Operation) {
 	for i, op := range history {
 		p := porcupine.Operation{ClientId: i, Input: op.In, Call: op.Begin, Return: op.End}

@@ -8,8 +8,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// clockRate is how far the rates of the store's clock and this process's may differ in a test, in
-// percent. Clocks that are being set gradually differ by less.
+// clockRate is by how many percent the store's clock may run faster or slower than this process's
+// in a test. Clocks that are being set gradually differ by less.
 const clockRate = 10
 
 // testClock checks a store that implements [store.Clock]: for all clients, its time grows as fast

@@ -176,7 +176,7 @@ func (h Harness) wantHeld(t *testing.T, c Client, holder, by string) {
 // heldFor is how long callers wait for a held-up request.
 const heldFor = 200 * time.Millisecond
 
-// held runs f while requests of c are held up. The outcome of f must be uncertain.
+// held calls hold, which holds up requests, and then f, whose outcome must be uncertain.
 func held(t *testing.T, hold func(), what string, f func(context.Context) error) {
 	t.Helper()
 	hold()

@@ -102,7 +102,7 @@ func testLeaseLost(t *testing.T, h Harness) {
 	wantError(t, "a renews its first holding", err, store.ErrLost)
 }
 
-// testLeaseOfTheSameHolder lets a client whose first answer was lost claim again.
+// testLeaseOfTheSameHolder lets a client claim a lease again, as after a lost answer.
 func testLeaseOfTheSameHolder(t *testing.T, h Harness) {
 	a := h.Client(t)
 	first := must[store.Held](t)(a.Acquire(t.Context(), h.claim("a")))
@@ -114,8 +114,8 @@ func testLeaseOfTheSameHolder(t *testing.T, h Harness) {
 	must[store.Held](t)(a.Renew(t.Context(), second))
 }
 
-// testLeaseSucceeded lets a client that knows a lease's token take the lease over from its holder,
-// once.
+// testLeaseSucceeded checks that one client that knows a lease's token can take over the lease from
+// its holder.
 func testLeaseSucceeded(t *testing.T, h Harness) {
 	a, b, c := h.Client(t), h.Client(t), h.Client(t)
 	over := func(holder string, token uint64) store.Claim {
@@ -174,7 +174,7 @@ func testLeaseBadClaims(t *testing.T, h Harness) {
 	}
 }
 
-// testLeaseContended checks that one of many claims gets the lease.
+// testLeaseContended checks that exactly one of many claims gets the lease.
 func testLeaseContended(t *testing.T, h Harness) {
 	const candidates = 8
 	var wg sync.WaitGroup

@@ -256,7 +256,7 @@ func atoi(b []byte) int {
 	return n
 }
 
-// testLogContended lets many writers append. Each append must follow the one that its writer has
+// testLogContended lets many writers append. An append must follow the append that its writer has
 // read last.
 func testLogContended(t *testing.T, h Harness) {
 	const writers, each = 4, 8

@@ -130,8 +130,7 @@ func testRecordsLate(t *testing.T, h Harness) {
 	wantRecords(t, home, shard, second.Revision, "x", "old", "y", "old")
 }
 
-// testRecordsUnderChangingHead replaces the head during writes. After that, records must not
-// change.
+// testRecordsUnderChangingHead replaces the head during writes, which must then change nothing.
 func testRecordsUnderChangingHead(t *testing.T, h Harness) {
 	zombie, home := h.Client(t), h.Client(t)
 	head := setHead(t, home, shard, store.Head{})

@@ -28,7 +28,7 @@ type vote struct {
 	At          time.Time   `json:"at,omitzero"`
 }
 
-// hexadecimal is written as text: many JSON readers lose a number's lowest digits.
+// hexadecimal is written as text, because many JSON readers lose a number's lowest digits.
 type hexadecimal uint64
 
 func (h hexadecimal) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%016x", uint64(h)), nil }
@@ -39,7 +39,7 @@ func (h *hexadecimal) UnmarshalText(text []byte) error {
 	return err
 }
 
-// check refuses with store.ErrBadKey what some tables could not keep.
+// check fails with store.ErrBadKey for a row that some tables cannot keep.
 func check(row Row) error {
 	if err := CheckName(row.Name); err != nil {
 		return err
@@ -65,7 +65,7 @@ func check(row Row) error {
 }
 
 // Encode checks a row and returns it as JSON, without Alive and Version, for tables that store
-// bytes. Other tables call it only for its checks. It fails with store.ErrBadKey and
+// bytes. Other tables call Encode only to check rows. It fails with store.ErrBadKey and
 // store.ErrTooLarge.
 func Encode(row Row) ([]byte, error) {
 	if err := check(row); err != nil {

@@ -21,10 +21,10 @@ type Table interface {
 	// less: only the rows that were written after since, if none was deleted after it.
 	// Snapshot.Since then equals since.
 	Read(ctx context.Context, since Version) (Snapshot, error)
-	// Write, if the version is expect, inserts 1 to MaxRows rows or replaces those with their IDs,
-	// and raises the table's version by their number or more, in one atomic step. It returns the
-	// new version. Row.Alive and Row.Version are ignored. The rows are not kept. Errors:
-	// ErrConflict, ErrTooLarge.
+	// Write, if the version is expect, inserts 1 to MaxRows rows, replacing rows with the same IDs,
+	// and raises the version by at least the rows' number, in one atomic step. It returns the new
+	// version. Row.Alive and Row.Version are ignored. The rows are not kept. Errors: ErrConflict,
+	// ErrTooLarge.
 	Write(ctx context.Context, expect Version, rows ...Row) (Version, error)
 	// Delete, if the version is expect, removes the rows with these IDs, at most MaxDelete, and
 	// raises the table's version. It returns the new version. An ID without a row is ignored.
@@ -124,8 +124,8 @@ type Snapshot struct {
 	Rows []Row
 }
 
-// Over returns the whole table, from s and old, the whole snapshot that the reader had before. It
-// returns s if s has all rows, and old if old is newer.
+// Over returns the whole table: s merged into old, the whole snapshot that the reader had before.
+// It returns s if s has all rows, and old if old is newer.
 func (s Snapshot) Over(old Snapshot) Snapshot {
 	switch {
 	case s.Version < old.Version || s.Since != 0 && s.Version == old.Version:

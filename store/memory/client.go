@@ -113,7 +113,7 @@ func (c *Client) meets(op Op) Fault {
 	return one
 }
 
-// wait lets d pass, or returns false if ctx ends first. In a simulation it returns at once.
+// wait waits for d, or returns false if ctx ends first. In a simulation it returns at once.
 func (c *Client) wait(ctx context.Context, d time.Duration) bool {
 	if c.server.clock != nil {
 		return true

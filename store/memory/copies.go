@@ -47,7 +47,7 @@ func (s *shard) last() store.Position {
 	return s.log[len(s.log)-1].Position
 }
 
-// between returns the appends at positions from to to, or nil if one of these two appends is
+// between returns the appends from position from up to position to, or nil if either end is
 // missing.
 func (s *shard) between(from, to store.Position) []store.Append {
 	first, ok := s.index(from)

@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A lease is the server's record of a lease. It stays when the holder is gone, to keep the token.
+// A lease is the server's record of a lease. The record outlives the lease, to keep the token.
 type lease struct {
 	holder string // empty: nobody
 	token  uint64
@@ -87,7 +87,7 @@ func (c *Client) Release(ctx context.Context, h store.Held) error {
 	}))
 }
 
-// prolong extends the lease. It never shortens it, because an earlier answer has promised a later
+// prolong extends the lease, and never shortens it: an earlier answer may have promised a later
 // end.
 func (l *lease) prolong(now time.Time, ttl time.Duration) {
 	if ends := now.Add(ttl + store.Margin(ttl)); ends.After(l.ends) {
@@ -95,7 +95,7 @@ func (l *lease) prolong(now time.Time, ttl time.Duration) {
 	}
 }
 
-// heldSince returns the granted lease. Its time counts from when the request was sent.
+// heldSince returns the granted lease. The TTL counts from when the request was sent.
 func heldSince(sent time.Time, claim store.Claim, token uint64) store.Held {
 	return store.Held{Claim: claim, Token: token, Until: sent.Add(claim.TTL - store.Margin(claim.TTL))}
 }

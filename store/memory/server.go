@@ -51,7 +51,7 @@ func (s *Server) now() time.Time {
 	return s.clock()
 }
 
-// SetAhead sets how far the time of [Client.Now] is ahead of this process's, or behind if it is
+// SetAhead sets how far the time of [Client.Now] is ahead of this process's, or behind if d is
 // below 0. Default 0. Leases and delays do not use that time.
 func (s *Server) SetAhead(d time.Duration) {
 	s.mu.Lock()
@@ -89,10 +89,10 @@ func (s *Server) Stop() {
 // MaxUnsynced bounds how many of the last writes Start can lose.
 const MaxUnsynced = 1024
 
-// Start starts the server again from its disk. The last lost writes to shards, at most MaxUnsynced,
-// are gone: lost is 0 as after a crash of the server's process, more as after a crash of its
-// machine. The revisions and positions of lost writes are assigned again. Small records and leases
-// are never lost.
+// Start starts the server again from its disk, which lacks the last writes to shards. The parameter
+// lost, at most MaxUnsynced, is how many: 0 as after a crash of the process, more as after its
+// machine's. The revisions and positions of lost writes are assigned again. Small records and
+// leases are never lost.
 func (s *Server) Start(lost int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,8 +136,8 @@ func (s *Server) delay(after time.Duration, apply func() error) {
 	s.late = slices.Insert(s.late, at, w)
 }
 
-// serve runs an operation with the fault met. It reports whether the caller gets an answer;
-// otherwise the error lost is the outcome.
+// serve runs an operation with the fault met. answered reports whether apply has run. If the caller
+// gets no answer, err is the parameter lost.
 func (s *Server) serve(op Op, met Fault, lost error, apply func(Fault) error) (answered bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -63,12 +63,12 @@ func (c *api) why(ctx context.Context, stream string) error {
 	return fmt.Errorf("%w: stream %s: %w", store.ErrUnavailable, stream, errNoLeader)
 }
 
-// firstAttempt bounds the first attempt, because the replica asked may have stopped. Each
+// firstAttempt bounds again's first attempt, because the replica asked may have stopped. Each
 // unanswered attempt doubles the bound.
 const firstAttempt = 500 * time.Millisecond
 
-// again calls f, with pauses, until it returns done, because another replica, which does not lag,
-// may answer. After ctx or the timeout it returns f's last error.
+// again calls f, with pauses, until f returns done: another replica, which does not lag, may
+// answer. After ctx or the timeout it returns f's last error.
 func (c *api) again(ctx context.Context, f func(context.Context) (done bool, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

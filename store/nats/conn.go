@@ -94,7 +94,7 @@ func dial(ctx context.Context, url string, cfg Config) (*conn, error) {
 	}
 }
 
-// absent reports whether no server answered, so that a later attempt may succeed.
+// absent reports whether err means that no server answered; a later attempt may succeed.
 func absent(err error) bool {
 	var broken net.Error
 	return errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrConnectionClosed) ||
@@ -205,7 +205,7 @@ func (c *conn) receive(m *nats.Msg) {
 	}
 }
 
-// fail ends, with err, the requests selected by which.
+// fail ends, with err, each request r where which(r) is true.
 func (c *conn) fail(err error, which func(*request) bool) {
 	var ended []*request
 	c.mu.Lock()
@@ -227,8 +227,8 @@ const sweepParts = 5
 
 var errUnanswered = errors.New("no answer within the timeout")
 
-// begin publishes m. It calls then when the request ends, at the latest after 1.2 times the
-// timeout.
+// begin publishes m. It calls the function then at the request's end, at the latest after 1.2 times
+// the timeout.
 func (c *conn) begin(m *nats.Msg, then func(*request)) error {
 	r := &request{subject: m.Subject, then: then}
 	c.mu.Lock()
@@ -301,7 +301,7 @@ func (c *conn) forget(token uint64) {
 	delete(c.waiting, token)
 }
 
-// send publishes m with a reply subject, for await.
+// send publishes m as a request whose answer await returns.
 func (c *conn) send(ctx context.Context, m *nats.Msg, many bool) (*request, uint64, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, 0, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
@@ -322,8 +322,8 @@ func unsent(err error) error {
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }
 
-// await waits for a request's answer. Its error wraps lost, or ErrUnavailable if the request
-// certainly had no effect.
+// await waits for a request's answer. Its error wraps the error lost, or ErrUnavailable if the
+// request certainly had no effect.
 func (c *conn) await(ctx context.Context, r *request, token uint64, lost error) ([]*nats.Msg, error) {
 	timer := time.NewTimer(c.timeout)
 	defer timer.Stop()

@@ -8,7 +8,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Codes from nats-server's jetstream_errors_generated.go.
+// Error codes from nats-server's jetstream_errors_generated.go.
 const (
 	codeAccountResources  = 10002
 	codeNoPeers           = 10005
@@ -105,7 +105,7 @@ func fail(op, key string, err error) error {
 	return &store.Error{Op: op, Key: key, Err: err}
 }
 
-// unavailable converts the error of a request without effect.
+// unavailable returns err, of a request without effect, as store.ErrUnavailable.
 func unavailable(err error) error {
 	if errors.Is(err, store.ErrUnavailable) {
 		return err
@@ -113,7 +113,7 @@ func unavailable(err error) error {
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }
 
-// repeatableError converts the error of a request that may be repeated.
+// repeatableError is like unavailable, for a request that may be repeated.
 func repeatableError(err error, stream string) error {
 	var refused *apiError
 	if errors.As(err, &refused) {

@@ -24,7 +24,7 @@ type leases struct {
 
 var _ store.Lease = (*leases)(nil)
 
-// A sighting is when this process first saw a revision.
+// A sighting says when this process first saw a lease's revision.
 type sighting struct {
 	revision uint64
 	since    time.Time
@@ -85,7 +85,7 @@ func (l *leases) take(ctx context.Context, c store.Claim) (store.Held, error) {
 }
 
 // left returns how long the lease can still last at most, counted from when this process first saw
-// the last renewal: the holder sent it earlier.
+// the last renewal, because the holder sent that renewal earlier.
 func (l *leases) left(name string, h holding, revision uint64) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -166,7 +166,7 @@ func (l *leases) read(ctx context.Context, name string) (holding, uint64, error)
 	return h, m.seq, nil
 }
 
-// write replaces the message if its revision is revision. The lease's time counts from before
+// write replaces the lease's message if it has the given revision. The TTL counts from before
 // sending.
 func (l *leases) write(ctx context.Context, c store.Claim, h holding, revision uint64) (store.Held, error) {
 	data, err := json.Marshal(h)

@@ -17,7 +17,7 @@ import (
 	"github.com/shardgen/shardgen/store/membertable"
 )
 
-// headerStreamLast expects the last sequence of the whole stream.
+// headerStreamLast names the expected last sequence of the whole stream.
 const headerStreamLast = "Nats-Expected-Last-Sequence"
 
 // aliveFor is how long the store keeps I-am-alives, which only people read. Rows of dead members
@@ -28,9 +28,9 @@ const aliveFor = "192h"
 const buckets = 64
 
 // members is a table in a stream, with a message for each row. The stream's last sequence is the
-// table's version, so one message changes both. A deletion ends with a new mark: readers of earlier
-// versions must then read the whole table. I-am-alives are in another stream, because they change
-// no version.
+// table's version, so one message changes a row and the version. A deletion ends with a new mark,
+// so readers of earlier versions must read the whole table. I-am-alives are in another stream,
+// because they change no version.
 type members struct {
 	*streams
 	keys            *keys
@@ -158,8 +158,8 @@ type part struct {
 	upTo uint64
 }
 
-// changes reads one replica's messages after since. It reports false if they do not fit into one
-// answer.
+// changes reads one replica's messages after sequence since. It returns false if these do not fit
+// into one answer.
 func (m *members) changes(ctx context.Context, since uint64) (part, bool, error) {
 	p, err := m.ask(ctx, m.stream, getRequest{Seq: since + 1, Batch: pageMessages, MaxBytes: pageBytes})
 	if err != nil {
@@ -198,7 +198,7 @@ func (m *members) whole(ctx context.Context) (part, error) {
 }
 
 // parts reads pages from replicas in different states. Then it reads the changes since the oldest
-// page, from a replica at least as new as all pages. Each subject's last message is among these
+// page, from a replica at least as new as all pages. Each subject's last message is among the
 // changes or on a page.
 func (m *members) parts(ctx context.Context, filters []string) (part, error) {
 	all := part{last: make(map[string]stored)}

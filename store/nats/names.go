@@ -26,7 +26,7 @@ func plainID(c byte) bool {
 	return c > ' ' && c <= '~' && !strings.ContainsRune(`.*>="\`, rune(c))
 }
 
-// escape replaces bytes that are not plain by = and two hexadecimal digits.
+// escape replaces bytes for which plain is false by = and two hexadecimal digits.
 func escape(s string, plain func(byte) bool) string {
 	odd := 0
 	for i := range len(s) {
@@ -49,7 +49,7 @@ func escape(s string, plain func(byte) bool) string {
 	return string(b)
 }
 
-// longEscaped is the size in bytes up to which a token is always escaped.
+// longEscaped is the size in bytes up to which an id's escaped form is used.
 const longEscaped = 32
 
 // idToken escapes an id, or encodes a long id as base64 if that is shorter. The longest token has
@@ -120,7 +120,7 @@ func placeOf(name string, s store.Shard, partitions int) place {
 	}
 }
 
-// headOf returns another shard's head in the same stream.
+// headOf returns the subject of another head in the same stream.
 func (p place) headOf(number int) string {
 	return strings.TrimSuffix(p.heads, "*") + strconv.Itoa(number)
 }

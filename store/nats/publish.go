@@ -42,7 +42,7 @@ func message(subject string, data []byte, headers ...string) *nats.Msg {
 
 func number[N ~uint64](n N) string { return strconv.FormatUint(uint64(n), 10) }
 
-// headerRoom exceeds the size of all headers, which is two subjects and half a kilobyte.
+// headerRoom exceeds the size of a message's headers: two subjects and half a kilobyte.
 const headerRoom = 4 << 10
 
 type writer struct{ *reader }
@@ -79,7 +79,7 @@ func (c *writer) publish(ctx context.Context, stream string, m *nats.Msg) (uint6
 	}
 }
 
-// publishIdle waits while the stream is busy: users of small records do not handle store.ErrBusy.
+// publishIdle publishes m, and waits while the stream is busy: callers do not handle store.ErrBusy.
 func (c *writer) publishIdle(ctx context.Context, stream string, m *nats.Msg) (uint64, error) {
 	return c.idle(ctx, func() (uint64, error) { return c.publish(ctx, stream, m) })
 }
@@ -106,8 +106,8 @@ func (c *writer) acknowledged(ctx context.Context, stream string, r *request, to
 	return c.written(ctx, stream, got)
 }
 
-// begin sends a message, and reports whether it was sent. If so, it calls then once: with the
-// sequence or, without a plain acknowledgement, with rest to find the outcome.
+// begin reports whether it has sent a message. If so, it calls the function then once: with the
+// sequence or, without a plain acknowledgement, with rest, which finds the outcome.
 func (c *writer) begin(stream string, m *nats.Msg, then func(seq uint64, rest func(context.Context) (uint64, error))) bool {
 	err := c.conn.begin(m, func(r *request) {
 		if r.err == nil {

@@ -43,10 +43,10 @@ const knownFor = time.Second
 // Publish implements [store.Publisher]. On the server, a message's id is Config.Name, a slash and
 // the message's ID.
 //
-// The server's duplicate window counts from the first copy of a message. So a message that may be
-// older than half of the window is first looked for among the subject's messages since First. It is
-// not found if the stream has changed its subject or has deleted it, as work-queue and interest
-// streams do; it is then published again.
+// The server's duplicate window counts from the first copy of a message. So Publish first looks for
+// a message that may be older than half of the window among the subject's messages since First. If
+// the stream has changed the message's subject or deleted the message, as work-queue and interest
+// streams do, it is published again.
 func (s *Store) Publish(ctx context.Context, m store.Message) error {
 	const op = "publish"
 	if err := errors.Join(store.CheckMessageID(m.ID), s.CheckSubject(m.Subject)); err != nil {
@@ -136,7 +136,7 @@ func (p *publisher) streamOf(ctx context.Context, subject string) (string, error
 }
 
 // has reports whether the stream has a message with the id, even if the duplicate window has
-// forgotten it. The message was not published before since.
+// forgotten it. The message was not published before the time since.
 func (p *publisher) has(ctx context.Context, subject, id string, since time.Time) (bool, error) {
 	to, ok := p.outlet(subject)
 	if !ok {
@@ -151,7 +151,7 @@ func (p *publisher) has(ctx context.Context, subject, id string, since time.Time
 	return p.look(ctx, to.name, subject, id, since)
 }
 
-// outlet returns the stream of a subject, if the answer about it is still fresh.
+// outlet returns the stream of a subject, if an answer of the last second names it.
 func (p *publisher) outlet(subject string) (outlet, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -212,8 +212,8 @@ func covers(pattern, subject string) bool {
 	}
 }
 
-// A look is the search for ids on one subject. One reading runs at a time, for all ids that wait
-// when it begins.
+// A look is the search for messages' ids on one subject. One reading runs at a time, for all ids
+// that wait when it begins.
 type look struct {
 	turn  chan struct{} // has room for one caller, which reads
 	users int
@@ -227,7 +227,7 @@ type reading struct {
 	err   error
 }
 
-// look reports whether the subject has a message with the id, not older than since.
+// look reports whether the subject has a message with the id from the time since on.
 func (p *publisher) look(ctx context.Context, stream, subject, id string, since time.Time) (bool, error) {
 	p.mu.Lock()
 	l := p.looks[subject]
@@ -269,7 +269,7 @@ func (p *publisher) look(ctx context.Context, stream, subject, id string, since 
 	return r.found[id], r.err
 }
 
-// read reads from the leader, because another replica may lag.
+// read searches the leader for r's ids, because another replica may lag.
 func (p *publisher) read(ctx context.Context, stream, subject string, r *reading) error {
 	missing := len(r.found)
 	for get := (getRequest{NextFor: subject, StartTime: &r.since}); missing > 0; {

@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// headerStream names the stream expected to store the message.
+// headerStream names the stream that is expected to store the message.
 const headerStream = "Nats-Expected-Stream"
 
 // wordProbe is the end of names and subjects that are used only to check rights.
@@ -58,7 +58,7 @@ func probeCreate(js, name string) *nats.Msg {
 	return message(js+"STREAM.CREATE."+name+"_"+wordProbe, []byte("{}"))
 }
 
-// try returns the first message that the user may not send, and why.
+// try sends all messages. It returns the first that was refused, and why.
 func (c rightsCheck) try(ctx context.Context, all []*nats.Msg) (failed *nats.Msg, why error) {
 	ctx, cancel := context.WithTimeout(ctx, min(rightsPatience, c.timeout))
 	defer cancel()

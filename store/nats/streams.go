@@ -230,7 +230,7 @@ func (s *streams) place(ctx context.Context, sh store.Shard) (place, layout, err
 	return p.place, l, nil
 }
 
-// mayAnswerLater reports whether err may come from starting servers, without a leader or
+// mayAnswerLater reports whether err may mean that servers are starting, without leader or
 // connection.
 func mayAnswerLater(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errLost) || errors.Is(err, errAway)

@@ -19,7 +19,7 @@ type Harness struct {
 	Source stream.Source
 	// Publish appends messages to a partition, in order.
 	Publish func(t *testing.T, partition int, data ...string)
-	// Delete deletes the messages of a partition with positions up to to.
+	// Delete deletes the messages of a partition up to position to.
 	Delete func(t *testing.T, partition int, to uint64)
 	// Remake deletes the stream and makes it again, without messages.
 	Remake func(t *testing.T)
@@ -60,7 +60,7 @@ func start(t *testing.T, s stream.Source, partition int, after uint64) stream.Me
 	return m
 }
 
-// read reads n messages, at most most at a time.
+// read calls Next with most until it has n messages.
 func read(t *testing.T, m stream.Messages, n, most int) (all []stream.Message) {
 	t.Helper()
 	for len(all) < n {
@@ -115,7 +115,7 @@ func identity(t *testing.T, s stream.Source) string {
 }
 
 // testRead reads each partition from several positions, with two readers at the same time. Both
-// read the same.
+// read the same messages.
 func testRead(t *testing.T, h Harness) {
 	if got := h.Source.Partitions(); got < 2 {
 		t.Fatalf("got %d partitions, want at least 2", got)
@@ -152,7 +152,7 @@ func testRead(t *testing.T, h Harness) {
 	}
 }
 
-// testWait: Next waits for messages until its context ends, and goes on afterwards.
+// testWait: Next waits for messages of its partition, and fails when its context ends.
 func testWait(t *testing.T, h Harness) {
 	h.Publish(t, 0, "1")
 	m := start(t, h.Source, 0, 0)
@@ -202,7 +202,7 @@ func testDeleted(t *testing.T, h Harness) {
 }
 
 // testRemade: a stream that was made again has a new identity. Readers of the former stream do not
-// read its messages.
+// read the new stream's messages.
 func testRemade(t *testing.T, h Harness) {
 	h.Publish(t, 0, numbers(1, 10)...)
 	id := identity(t, h.Source)

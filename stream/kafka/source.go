@@ -53,7 +53,7 @@ var _ stream.Source = (*Source)(nil)
 // [kgo.SASL]. The options must not choose what is consumed. It fails if no broker answers before
 // ctx ends, if there is no such topic, or if the brokers give topics no ids, as Kafka before 2.8
 // does: without ids, a topic that is made again looks as before. The partitions are those that the
-// topic has now. Later ones are not read until all members have opened the topic again.
+// topic has now. Later partitions are not read until all members have opened the topic again.
 func Open(ctx context.Context, topic string, options ...kgo.Opt) (*Source, error) {
 	client, err := kgo.NewClient(options...)
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Source) Close() {
 // Partitions implements [stream.Source].
 func (s *Source) Partitions() int { return s.partitions }
 
-// Identity implements [stream.Source]: the topic's name and id.
+// Identity implements [stream.Source] by the topic's name and id.
 func (s *Source) Identity(ctx context.Context) (string, error) {
 	about, err := s.about(ctx)
 	if err != nil {

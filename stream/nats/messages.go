@@ -56,8 +56,8 @@ type pull struct {
 	Heartbeat time.Duration `json:"idle_heartbeat"`
 }
 
-// request requests messages while fewer than half of a request are under way. The first request
-// asks for at most most messages, because a reader may want only one.
+// request requests messages if fewer than half of pullMessages are under way. The first request
+// asks for no more than most messages, because a reader may want only one.
 func (m *messages) request(most int) error {
 	if m.pulled >= pullMessages/2 || m.pulled > 0 && m.serial == 0 {
 		return nil
@@ -129,7 +129,7 @@ var (
 	errGap    = errors.New("messages were lost on their way")
 )
 
-// take decodes a message of the consumer. ok is false for a message about the consumer.
+// take decodes a message of the stream. ok is false for a message about a request.
 func (m *messages) take(raw *nats.Msg) (one stream.Message, ok bool, err error) {
 	if len(raw.Data) == 0 {
 		if status := raw.Header.Get("Status"); status != "" {
@@ -168,8 +168,9 @@ func (m *messages) status(status string, raw *nats.Msg) error {
 	return fmt.Errorf("%s %s", status, text)
 }
 
-// parseReply returns the sequences and the time of a message from its reply subject, as in ADR-15
-// of NATS: $JS.ACK.<stream>.<consumer>.<delivered>.<stream sequence>.<consumer sequence>.<time>.<pending>,
+// parseReply returns a message's stream sequence, consumer sequence and time from its reply subject
+// (ADR-15 of NATS):
+// $JS.ACK.<stream>.<consumer>.<delivered>.<stream sequence>.<consumer sequence>.<time>.<pending>,
 // with <domain>.<account> before the stream in newer forms.
 func parseReply(reply string) (position, serial uint64, at time.Time, err error) {
 	t := strings.Split(reply, ".")

@@ -107,7 +107,7 @@ func (s *Source) Close() {
 // Partitions implements [stream.Source].
 func (s *Source) Partitions() int { return max(len(s.cfg.Subjects), 1) }
 
-// Identity implements [stream.Source]: the stream's name and time of creation.
+// Identity implements [stream.Source] by the stream's name and time of creation.
 func (s *Source) Identity(ctx context.Context) (string, error) {
 	info, err := s.info(ctx)
 	if err != nil {
@@ -245,7 +245,7 @@ func (s *Source) Open(ctx context.Context, partition int, after uint64) (stream.
 	return m, nil
 }
 
-// fail ends all readers with an error.
+// fail makes all readers fail with the error why.
 func (s *Source) fail(why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -254,7 +254,7 @@ func (s *Source) fail(why error) {
 	}
 }
 
-// failOne handles an error of a subscription, such as a missing right of the user.
+// failOne ends readers and calls after an error of a subscription, such as a missing right.
 func (s *Source) failOne(sub *nats.Subscription, why error) {
 	denied := ""
 	if errors.Is(why, nats.ErrPermissionViolation) { // it names the subject

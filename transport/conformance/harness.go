@@ -156,7 +156,7 @@ type received struct {
 	err error
 }
 
-// receive uses a new goroutine each time, so that goroutines take turns.
+// receive calls Receive on a new goroutine each time, so that goroutines take turns.
 func (m *process) receive(ch transport.Channel) (transport.Message, error) {
 	m.t.Helper()
 	got := make(chan received, 1)

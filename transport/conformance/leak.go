@@ -21,7 +21,7 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// leaked returns goroutines left after patience: nats.go does not wait for its own.
+// leaked waits up to patience, because nats.go does not wait, and returns the goroutines left.
 func leaked(patience time.Duration) []string {
 	poll := time.NewTicker(10 * time.Millisecond)
 	defer poll.Stop()

@@ -117,7 +117,7 @@ func (b *Broker) Restart() {
 }
 
 // Disconnect breaks the connections of all links of the named node until Reconnect. The broker
-// notices it: a message to that node comes back as Unreachable.
+// notices: messages to that node come back as Unreachable.
 func (b *Broker) Disconnect(name string) { b.setAway(name, true) }
 
 // Reconnect ends a Disconnect.

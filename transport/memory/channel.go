@@ -58,7 +58,7 @@ func (c *channel) pop() (m transport.Message, ok bool, err error) {
 	return m, false, nil
 }
 
-// tell calls OnState for unreported states, in order, unless another tell does so.
+// tell calls OnState for unreported states, in order, unless another call of tell does so.
 func (c *channel) tell() {
 	b := c.link.broker
 	b.mu.Lock()

@@ -96,7 +96,7 @@ var (
 
 func (l *link) peer() transport.Peer { return transport.Peer{Address: l.self, Client: l.client} }
 
-// sender is zero for a member, because over NATS receivers cannot identify members either.
+// sender returns zero for a member, because over NATS receivers cannot identify members either.
 func (l *link) sender() transport.Address {
 	if l.client {
 		return l.self

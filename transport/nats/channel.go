@@ -82,8 +82,8 @@ func (c *channel) isClosed() bool {
 	}
 }
 
-// adopt makes s the connection. It returns false if the channel was closed, or its interest changed
-// while s subscribed.
+// adopt makes s the channel's connection. It returns false if the channel was closed, or the
+// interest changed while s subscribed.
 func (c *channel) adopt(s *connection, subscribed interest) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -138,8 +138,8 @@ func (c *channel) tell(s transport.State) {
 	}
 }
 
-// tellDenied makes Receive return a refused right. A full queue drops this report, but the message
-// will be sent and refused again.
+// tellDenied makes Receive report a refused right. A full queue drops this report; the next refusal
+// makes another.
 func (c *channel) tellDenied(to transport.Address, err error) {
 	m := &nats.Msg{Data: []byte(deny(err, c.role).Error())} // without a Sub, which all other messages have
 	if !to.IsZero() {
@@ -217,7 +217,7 @@ func (c *channel) countDropped() uint64 {
 	return n
 }
 
-// powerOfTwo decides which occurrences of a frequent event to log.
+// powerOfTwo reports whether to log the nth occurrence of an event.
 func powerOfTwo(n uint64) bool { return bits.OnesCount64(n) == 1 }
 
 func (c *channel) publish(subject, reply string, payload []byte) error {
@@ -422,8 +422,8 @@ func (c *channel) connect(ctx context.Context, in interest) (*connection, error)
 }
 
 // dial connects to a server. After move it prefers servers that the connection has not left yet,
-// then any but the last one. Servers may have several addresses, so only a connection shows which
-// server it has reached.
+// then any but the last one left. Servers may have several addresses, so only a connection shows
+// which server it has reached.
 func (c *channel) dial(ctx context.Context) (*connection, error) {
 	servers, left := c.servers(), c.takeMove()
 	if len(left) == 0 {
@@ -518,7 +518,7 @@ func (c *channel) takeMove() (left []string) {
 	return left
 }
 
-// confirm awaits the server's confirmation. If it fails, the connection has ended.
+// confirm subscribes and awaits the server's confirmation. If confirm fails, s has ended.
 func (c *channel) confirm(ctx context.Context, s *connection, in interest) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()

@@ -20,8 +20,8 @@ const confirmTimeout = 5 * time.Second
 // dialExtra bounds the time for TLS and the first protocol messages.
 const dialExtra = 5 * time.Second
 
-// A connection has its own nats.Conn, so that a publish after its end fails instead of using the
-// next connection.
+// A connection has its own nats.Conn, so that a publish after the connection's end fails instead of
+// using the next one.
 type connection struct {
 	nc      *nats.Conn
 	wire    *wire
@@ -100,7 +100,7 @@ func (s *connection) drain() {
 	}
 }
 
-// countDropped counts messages dropped for a full queue. nats.go forgets the number when the
+// countDropped counts messages dropped because of a full queue. nats.go forgets the number when the
 // connection ends, so the last known number counts.
 func (s *connection) countDropped() uint64 {
 	s.mu.Lock()

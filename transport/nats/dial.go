@@ -15,8 +15,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A dialer makes the wires of one attempt to connect. It cuts them when the attempt's context ends,
-// because nats.go ignores the context.
+// A dialer opens the byte streams of one attempt to connect. It closes them when the attempt's
+// context ends, because nats.go ignores the context.
 type dialer struct {
 	ctx  context.Context // context of the attempt, and of the dialer
 	opts *nats.Options   // the user's dialers

@@ -52,7 +52,7 @@ func ownCertificate(o *nats.Options) *x509.Certificate {
 	return c
 }
 
-// lifeOf returns the times in a JWT. ok is false if it has no end.
+// lifeOf returns when a JWT was issued and when it ends. ok is false if it has no end.
 func lifeOf(token string) (from, until time.Time, ok bool) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

@@ -14,8 +14,8 @@ const (
 
 // A fairQueue has a queue (line) for each client's or operator's name, and one for members and the
 // broker. take serves the lines in turn, so a flooding name delays others by one message and loses
-// only its own. A sender's messages stay in order. Only the receiving goroutine uses it, except for
-// dropped.
+// only its own messages. A sender's messages stay in order. Only the receiving goroutine uses it,
+// except for dropped.
 type fairQueue struct {
 	lines   map[string]*line // lines with messages
 	turns   []*line          // the same lines: turns[next] is served next
@@ -32,7 +32,8 @@ type line struct {
 	bytes    int
 }
 
-// add reports false if it dropped the message. The name "" stands for members and the broker.
+// add appends m to name's line, or returns false if it dropped m. The name "" stands for members
+// and the broker.
 func (q *fairQueue) add(name string, m *nats.Msg) bool {
 	l := q.lines[name]
 	if l == nil {

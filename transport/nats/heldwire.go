@@ -12,7 +12,7 @@ const (
 	maxHeld = 2
 )
 
-// A heldWire is closed by its timer or, if earlier, by drop.
+// A heldWire is a wire to be closed by its timer or, if earlier, by drop.
 type heldWire struct {
 	*wire
 	server string

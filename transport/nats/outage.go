@@ -8,8 +8,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// tellAfter is how long channels may be down before that is logged. A restart of the server is
-// shorter: it is logged in one line at its end.
+// tellAfter is how long channels may be down before an outage is logged. A restart of the server is
+// shorter, and is logged in one line at its end.
 const tellAfter = time.Second
 
 // An outage combines the reports of a link's channels, so that a server's end is logged once. It is
@@ -52,7 +52,7 @@ func (o *outage) tell() {
 		"after", time.Since(o.since).Round(time.Millisecond), "reach", o.reach)
 }
 
-// failed logs each new cause while an outage lasts.
+// failed logs each new cause during a logged outage.
 func (o *outage) failed(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -22,7 +22,7 @@ const (
 // anyCaller stands for all callers without permissions.
 const anyCaller = "any"
 
-// requestPrefix begins requests' subjects, before the caller's identity.
+// requestPrefix returns the beginning of requests' subjects, up to the caller's identity.
 func requestPrefix(cluster string) string { return "sh." + cluster + ".g." }
 
 func inboxOf(caller string) string {
@@ -50,8 +50,8 @@ type requests struct {
 	wg      sync.WaitGroup
 }
 
-// beginLocked takes a place for a running handler, or reports false. One caller gets at most half
-// of the places, so that a flood leaves places to others.
+// beginLocked takes a place for a handler, or returns false. One caller gets at most half of the
+// places, so that a flood leaves places to others.
 func (s *requests) beginLocked(caller string) bool {
 	limit := max(s.options.Limit, 1)
 	if s.running >= limit || s.callers[caller] >= (limit+1)/2 {

@@ -201,8 +201,7 @@ func (s *scout) close() {
 	}
 }
 
-// Ask asks another server than that of Control. It keeps the connection for a while for the next
-// call.
+// Ask implements [transport.Scout]. It keeps the connection to the other server for outpostIdle.
 func (l *link) Ask(ctx context.Context, at func(server string) bool, to transport.Address, payload []byte) (listens bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -17,7 +17,7 @@ const (
 	gatewayQueue = "gw"  // a request of any client of the broker
 )
 
-// Words that follow the cluster.
+// Words after the cluster in subjects.
 const (
 	wordMember   = "m"
 	wordClient   = "c"
@@ -25,7 +25,7 @@ const (
 	wordReply    = "r"
 )
 
-// Words for the receiver, and for an operator's rights.
+// Words in subjects for receivers and for operators' rights.
 const (
 	wordAll     = "all"
 	wordAny     = "any"
@@ -45,7 +45,7 @@ const (
 // server grants the right to publish.
 const wordProbe = "probe"
 
-// maxReplyBytes exceeds a reply subject: two names and a cluster of 64 bytes each, two
+// maxReplyBytes exceeds any reply subject's length: two names and a cluster of 64 bytes each, two
 // incarnations, and a token of 16 digits.
 const maxReplyBytes = 320
 
@@ -96,7 +96,7 @@ func (s *subjects) memberListens(self string) {
 	}
 }
 
-// answers returns the prefix of the subjects of answers to a peer and of the broker's reports.
+// answers returns the prefix of the subjects of answers and of the broker's reports to a peer.
 func (s *subjects) answers(to transport.Peer) string {
 	class := wordMember
 	if to.Client {

@@ -84,9 +84,9 @@ func (u *upkeep) watch(ctx context.Context, s *connection) (spare *connection) {
 	}
 }
 
-// ping waits for the server's answer. After one PingInterval without it, ping begins a second
-// connection; s is stale when that is ready, or after MaxPingsOut intervals. A lane begins none
-// while it receives anything, because the answer may wait behind other messages. Intervals are
+// ping pings the server of s. After one PingInterval without an answer, ping begins a second
+// connection, spare; s is stale when spare is ready, or after MaxPingsOut intervals. A lane begins
+// none while it receives anything, because the answer may wait behind other messages. Intervals are
 // counted as ticks, so a process that was stopped for long first reads its messages.
 func (u *upkeep) ping(ctx context.Context, s *connection) (spare *connection) {
 	ctx, cancel := context.WithCancel(ctx)

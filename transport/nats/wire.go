@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A wire is the byte stream below one nats.Conn. It breaks at its first failed write: nats.go would
-// drop its buffer and might go on, which loses messages in the middle of a connection.
+// A wire is the byte stream below one nats.Conn. It breaks at its first failed write, because
+// nats.go would drop its buffer and might go on, losing messages in the middle of a connection.
 //
 // A held wire is closed for nats.go, but its socket stays open, neither read nor written. So the
 // server keeps the subscriptions, and does not tell members that nobody listens.

@@ -1,9 +1,9 @@
 // Command balance measures how evenly members use their processors. It runs two clusters of five
-// processes each at the same time, with the same calls: one places shards by LeastShards, the other by
-// LoadWeighted. Rates of calls follow a Zipf law of 1.1. Every 10 s a share of the entities swaps
-// ranks with others; one swap in ten involves the hundred most called entities. Every 10 s the command
-// prints the busiest member's processor use as a multiple of the mean, and in the end this multiple's
-// mean and p99 since the first shards may move.
+// processes each at the same time, with the same calls: one places shards by LeastShards, the other
+// by LoadWeighted. Call rates follow a Zipf law of 1.1. Every 10 s a share of the entities swaps
+// ranks with others; one swap in ten involves one of the hundred most called. Every 10 s the
+// command prints the busiest member's processor use as a multiple of the mean, and in the end the
+// mean and p99 of these multiples, once shards may move.
 //
 //	go run -C bench ./cmd/balance -for 21m
 package main

@@ -142,7 +142,7 @@ func (l *bareLog) sent(p store.Position, err error) {
 	}
 }
 
-// fail returns err to the callers of the present and the next append. l.mu must be held.
+// fail returns err to the callers of the present and next appends. l.mu must be held.
 func (l *bareLog) fail(err error) {
 	l.busy = false
 	for _, done := range append(l.under, l.waiting...) {

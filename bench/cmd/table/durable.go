@@ -118,7 +118,7 @@ func durableOn(ctx context.Context, s settings, replicas int) error {
 
 var perAppend = row{title: "its commits in one append", unit: "", figure: calls}
 
-// withCPU adds rows with the processor time of a call or publish, in the process and in the
+// withCPU adds rows with a call's or publish's processor time: one for the process, one for the
 // servers.
 func withCPU(rows ...row) []row {
 	return append(rows,
@@ -140,7 +140,7 @@ func durableHomes(ctx context.Context, s settings, url string, replicas int, ref
 	return g.print(os.Stdout, s.rounds, s.time)
 }
 
-// appended adds c's mean number of commits in an append.
+// appended returns c, which now also measures commits per append.
 func appended(node *shard.Node, c contestant) contestant {
 	return contestant{c.name, func(d time.Duration) (measure, error) {
 		var appends, commits atomic.Int64

@@ -16,7 +16,7 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// durableKilled measures the same as durableMany, after SIGKILL of node and server. Each log has
+// durableKilled shows how soon durable entities answer, after SIGKILL of node and server. Logs have
 // the most commits possible before a checkpoint, and the callers are in another process.
 func durableKilled(ctx context.Context, s settings, _ string) error {
 	folder, err := os.MkdirTemp("", "shardgen-table-")

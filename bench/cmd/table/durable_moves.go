@@ -20,8 +20,8 @@ const (
 	fullTail        = 3900 // commits of a shard, just too few for a checkpoint
 )
 
-// durableMoves shows how long a shard is silent when the home of many resting entities leaves, and
-// when a process with full logs is killed.
+// durableMoves shows how long a shard stops answering when the home of many passivated entities
+// leaves, and when a process with full logs is killed.
 func durableMoves(ctx context.Context, _ settings, _ string) error {
 	folder, err := os.MkdirTemp("", "shardgen-table-")
 	if err != nil {
@@ -124,7 +124,7 @@ func durableDeath(ctx context.Context, url string) error {
 	return nil
 }
 
-// fill makes fullTail commits to one shard, which all refs are in.
+// fill makes fullTail commits to the one shard of refs.
 func fill(ctx context.Context, refs []bank.WalletRef) (err error) {
 	var wg sync.WaitGroup
 	errs := make(chan error, len(refs))
@@ -145,8 +145,8 @@ func fill(ctx context.Context, refs []bank.WalletRef) (err error) {
 	return err
 }
 
-// watchShards calls one entity of each shard for d, and returns the longest time between two
-// answers. It calls fault after a second.
+// watchShards calls one entity of each shard for d, and calls fault after a second. It returns each
+// shard's longest time between answers.
 func watchShards(ctx context.Context, client *bank.WalletClient, d time.Duration, fault func() error) []time.Duration {
 	gaps := make([]time.Duration, walletShards)
 	begin := time.Now()

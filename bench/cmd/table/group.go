@@ -35,7 +35,7 @@ type row struct {
 	figure func(measure) float64
 	less   bool   // less is better: ratios are inverted, so that above 1 is better
 	target string // the wanted value
-	// room, unless 0, makes this group.room's row, with wanted room; other fields are not used.
+	// room, unless 0, makes group.room(samples, room) this row; other fields are not used.
 	room float64
 }
 
@@ -94,9 +94,9 @@ func (g group) print(w io.Writer, rounds int, d time.Duration) error {
 	return nil
 }
 
-// room returns the row with the processor time that a call may take to be wanted times as fast as the
-// second contestant's. It assumes no idle processor: throughput is one over the processor time in
-// process and servers.
+// room returns the row with the processor time at which a call reaches wanted × the second
+// contestant's throughput. It assumes no idle processor: throughput is one over the processor time
+// in process and servers.
 func (g group) room(samples [][]measure, wanted float64) string {
 	time := func(i int, f func(measure) float64) float64 { return median(figures(samples[i], f)) }
 	both := func(i int) float64 { return time(i, cpu) + time(i, servers) }
@@ -154,7 +154,7 @@ func median(v []float64) float64 {
 	return s[len(s)/2]
 }
 
-// show formats the median of v and, after several rounds, half its spread in percent.
+// show formats the median of v and, after several rounds, half v's spread in percent.
 func show(v []float64, unit string) string {
 	m := median(v)
 	text := ""

@@ -21,7 +21,7 @@ const callers = 256
 
 func id(i int) string { return "entity-" + strconv.Itoa(i) }
 
-// plain is an entity by hand: a struct in a map, with a mutex.
+// plain is a hand-written entity: a struct in a map, with a mutex.
 type plain struct {
 	mu      sync.Mutex
 	balance int64
@@ -192,8 +192,8 @@ type echoer interface {
 	Echo(ctx context.Context, payload []byte) ([]byte, error)
 }
 
-// echo calls random entities from n callers. Their context never ends, as the compared code has
-// none. Config.CallTimeout still bounds each call.
+// echo calls random entities from n callers. Their context never ends: the compared code has no
+// contexts. Config.CallTimeout bounds each call.
 func echo[E echoer](refs []E, n int, payload []byte) func(time.Duration) (measure, error) {
 	return func(d time.Duration) (measure, error) {
 		return load.Run(n, d, func(w, i int) error {

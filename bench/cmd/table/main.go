@@ -1,11 +1,11 @@
-// Command table measures this project beside its limits, in one run and over
-// processes of its own, and prints the tables of bench/README.md.
+// Command table measures this project beside code by hand, in one run and in its own processes, and
+// prints the tables of bench/README.md.
 //
 //	go run -C bench ./cmd/table [-rounds 5] [-time 1s] [-entities 1000000] [-only remote]
 //
-// Contestants of a row run in turn, round by round: a ratio is the median of the
-// ratios of single rounds, which a busy machine distorts least. Above 1× is
-// better than the limit, also where less is better. It takes some minutes.
+// Contestants of a row run in turn, round by round: a ratio is the median of the ratios of single
+// rounds, which a busy machine distorts least. Above 1× shardgen is better, also where less is
+// better. It takes some minutes.
 package main
 
 import (

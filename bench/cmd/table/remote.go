@@ -90,7 +90,7 @@ func tellRows(ctx context.Context, s settings, c shard.Caller, refs []fixture.Ac
 	return g.print(os.Stdout, s.rounds, s.time)
 }
 
-// heartbeats measures a member's message to itself over the control channel, idle and under load.
+// heartbeats times a member's messages to itself over the control channel, idle and under load.
 func heartbeats(ctx context.Context, s settings, url string, refs []fixture.AccountRef) error {
 	self := transport.Address{Name: "probe", Incarnation: 1}
 	link, err := natstransport.New(url).Open(ctx, transport.Options{Cluster: "probe", Self: self, Lanes: 1})

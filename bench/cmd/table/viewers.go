@@ -20,14 +20,14 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// The number of viewers, and the length of a round: long against Linux's 10 ms of resolution.
+// The number of viewers, and a round's length, which is long beside Linux's 10 ms resolution.
 const (
 	tenViewers  = 10
 	viewedRound = 15 * time.Second
 )
 
-// viewed measures a member and the dashboard's process, in turn with ten viewers and with none, at
-// 200 calls a second.
+// viewed compares processor times of a member and the dashboard with ten viewers and none, at 200
+// calls a second.
 func viewed(ctx context.Context, s settings, url string) error {
 	var hosts []*process.Child
 	for i := range 3 {
@@ -106,8 +106,8 @@ func memoryOf(processes ...*process.Child) (all []int64, err error) {
 	return all, nil
 }
 
-// viewRound lets viewers poll the page for a round. Measure.CPU and Measure.Servers are the
-// processor time a second of host and server.
+// viewRound lets viewers poll the page for a round. Per second, host takes the processor time
+// m.CPU, and server takes m.Servers.
 func viewRound(ctx context.Context, page string, viewers int, host, server *process.Child) (m measure, err error) {
 	looking, stop := context.WithTimeout(ctx, viewedRound)
 	defer stop()

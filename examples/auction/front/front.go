@@ -101,7 +101,7 @@ func user(r *http.Request) (string, error) {
 	return name, nil
 }
 
-// status maps an error to the status of the answer. Only this function does so.
+// status maps an error to the answer's HTTP status. Only this function does so.
 func status(r *http.Request, err error) int {
 	switch {
 	case errors.Is(err, errNobody):
@@ -131,7 +131,7 @@ func status(r *http.Request, err error) int {
 	}
 }
 
-// explain returns err's text for the client.
+// explain returns the client's message for err.
 func explain(code int, err error) string {
 	if code == http.StatusGatewayTimeout {
 		return fmt.Sprintf("the request may have run: repeat it with the same Idempotency-Key (%v)", err)

@@ -42,8 +42,8 @@ func (a *Account) Enter(_ context.Context, amount int64, note string) (int64, er
 	return a.Balance, nil
 }
 
-// Follow passes events after position from to f, until f fails or ctx ends. It returns the position
-// to continue from.
+// Follow calls f with events after position from, until f fails or ctx ends. It returns the
+// position to continue from.
 func Follow(ctx context.Context, accounts *AccountClient, from shard.Position, f func(shard.Event[Entry]) error) (shard.Position, error) {
 	for e, err := range accounts.Events(ctx, from) {
 		if err != nil {

@@ -11,8 +11,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// schema works on PostgreSQL and SQLite. The table follower has one row: the position after the
-// last entry in balance.
+// schema works on PostgreSQL and SQLite. The one row of follower has the position after the last
+// entry in balance.
 const schema = `
 CREATE TABLE IF NOT EXISTS balance (
 	account TEXT PRIMARY KEY,
@@ -44,7 +44,7 @@ func Run(ctx context.Context, db *sql.DB, accounts *account.AccountClient) error
 	return err
 }
 
-// stored returns the follower's position: first "".
+// stored returns the follower's position, initially "".
 func stored(ctx context.Context, db *sql.DB) (at shard.Position, err error) {
 	err = db.QueryRowContext(ctx, `SELECT position FROM follower WHERE name = 'balance'`).Scan(&at)
 	if errors.Is(err, sql.ErrNoRows) {

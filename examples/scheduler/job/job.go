@@ -10,8 +10,8 @@ import (
 
 //go:generate go tool shardgen
 
-// A Job runs by a repeating reminder. The reminder is kept with the job's state, so it runs wherever
-// the job lives, also after a restart of everything.
+// A Job runs by a repeating reminder. The reminder is kept with the job's state, so the job runs
+// wherever it lives, also after a restart of everything.
 //
 //shard:entity durable
 type Job struct {
@@ -20,7 +20,7 @@ type Job struct {
 	Node string `shard:"-"`     // where it lives
 }
 
-// A Run is published on the subject runs.ID, with the commit of the run.
+// A Run is published with the commit of the run, on the subject runs.ID.
 type Run struct {
 	Job    string
 	Due    time.Time // the period's time
@@ -28,8 +28,8 @@ type Run struct {
 	Node   string
 }
 
-// Every lets the job run each period, at least 1 s. Periods that pass while no worker is there are
-// made up for, each by a run of its own.
+// Every lets the job run once each period, which is at least 1 s. Periods missed while no worker
+// runs are made up for by a run each.
 func (j *Job) Every(ctx context.Context, period time.Duration) error {
 	return JobSelf(ctx, shard.Every(period), shard.CatchUpEach()).Run(ctx)
 }

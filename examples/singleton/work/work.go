@@ -26,7 +26,7 @@ type Scheduler struct {
 	Worker  func(WorkerID) WorkerAPI `shard:"-"`
 }
 
-// OnActivate starts the loop. Its context ends when the scheduler must stop here. The next
+// OnActivate starts the loop, whose context ends when the scheduler must stop here. The next
 // scheduler, on whatever node, starts when the loop has returned.
 func (s *Scheduler) OnActivate(ctx context.Context, _ shard.Activation) error {
 	return shard.Go(ctx, s.loop)
@@ -49,7 +49,7 @@ func (s *Scheduler) loop(ctx context.Context) error {
 	}
 }
 
-// HandOut gives the next job to the worker whose turn it is.
+// HandOut gives the next job to the next worker.
 func (s *Scheduler) HandOut(ctx context.Context) error {
 	worker := WorkerID(fmt.Sprintf("worker-%d", s.Next%s.Workers))
 	if err := s.Worker(worker).Do(ctx, s.Next); err != nil {

@@ -19,8 +19,8 @@ type Resizer struct {
 	Takes time.Duration `shard:"-"` // for a picture
 }
 
-// Resize returns a picture of half the width and half the height. width is the picture's, in bytes:
-// one for each point.
+// Resize returns a picture of half the width and half the height. width is picture's, in points of
+// one byte each.
 //
 //shard:read
 func (r *Resizer) Resize(ctx context.Context, picture []byte, width int) ([]byte, error) {
@@ -75,8 +75,8 @@ func (a *Album) Add(ctx context.Context, name string, picture []byte, width int)
 //shard:read
 func (a *Album) Count(context.Context) (int, error) { return len(a.Thumbnails), nil }
 
-// Host lets a node host albums, and 2 to 12 resizers, at most two at a node. One node may fail without
-// the loss of the last resizer. takes is the time that a picture takes.
+// Host lets a node host albums, and resizers: 2 to 12 in the cluster, at most two per node. One
+// node may fail without loss of the last resizer. takes is the time for one picture.
 func Host(n *shard.Node, takes time.Duration) {
 	pool := NewResizerClient(n).API()
 	_ = HostResizer(n, func() *Resizer { return &Resizer{Takes: takes} },

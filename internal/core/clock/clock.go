@@ -15,7 +15,7 @@ const (
 	// Step is the least difference from the estimate at which an answer contradicts it.
 	Step = time.Second
 	// agreeing is how many answers in a row must contradict the estimate, and agree with each
-	// other, until they replace it: the store's clock was set.
+	// other, to replace it: then the store's clock was set.
 	agreeing = 3
 	// drift is how many nanoseconds of monotonic time two clocks take to drift apart by 1 ns (100
 	// parts in a million).

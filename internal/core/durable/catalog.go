@@ -64,7 +64,7 @@ func (l leaf) key() string { return fmt.Sprintf("x%d/%d", l.number, l.slot) }
 // IsLeaf reports whether a record with this key is a leaf of the catalog.
 func IsLeaf(key string) bool { return strings.HasPrefix(key, "x") }
 
-// listing says whether the leaves have an entity's id.
+// listing says whether the catalog's leaves have an entity's id.
 type listing uint8
 
 const (
@@ -111,7 +111,7 @@ func newCatalog(limit int) catalog {
 // note records that the leaves may be wrong about e.
 func (c *catalog) note(e *entity) { c.changed[e.id] = e }
 
-// forget removes e from changed and moved when e leaves the tail. The record of e has all its
+// forget removes e from changed and moved when e leaves the tail, because e's record has all of e's
 // acknowledged commits.
 func (c *catalog) forget(e *entity) {
 	delete(c.changed, e.id)
@@ -140,8 +140,8 @@ func (c *catalog) recover(t *wire.DurableTable, fields string) {
 	}
 }
 
-// recovered, called after a claim has read the log, records that the leaves may be wrong about the
-// entities of t.
+// recovered records, after a claim has read the log, that the leaves may be wrong about the
+// entities of tail t.
 func (c *catalog) recovered(t *tail) {
 	//arch:order-free each by itself
 	for _, e := range t.entities {
@@ -149,7 +149,7 @@ func (c *catalog) recovered(t *tail) {
 	}
 }
 
-// edit is what a checkpoint changes in the leaves.
+// edit is what a checkpoint changes in the catalog's leaves.
 type edit struct {
 	there   map[string]bool   // whether the leaves have a key afterwards
 	of      []savedEntity     // entities that the checkpoint writes
@@ -164,7 +164,7 @@ type edit struct {
 	written map[leaf][][]byte // keys of the leaves that are written
 }
 
-// A record is what the leaves list for an entity that has a record in the store.
+// A record says what the leaves list for one entity.
 type record struct {
 	there bool  // the entity has state
 	due   int64 // earliest due time of its reminders; never if it has none
@@ -177,9 +177,8 @@ type savedEntity struct {
 	record
 }
 
-// begin begins an edit of the leaves for saved, the entities that the checkpoint writes, and for
-// stale keys. all reports that saved has every entity whose acknowledged commits are only in the
-// log.
+// begin begins an edit of the leaves that updates the entities in saved and removes the keys in
+// stale. all reports that saved has every entity whose acknowledged commits are only in the log.
 func (c *catalog) begin(saved []savedEntity, all bool, stale []string) *edit {
 	ed := &edit{there: map[string]bool{}, keys: map[int][]string{}, of: saved, stale: stale}
 	ed.rebuild = c.walk.done && all
@@ -250,8 +249,8 @@ func (ed *edit) next(c *catalog) (keys []string) {
 	return keys
 }
 
-// took takes the records for the keys that next has returned. It returns false if one of them is
-// not the leaf that was written.
+// took takes the records for the keys that next has returned. It returns false if a record is not
+// the leaf that was written.
 func (ed *edit) took(c *catalog, records []store.Record) bool {
 	for _, r := range records {
 		i := ed.reads[len(ed.keys)]
@@ -459,8 +458,8 @@ func (c *catalog) written(s *Shard, ed *edit) {
 	}
 }
 
-// recorded returns what the leaves must list for e after the checkpoint under way has written e's
-// record.
+// recorded returns what the catalog's leaves must list for e after the checkpoint under way has
+// written e's record.
 func (s *Shard) recorded(e *entity) record {
 	if e.acked.number > 0 && !e.acked.ended {
 		index, _ := s.ackedIndex(e)
@@ -790,8 +789,8 @@ func (sc *scan) wants(key string) bool {
 	return strings.HasPrefix(key, sc.prefix) && (sc.to == "" || key < sc.to)
 }
 
-// stands reports whether a key in a leaf is still valid. If its entity has changed, newsFor yields
-// the entity's present key.
+// stands reports whether a leaf's key is still valid. If the key's entity has changed, newsFor
+// yields the entity's present key.
 func (c *catalog) stands(s *Shard, sc *scan, key string) bool {
 	if sc.of == Keys {
 		return c.indexStands(s, key)

@@ -262,8 +262,8 @@ func (c *checkpoint) done(s *Shard, r Response) {
 			c.line.again(&s.desk)
 		}
 	case r.Outcome == OK && c.anew:
-		// The same Puts are sent again: no new head makes the store refuse an earlier copy that
-		// arrives late.
+		// Exactly the same Puts are sent again: under the same head, the store also accepts an
+		// earlier copy that arrives late.
 		c.puts, c.anew = c.all, false
 		c.put(s)
 	case r.Outcome == OK:

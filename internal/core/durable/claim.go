@@ -234,8 +234,8 @@ const goneTries = 5
 
 // retry claims again, because the log lacks a part that the claim needs. The parameter lacks
 // describes that part. The part is lost, and the shard cannot open, if the log ends before the
-// head's Since position, or if a full claim has lacked a part goneTries times in a row. After as
-// many times, a claim that is not full drops the shard instead, because its head was probably
+// head's Since position, or if a full claim has lacked a part goneTries times in a row. After
+// goneTries times, a claim that is not full drops the shard instead, because its head was probably
 // stale.
 func (c *claim) retry(s *Shard, lacks string) {
 	c.gone++
@@ -353,8 +353,8 @@ func (c *claim) recover(s *Shard, parts []*wire.DurableTable) {
 // basesAtOnce bounds the records that bases reads in one request.
 const basesAtOnce = 32
 
-// bases reads the records of entities whose first commit in the log needs older ones. There are at
-// most as many such entities as had unacknowledged commits when the last checkpoint began.
+// bases reads the records of entities whose first commit in the log needs older commits. There are
+// at most as many such entities as had unacknowledged commits when the last checkpoint began.
 func (c *claim) bases(s *Shard) {
 	var ids []string
 	for _, id := range slices.Sorted(maps.Keys(s.tail.entities)) {
@@ -419,7 +419,7 @@ type chain struct {
 	counter     uint64 // of the home's last append that counted
 }
 
-// add reports whether append a counts, and takes a as the last append that was read.
+// add takes append a, the next one read, and reports whether a counts.
 func (c *chain) add(a *wire.DurableAppend) bool {
 	if claimOf(a) != nil {
 		return c.addClaim(a)

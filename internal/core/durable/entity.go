@@ -102,8 +102,9 @@ func (v *version) apply(c *wire.DurableCommit) {
 	v.setRare(reminders, index)
 }
 
-// folds reports whether the log needs only the events of turn t, not the state. At most every
-// events may follow a written state, and the state and these events may have at most limit bytes.
+// folds reports whether the log needs only the events of turn t, not the state. The parameter every
+// bounds the events that may follow a written state, and limit the bytes of the state with these
+// events.
 func (v *version) folds(t *Turn, every, limit int) bool {
 	if v.number == 0 || v.ended || t.Ended || v.form != t.Form || len(t.Events) == 0 || len(v.since)+len(t.Events) > every {
 		return false
@@ -201,7 +202,7 @@ func (e *entity) outlived(acked Ticket) {
 	e.dirty = true
 }
 
-// saved ends a checkpoint for the entity, and reports whether the tail may forget it.
+// saved ends a checkpoint for entity e, and reports whether the tail may forget e.
 func (e *entity) saved(acked Ticket) bool {
 	if e.saving != 0 && e.saving == e.acked.number {
 		e.dirty, e.stale, e.generation = false, false, 0
@@ -229,9 +230,9 @@ func entityKey(id string) string { return "e" + id }
 func EntityKey(id string) string { return entityKey(id) }
 
 // change returns the change that writes or deletes the entity's record. It omits the oldest
-// idempotency keys if the record would exceed limit. It keeps the state of an expired entity until
-// a commit ends it: the leaves may have its keys, and a commit under way may have only events.
-// indexes is the type's [Index.Fields].
+// idempotency keys if the record would exceed limit. It keeps an expired entity's state until a
+// commit ends the entity: the leaves may have its keys, and a commit under way may have only
+// events. indexes is the type's [Index.Fields].
 func (e *entity) change(now time.Time, limit int, indexes string) store.Change {
 	v := e.acked
 	keys := freshKeys(v.keys, now.UnixMilli())
@@ -374,8 +375,8 @@ func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 	return ticket, nil
 }
 
-// The errors of Commit are made by functions of their own, so that Commit takes less of its
-// caller's stack: see docs/adr/0010.
+// Separate functions make the errors of Commit, so that Commit needs less of its caller's stack:
+// see docs/adr/0010.
 
 //go:noinline
 func (t *Turn) notOpen() error { return fmt.Errorf("commit: entity %q: %w", t.Entity, ErrNotOpen) }

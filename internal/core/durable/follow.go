@@ -77,8 +77,8 @@ func (e *LostError) Unwrap() error { return e.Cause }
 type Getter func(keys ...string) ([]store.Record, error)
 
 // Look reads some of the events after a place, and returns them with the place behind the last one.
-// Without events, after is the same place, perhaps with its chunk or first number filled in. The
-// error may be a *GoneError, a *LostError, or an error of get.
+// Without events, after is the same place, perhaps with its chunk or number filled in. The error
+// may be a *GoneError, a *LostError, or an error of get.
 func (p Place) Look(get Getter) (events []Recorded, after Place, err error) {
 	index, _, err := p.read(get)
 	if err == nil {
@@ -194,8 +194,8 @@ func (p Place) in(i *wire.DurableJournal) Place {
 	return p
 }
 
-// next returns the events after the place from the given chunk and the chunk behind it. The
-// returned place has no chunk if neither has event p.Number.
+// next reads the given chunk and the chunk behind it, and returns their events after the place. The
+// returned place has no chunk if neither chunk has event p.Number.
 func (p Place) next(get Getter, chunk uint64) (events []Recorded, after Place, err error) {
 	index, found, err := p.read(get, chunk, chunk+1)
 	if err == nil {

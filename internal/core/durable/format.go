@@ -50,8 +50,8 @@ func seal(m stored) []byte {
 // appendRoom bounds the bytes of an append without its entries.
 const appendRoom = 64
 
-// sealAppend is seal for an append whose entries are already encoded. within is the part of sealed
-// that has the entries.
+// sealAppend encodes an append, as seal does, from its already encoded entries. within is the part
+// of sealed that has the entries.
 func sealAppend(a *wire.DurableAppend, entries []byte) (sealed, within []byte) {
 	sealed = appendHead(make([]byte, 0, appendRoom+len(entries)+checkSize), a)
 	head := len(sealed)

@@ -36,8 +36,8 @@ type batch struct {
 //  1. The tickets that are acknowledged, under way and pending are consecutive.
 //  2. An append is under way only after the shard's claim, and at most one.
 //  3. No append of several entries has more than limit bytes.
-//  4. bytes is the sum of the waiting entries.
-//  5. encoded has the bytes of the pending entries, and data those of its batch's entries.
+//  4. bytes is the size of all unacknowledged entries.
+//  5. encoded has the bytes of the pending entries, and a batch's data those of its entries.
 type group struct {
 	line     line
 	limit    int
@@ -99,8 +99,8 @@ func (g *group) next(d *desk, s *Shard) {
 	g.line.ask(d, Request{Op: OpAppend, Expect: g.position, Data: sealed, Commits: b.commits})
 }
 
-// cut moves pending entries that fit in one append to a batch. It returns false if none is pending.
-// The batch's data stay part of g.encoded.
+// cut moves to a batch the pending entries that fit in one append. It returns false if none is
+// pending. The batch's data stay part of g.encoded.
 func (g *group) cut() (batch, bool) {
 	n, bytes := 0, 0
 	for n < len(g.pending) && (n == 0 || appendRoom+bytes+g.pending[n].size <= g.limit) {

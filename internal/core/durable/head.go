@@ -32,9 +32,9 @@ func (h head) beyond(c Config) bool {
 	return h.value.GetEpoch() > c.Epoch || h.value.GetEpoch() == c.Epoch && !h.mine(c)
 }
 
-// lacks returns why append a, the first one of a log and at position p, contradicts the head, or ""
-// if it does not. The rules: a home appends nothing before its claim, no claim before its head is
-// written, and a log read from Start was never trimmed.
+// lacks returns why append a, the first of a log, at position p, contradicts the head, or "" if it
+// does not. The rules: a home writes its head, appends its claim, then other entries; and a log
+// read from Start was never trimmed.
 func (h head) lacks(p store.Position, a *wire.DurableAppend) string {
 	since, epoch := h.stored.Since, h.value.GetSinceEpoch()
 	switch {
@@ -48,7 +48,7 @@ func (h head) lacks(p store.Position, a *wire.DurableAppend) string {
 	return ""
 }
 
-// needs returns h with a further requirement: the log must reach the append that has this counter,
+// needs returns h with a further requirement: the log must reach the append with the given counter,
 // by the home that writes h.
 func (h head) needs(counter uint64) head {
 	h.value.ReachEpoch, h.value.Reach = h.value.GetEpoch(), counter
@@ -95,15 +95,15 @@ type headWrite struct {
 	due  bool
 }
 
-// begin writes want in place of over.
+// begin writes the head want in place of the head over.
 func (w *headWrite) begin(d *desk, want, over head) {
 	w.due = true
 	w.replace(want, over)
 	w.line.ask(d, Request{Op: OpSetHead, Head: w.want.stored})
 }
 
-// replace sets the head to be written, and the head that it replaces. After a stale read it is
-// called again with an older head, so the latest revision counts.
+// replace sets want, the head to be written, in place of over. After a stale read it is called
+// again with an older over, so the latest revision counts.
 func (w *headWrite) replace(want, over head) {
 	if w.want = want; over.stored.Revision >= w.over {
 		w.over, w.base = over.stored.Revision, over.mark()

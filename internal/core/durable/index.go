@@ -66,7 +66,7 @@ func hasKey(index []byte, key string) bool {
 }
 
 // indexOf returns the index keys of an entity in version v. known is false if the state cannot be
-// read. bare reports that v lacks the state.
+// read. bare means that v lacks the state.
 func (s *Shard) indexOf(id string, v *version, bare bool) (index []byte, known bool) {
 	switch {
 	case s.config.Index == nil, v.number == 0, v.ended:
@@ -128,8 +128,8 @@ func (s *Shard) indexRoom(t *Turn, w *wire.DurableCommit) int {
 }
 
 // readIndex makes the index keys of an entity whose record was just read, if the record has none
-// for the present fields. The leaves may then lack these keys. It must run before any other use of
-// the record.
+// for the present Index.Fields. The leaves may then lack these keys. It must run before any other
+// use of the record.
 func (s *Shard) readIndex(e *entity, v *version) {
 	if s.config.Index == nil || v.index() != nil {
 		return
@@ -201,7 +201,7 @@ func (c *catalog) indexWritten(s *Shard, e *entity, index []byte) {
 	}
 }
 
-// indexStands is stands for a scan of Keys.
+// indexStands reports whether an index key in a leaf is still valid: see stands.
 func (c *catalog) indexStands(s *Shard, key string) bool {
 	id := ownerOf(key)
 	if e := c.changed[id]; e != nil && e.loaded && (e.last.number == 0 || e.last.gone(s.desk.now)) {
@@ -276,7 +276,7 @@ func (n *newKeys) from(c *catalog, from string) []string {
 	return n.sorted[i:]
 }
 
-// settle merges the added keys into sorted.
+// settle merges n.added into n.sorted.
 func (n *newKeys) settle(c *catalog) {
 	if len(n.added) == 0 {
 		return

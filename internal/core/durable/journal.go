@@ -158,7 +158,8 @@ func (j *journal) expired(now time.Time) (n uint64) {
 // passed if a follower has read more events than the journal has.
 func (j *journal) passed(number uint64) bool { return number < j.read && j.read <= j.index.GetNumber() }
 
-// look reads the oldest chunk if its last event is unknown, to decide when it may be deleted.
+// look reads the oldest chunk if its last event is unknown, to decide when the chunk may be
+// deleted.
 func (j *journal) look(s *Shard) {
 	first := j.index.GetFirst()
 	if j.ends == nil || first >= j.index.GetLast() || !j.line.idle() {

@@ -46,7 +46,7 @@ func keysAfter(keys []key, c *wire.DurableCommit) []key {
 	return lastKeys(all, keyBytes)
 }
 
-// freshKeys returns the keys at most KeyAge old at the Unix time at, in milliseconds.
+// freshKeys drops keys more than KeyAge older than at, a Unix time in milliseconds.
 func freshKeys(keys []key, at int64) []key {
 	for len(keys) > 0 && at-keys[0].at > KeyAge.Milliseconds() {
 		keys = keys[1:]
@@ -79,7 +79,7 @@ func keysOf(all []*wire.DurableKey) (keys []key) {
 	return keys
 }
 
-// findKey finds a key at most KeyAge old at the Unix time at, in milliseconds.
+// findKey finds a key by name, at most KeyAge older than at, a Unix time in milliseconds.
 func findKey(keys []key, name string, at int64) (key, bool) {
 	for _, k := range freshKeys(keys, at) {
 		if k.name == name && name != "" {
@@ -106,7 +106,7 @@ type oldKeys struct {
 
 func (o *oldKeys) len() int { return len(o.at) }
 
-// find returns a pointer that is valid until the next put.
+// find returns the key with a name, or nil. The pointer is valid until the next put.
 func (o *oldKeys) find(name string) *oldKey {
 	if i, there := o.at[name]; there {
 		return &o.all[i-o.gone]
@@ -128,7 +128,8 @@ func (o *oldKeys) put(k oldKey) {
 	o.all = append(o.all, k)
 }
 
-// forget removes the oldest keys. It stops at the first key that was last sent at or after before.
+// forget removes the oldest keys. It stops at the first key that was last sent at, or later than,
+// the parameter before.
 func (o *oldKeys) forget(before time.Time) {
 	n := 0
 	for n < len(o.all) && (o.all[n].name == "" || o.all[n].heard.Before(before)) {

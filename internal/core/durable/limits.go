@@ -12,8 +12,8 @@ type Limits struct {
 	// [store.MaxAppend].
 	AppendBytes int
 	// TailBytes and TailCommits bound the log that the next home would have to read. A checkpoint
-	// begins at half of either bound, or at the whole if commits need the states before them. At
-	// four times a bound, calls are refused. Defaults 4 MiB and 4,000.
+	// begins at half of either bound, or at the whole bound if commits need the states before them.
+	// At four times a bound, calls are refused. Defaults 4 MiB and 4,000.
 	TailBytes, TailCommits int
 	// Commands bounds the ids of commands that are kept, including running ones, and CommandBytes
 	// their answers. Beyond either, calls are refused. Defaults 16,384 and 16 MiB.
@@ -35,7 +35,7 @@ type Limits struct {
 	// DeadAfter is the age at which a tell goes to the dead letters. Default 1 h.
 	DeadAfter time.Duration
 	// Pause is the time between two attempts of the same request. It doubles with each attempt, up
-	// to 32 times. Default 20 ms.
+	// to 32 times Pause. Default 20 ms.
 	Pause time.Duration
 	// TellPause is the time between two attempts to send a tell that its receiver has not
 	// acknowledged; it grows like Pause. It is also how long an acknowledgement waits for an append

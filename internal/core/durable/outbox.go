@@ -112,7 +112,7 @@ func unnumbered(tells []Tell) (all []*wire.DurableTell) {
 	return all
 }
 
-// number gives tells numbers of at least first, which grows from tenure to tenure: see
+// number assigns numbers to tells. No number is below first, which grows from tenure to tenure: see
 // [Config.FirstTell]. Otherwise numbers would be used again after a restore of the store, and
 // receivers would drop the new tells as duplicates.
 //
@@ -173,8 +173,8 @@ func (o *outbox) drop(p *pair, number uint64) {
 	o.queue(w.row) // its next tell may be due
 }
 
-// first removes the arrived tells at the beginning of the row, and returns the tell that is now the
-// first. w is nil if none remains.
+// first removes the arrived tells at the beginning of the row, and returns the tell that is now
+// first, w, with its number. w is nil if none remains.
 func (p *pair) first(r *row) (number uint64, w *waiting) {
 	for len(r.numbers) > 0 {
 		number = r.numbers[0]
@@ -340,7 +340,7 @@ func (o *outbox) due(now time.Time, pause time.Duration, acked Ticket) (all []Te
 	return all
 }
 
-// first returns Tell.First for a tell sent now.
+// first returns the [Tell.First] of a tell that is sent at now.
 func (w *waiting) first(now time.Time) time.Time {
 	if w.ticket > 0 && w.tries == 0 && now.Sub(w.at) <= fresh {
 		return time.Time{}

@@ -70,9 +70,10 @@ func wakeOf(key string) (at int64, id string) {
 //
 // Invariants:
 //  1. The catalog's leaves have the due time of a loaded entity that is not in changed.
-//  2. A loaded entity whose key is below read is in of or in under.
-//  3. The key of any other loaded entity is at least next.
-//  4. of and heap have the same entities; delayed counts those looked at later than they are due.
+//  2. A loaded entity whose key is below w.read is in w.of or w.under.
+//  3. The key of any other loaded entity is at least w.next.
+//  4. w.of and w.heap have the same entities; w.delayed counts those looked at later than they are
+//     due.
 type wakes struct {
 	heap    wakeHeap
 	delayed int // number of delayed entities in the heap
@@ -152,7 +153,7 @@ func (w *wakes) put(id string, at, leaf int64) {
 	w.count(known, 1)
 }
 
-// count adds by to the number of delayed entities, if the given one is delayed.
+// count adds the number by to w.delayed, if known is a delayed look.
 func (w *wakes) count(known *wake, by int) {
 	if known.at > known.due {
 		w.delayed += by
@@ -330,7 +331,8 @@ func (s *Shard) DueAt() int64 {
 }
 
 // Looked ends a look at an entity that [Shard.Due] has returned, after the entity's turn. The next
-// look is not before again, in Unix milliseconds.
+// look is not before the time again, in Unix milliseconds, unless the reminders have changed
+// meanwhile.
 func (s *Shard) Looked(now time.Time, id string, again int64) {
 	s.desk.now = now
 	w := &s.wakes

@@ -103,7 +103,7 @@ func (d *desk) send(r Request) uint64 {
 	return r.ID
 }
 
-// line sends one request at a time, and repeats it until the store has settled it.
+// line sends one request at a time, and repeats it while its outcome is NotApplied or Uncertain.
 type line struct {
 	request Request
 	id      uint64    // of the request under way; 0 means none

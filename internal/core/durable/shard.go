@@ -39,7 +39,7 @@ type Config struct {
 // its methods must not go back.
 //
 // Invariants, in addition to the invariants of its parts:
-//  1. Nothing is appended but claims until the shard is open.
+//  1. Only claims are appended until the shard is open.
 //  2. A record is written only under the head that this home wrote last.
 //  3. A dropped shard makes no requests.
 type Shard struct {
@@ -356,8 +356,8 @@ func (s *Shard) Passivated(id string) {
 }
 
 // Observe ends a turn that changed nothing, and returns the ticket for its answer. leased reports
-// that the turn lease, read after the call came, is valid: this home is then the only one, and the
-// turn has seen the committed state. Without the lease, an append proves that.
+// that the home's lease, read after the call came, is valid: this home is then the only one, and
+// the turn has seen the committed state. Without the lease, an append proves that.
 func (s *Shard) Observe(now time.Time, id string, leased bool) Ticket {
 	s.desk.now = now
 	if t := s.Seen(id); t > s.group.acked || leased || s.state != Open {
@@ -399,7 +399,7 @@ func (s *Shard) Checkpoint(now time.Time) {
 	s.next()
 }
 
-// Relieve is Checkpoint, unless a checkpoint is under way.
+// Relieve requests a checkpoint, unless one is under way.
 func (s *Shard) Relieve(now time.Time) {
 	if !s.checkpoint.active {
 		s.Checkpoint(now)

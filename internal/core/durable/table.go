@@ -130,9 +130,9 @@ type known struct {
 //  1. No id is kept whose number its source has finished.
 //  2. count and bytes are the sums over all sources.
 //  3. No id below its source's low is kept.
-//  4. The ids of a source that have no path ascend, each once.
+//  4. A source's ids without a path ascend, each once.
 //  5. Old keys are indexed by their names.
-//  6. keys counts the sources that stand for keys.
+//  6. keys counts the sources that stand for idempotency keys.
 type table struct {
 	sources map[Source]*known
 	recent  struct { // the source that was looked up last, which often sends the next command too
@@ -265,9 +265,9 @@ func (t *table) end(k *known, c *wire.DurableCommand, ticket Ticket) {
 	}
 }
 
-// forget removes each process that sent nothing since process, and each source of calls in a tell's
-// turn that sent nothing since nested, unless a command of the source runs. It keeps logs, which
-// may send again at any time.
+// forget removes processes, keys and old keys that were not heard from since the parameter process,
+// and sources of calls in tells' turns not heard from since nested, unless a command of the source
+// runs. It keeps logs, which may send again at any time.
 func (t *table) forget(process, nested time.Time) {
 	//arch:order-free each source is judged by itself
 	for s, k := range t.sources {
@@ -497,7 +497,7 @@ func (w *window) put(number uint64, a applied) *applied {
 }
 
 // makeRoom moves the commands to the beginning of the memory, and returns by how many places. At
-// least half must be free there, which bounds the moves.
+// least half of it must be free there, which bounds the moves.
 func (w *window) makeRoom() (moved int) {
 	if len(w.all) < cap(w.all) || w.head < len(w.all)-w.head {
 		return 0

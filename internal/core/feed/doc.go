@@ -15,7 +15,7 @@
 //
 // # Dead messages
 //
-// A tell is given up if its receiver fails it for long. First its number is committed at the receiver
-// as dead: no other reader can apply it then. After that it is stored as a dead letter. If the
-// number turns out to be applied, there is no letter.
+// A tell is given up if it fails at its receiver for long. First its number is committed at the
+// receiver as dead: no other reader can apply it then. After that it is stored as a dead letter. If
+// the number turns out to be applied, there is no letter.
 package feed

@@ -15,12 +15,12 @@ const partBits = 10
 // MaxParts bounds the tells of one message.
 const MaxParts = 1 << partBits
 
-// Number returns the command number of a tell: the message's position in the stream, from 1 on,
-// and which of the message's tells it is, from 0 on.
+// Number returns the command number of a tell, from the position of its message in the stream (from
+// 1 on) and its index in that message (from 0 on).
 func Number(position uint64, part int) uint64 { return position<<partBits | uint64(part) }
 
-// PositionOf returns the message's position and the tell's number in the message, given a command
-// number.
+// PositionOf returns the position of a tell's message, and part, the tell's index in it, given the
+// tell's command number.
 func PositionOf(number uint64) (position uint64, part int) {
 	return number >> partBits, int(number & (MaxParts - 1))
 }
@@ -41,8 +41,8 @@ type Limits struct {
 	Tries  int
 	TryFor time.Duration
 	// Pause is the pause after the first attempt that failed. It doubles with each further one, up
-	// to 64 times. Default 1 s. Attempts that the receiver did not answer have pauses of a tenth,
-	// counted separately.
+	// to 64 times Pause. Default 1 s. Attempts that the receiver did not answer have pauses a tenth
+	// as long, counted separately.
 	Pause time.Duration
 }
 
@@ -124,8 +124,9 @@ type Effects struct {
 // A Window has the tells of one partition that are not finished. It is not safe for concurrent use.
 //
 // Invariants:
-//  1. Numbers ascend in list and in stuck, and those in stuck are lower.
-//  2. unfinished counts the tells that are not done, also those in stuck, and bytes their bodies.
+//  1. Numbers ascend in list and in stuck; all in stuck are below those in list.
+//  2. unfinished counts the tells that are not done, also those in stuck; bytes is the size of
+//     their bodies.
 //  3. Of each row only the first tell is ready, sent, resting or lost.
 type Window struct {
 	limits     Limits
@@ -147,7 +148,8 @@ func New(position uint64, dead []byte, l Limits) *Window {
 	return &Window{limits: l.withDefaults(), dead: dead, rows: map[rowKey]*row{}, read: Number(position, 0)}
 }
 
-// Room returns how many tells may be added. If it is above 0, the next message may have more tells.
+// Room returns how many tells may be added. If the result is above 0, the next message may exceed
+// it.
 func (w *Window) Room() int {
 	if len(w.list) > w.limits.Lag && len(w.stuck) >= durable.MaxStuck || w.bytes >= w.limits.Bytes {
 		return 0
@@ -179,7 +181,7 @@ func (w *Window) Add(position uint64, tells []durable.Tell) {
 	w.read = Number(position+1, 0)
 }
 
-// Fail adds a message that becomes no tells, for the reason why. The message is a dead letter at
+// Fail adds a message that becomes no tells; why is the reason. The message is a dead letter at
 // once.
 func (w *Window) Fail(position uint64, why string) {
 	e := &entry{tell: durable.Tell{Number: Number(position, 0)}, status: lost, why: why}
@@ -219,7 +221,7 @@ func (w *Window) Take() Effects {
 	return out
 }
 
-// Ended records the end of an attempt. why is the error, if there is one.
+// Ended records the result r of an attempt to send a tell. why is the error, if any.
 func (w *Window) Ended(now time.Time, number uint64, r Result, why string) {
 	e := w.find(number)
 	if e == nil || e.status != sent {
@@ -380,7 +382,8 @@ func (w *Window) Few(part int) bool { return w.unfinished <= w.limits.Unfinished
 // Idle reports whether everything that was read is finished.
 func (w *Window) Idle() bool { return w.unfinished == 0 }
 
-// Failing returns the tells that their receivers fail, in order of their numbers.
+// Failing returns the window's tells that have failed at their receivers, in order of their
+// numbers.
 func (w *Window) Failing() (all []Dead) {
 	for _, list := range [][]*entry{w.stuck, w.list} {
 		for _, e := range list {

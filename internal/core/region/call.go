@@ -126,8 +126,8 @@ func (q *queue) take(o *queue) {
 	*o = queue{}
 }
 
-// lower limits the epoch of each call that satisfies is to the given maximum. It reports whether
-// any epoch changed.
+// lower lowers to the given maximum the epoch of each call that the given function accepts. It
+// reports whether any epoch changed.
 func (q *queue) lower(to placement.Epoch, is func(*Call) bool) (any bool) {
 	for c := range q.all() {
 		if c.Epoch > to && is(c) {

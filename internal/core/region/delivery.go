@@ -25,7 +25,7 @@ type Effects struct {
 	Opened  bool    // the shard runs here under a new epoch: report it
 }
 
-// With returns fx followed by more.
+// With returns the effects fx followed by the effects more.
 func (fx Effects) With(more Effects) Effects {
 	fx.add(more)
 	return fx
@@ -49,8 +49,8 @@ func (fx *Effects) add(more Effects) {
 // Waiting returns the number of calls that wait for the shard to open, or at barriers.
 func (s *Shard) Waiting() int { return s.waiting.len() + s.barriers.held() }
 
-// Deliver passes a call to the shard. now is the driver's coarse clock; at is the time from which
-// the call's waiting counts.
+// Deliver passes a call to the shard; with Run, it returns the call's entity. now is the driver's
+// coarse clock; at is the time from which the call's waiting counts.
 func (s *Shard) Deliver(c *Call, now uint32, at time.Time) (*Entity, Verdict) {
 	defer s.check()
 	c.at = at

@@ -47,7 +47,7 @@ const (
 	usedAt  = 32          // by how much the time of the last use is shifted
 )
 
-// maxNote is the greatest note of a turn.
+// maxNote is the greatest note of a turn; higher ones become maxNote.
 const maxNote = 1<<(usedAt-noteAt) - 1
 
 // TellBytes is the maximum size of a tell's arguments, in bytes, for the tell to join a turn. Each
@@ -147,7 +147,7 @@ func (e *Entity) Turn() *Call {
 // and do not run yet.
 func (e *Entity) Mailbox() int { return e.mailbox().len() + waitingTells(e.word.Load()) }
 
-// OfTells reports whether the present turn is one of tells, which more tells may join.
+// OfTells reports whether the present turn is a turn of tells, which more tells may join.
 func (e *Entity) OfTells() bool { return e.has(told) }
 
 // tells returns the number of tells in the present turn that are not over.
@@ -225,10 +225,10 @@ func lastUsed(word uint64) uint32 { return uint32(word >> usedAt) }
 // An Entry is the result of Enter, Join or Unjoin.
 type Entry uint8
 
-// Enter begins a turn of a local caller without the shard's lock, at the time now. Note returns the
-// given note. Enter refuses unless the entity is live and idle, the shard is open, no barrier is
-// closed, and calls are direct. The entity comes from Look, Begin or Deliver, now or long ago.
-// Enter may be called at any time, from any goroutine.
+// Enter begins a turn of a local caller without the shard's lock, at the time now. Note then
+// returns the given note. Enter refuses unless the entity is live and idle, the shard is open, no
+// barrier is closed, and calls are direct. The entity comes from Look, Begin or Deliver, however
+// long ago. Enter may be called at any time, from any goroutine.
 //
 // Only Enter, Join, Unjoin and Leave work without the lock. They change nothing but the entity's
 // word. These properties make that safe:
@@ -289,11 +289,11 @@ func (e *Entity) Note() (note, since uint32) {
 	return note, lastUsed(w)
 }
 
-// Join is Enter for a tell of this process. If a turn of tells is under way, the tell joins it: the
-// turn goes on until all tells that have joined it are over, and ends once. So a busy entity takes
-// tells without the shard's lock. most is the number of tells that may wait for the running one;
-// Full means this many wait. With 0 the tell joins no turn, but begins one that others may join. now
-// is the time at which a new turn begins.
+// Join begins a turn for a tell of this process, as Enter does for a call. If a turn of tells is
+// under way, the tell joins it: the turn goes on until all tells that have joined it are over, and
+// ends once. So a busy entity takes tells without the shard's lock. most is the number of tells
+// that may wait for the running one; Full means this many wait. With 0 the tell joins no turn, but
+// begins one that others may join. now is the time at which a new turn begins.
 //
 // The driver runs the tells of an entity one after another in the order in which they joined, if
 // one sender's tells and calls are to stay in order. What Enter's comment says holds here too:
@@ -387,7 +387,7 @@ func (e *Entity) Leave(now uint32) (left, more bool) {
 	}
 }
 
-// LeaveNoted is Leave for a turn begun by Enter. It also returns the turn's note.
+// LeaveNoted ends a turn begun by Enter, as Leave does, and also returns the turn's note.
 func (e *Entity) LeaveNoted(now uint32) (note uint32, left bool) {
 	w := e.word.Load()
 	return uint32(w) >> noteAt, w&flags == busy|live && e.Value != nil && e.word.CompareAndSwap(w, uint64(now)<<usedAt|live)

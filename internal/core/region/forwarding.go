@@ -63,7 +63,7 @@ const owedFor = 10 * time.Second
 // maxOwed bounds the senders remembered as owing a Flush.
 const maxOwed = 1024
 
-// leavingFor is owedFor for a leaving node.
+// leavingFor is how long after a sender's last call a leaving node waits for the sender's Flush.
 const leavingFor = time.Second
 
 func (s *Shard) strays() bool { return s.state == Forwarding && s.departures.last().to.IsZero() }
@@ -84,8 +84,8 @@ func (s *Shard) Successor(c *Call) (transport.Address, placement.Epoch) {
 	return d.to, d.epoch
 }
 
-// FlushTo returns the node to which to send a Flush from [Effects], and its new Hop; a zero node
-// means nowhere.
+// FlushTo returns the node to which to send a Flush from [Effects], and the Flush's new Hop; a zero
+// node means nowhere.
 func (s *Shard) FlushTo(f Flush) (transport.Address, placement.Epoch) {
 	switch d, went := s.departures.beyond(f.Hop); {
 	case went && !d.to.IsZero():
@@ -184,8 +184,8 @@ type Returned struct {
 }
 
 // Depart stops forwarding to nodes that are gone, and takes back the calls and flushes that these
-// nodes did not handle, in the order of sending. Calls that came meanwhile follow. Late calls then
-// go to the home that the table names. died is false if the nodes left gracefully.
+// nodes did not handle, in the order of sending. Calls that came meanwhile follow them. Late calls
+// then go to the home that the table names. died is false if the nodes left gracefully.
 func (s *Shard) Depart(gone func(transport.Address) bool, died bool, back []Returned, now uint32, at time.Time) (fx Effects) {
 	defer s.check()
 	var younger queue
@@ -263,8 +263,8 @@ func (s *Shard) Unsent(c *Call, to transport.Address, departs bool, now uint32) 
 	return fx
 }
 
-// Unpassed is Unsent for a Flush that could not be passed on. If node to was its sender's new home, the
-// sender will flush again.
+// Unpassed takes back a Flush that could not be passed on; its parameters are as in Unsent. If node
+// to was the sender's new home, the sender will flush again.
 func (s *Shard) Unpassed(f Flush, to transport.Address, departs bool, now uint32, at time.Time) Effects {
 	defer s.check()
 	if to == f.To {

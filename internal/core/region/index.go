@@ -39,8 +39,8 @@ const (
 	sparse           = 8
 
 	tagsInWord, tagBits = 4, 8
-	// The bits of a hash from tagAt on are its tag, or 1 if 0. The highest bits choose the shard, and
-	// the lowest the slot.
+	// The eight bits of a hash from tagAt on are its tag; the tag 0 becomes 1. The highest bits
+	// choose the shard, and the lowest the slot.
 	tagAt = 32
 )
 
@@ -209,8 +209,8 @@ func (a *actives) pop() *Entity {
 	return e
 }
 
-// ended records the end of a turn. was and is say whether the entity was live before and is live
-// now.
+// ended records the end of a turn. The parameters was and is tell whether the entity was live
+// before, and whether it is live now.
 func (a *actives) ended(e *Entity, was, is bool) {
 	if is && !e.listed() {
 		a.push(e)
@@ -222,8 +222,8 @@ func (a *actives) ended(e *Entity, was, is bool) {
 	}
 }
 
-// left records that an entity without a value has left the index. When such entities are more
-// than half of the list, it unlinks them, to be garbage-collected.
+// left records that an entity without a value has left the index. When such entities are more than
+// half of the list, left unlinks them, to be garbage-collected.
 func (a *actives) left(e *Entity) {
 	if !e.listed() {
 		return
@@ -239,7 +239,7 @@ func (a *actives) left(e *Entity) {
 	a.dead = 0
 }
 
-// clear also unlinks the entities, because callers may keep some of them.
+// clear empties the list, and unlinks its entities, because callers may keep some of them.
 func (a *actives) clear() {
 	for a.head != nil {
 		a.pop()

@@ -155,7 +155,8 @@ func (s *Shard) placeHere(epoch placement.Epoch, now uint32) Effects {
 	return s.open(epoch, min(since, epoch), now)
 }
 
-// open lets turns run under a new epoch. This node has been the home since epoch since.
+// open lets turns run under a new epoch. The parameter since is the epoch from which on this node
+// is the home.
 func (s *Shard) open(epoch, since placement.Epoch, now uint32) Effects {
 	strayed := s.strayed()
 	if s.since != since { // it was elsewhere meanwhile

@@ -75,7 +75,7 @@ var legal = map[State][]State{
 //  13. Senders owe a Flush only while the shard is Forwarding and not settled, and only a
 //     Forwarding shard is settled.
 //  14. A shard that is Closed or Forwarding has no entity.
-//  15. Tells are counted if and only if the turn under way is one of tells.
+//  15. Tells are counted if and only if the turn under way is a turn of tells.
 //  16. An entity whose turn has a call is busy and wanted.
 type Shard struct {
 	// Driver is for the driver alone. It is set once, before anything else.
@@ -186,7 +186,7 @@ func (s *Shard) check() {
 	}
 }
 
-// Check returns the first broken invariant.
+// Check returns the first broken invariant, or nil.
 func (s *Shard) Check() error {
 	running, alive := 0, 0
 	for e := range s.entities.all() {

@@ -63,9 +63,8 @@ func (s *Shard) trim(e *Entity) {
 func (s *Shard) Listed() int { return s.entities.actives.n }
 
 // Survey examines n possibly active entities, or all if they are fewer, beginning with those
-// examined longest ago. It calls f for each that has a value and no turn, with the time of its last
-// use by the driver's coarse clock. The driver examines few at a time, to hold the lock only
-// briefly.
+// examined longest ago. It calls f for each that has a value and no turn, with used, the driver's
+// coarse clock at its last use. The driver examines few at a time, to hold the lock only briefly.
 func (s *Shard) Survey(n int, f func(e *Entity, used uint32)) {
 	a := &s.entities.actives
 	for range min(n, a.n) {
@@ -250,7 +249,7 @@ func (s *Shard) BeginPassivation(e *Entity, t uint32) bool {
 	return s.state == Open && e.takeIdle(t)
 }
 
-// Idle begins a turn to passivate each active entity that was last used before t by the driver's
+// Idle begins a turn to passivate each active entity last used before t, a time of the driver's
 // coarse clock: at most limit entities, those unused for longest first. The driver passivates them
 // and calls End.
 func (s *Shard) Idle(t uint32, limit int) []*Entity {

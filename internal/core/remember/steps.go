@@ -146,7 +146,7 @@ type Done struct {
 	Err    error // why the entity is not remembered: ErrFull, or an error of the store
 }
 
-// A Recollection is the result of a recall, which has found Found ids.
+// A Recollection is the result of a recall; Found counts the ids found.
 type Recollection struct {
 	placement.ShardID
 	Found  int

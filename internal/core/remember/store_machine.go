@@ -32,7 +32,8 @@ const storeRetry = time.Second
 // Invariants:
 //  1. No record of a shard is written before the shard was read.
 //  2. Of each record at most one write or find is under way.
-//  3. An Add waits for a record that is not being written only until its shard has been read.
+//  3. While an Add waits for a record, a write or find of it is under way, or its shard is not read
+//     yet.
 type StoreMachine struct {
 	kind   Kind
 	now    time.Time
@@ -90,7 +91,7 @@ type Written struct {
 	Err      error
 }
 
-// Found answers a find. Its Revision is None if the store has no such record.
+// Found answers a StoreOutput.Find. Its Revision is None if the store has no such record.
 type Found Written
 
 func (Loaded) input()  {}

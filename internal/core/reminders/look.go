@@ -58,7 +58,7 @@ type Look struct {
 
 // Look chooses, of an entity's due reminders, the earliest that does not wait for its next try. A
 // reminder whose method is not known waits, and does not delay others. A reminder is given up after
-// triesAtLeast failures over at least patience, in milliseconds.
+// triesAtLeast failures over at least patience milliseconds.
 func (r *Retries) Look(entity string, all List, now, patience int64, known func(method string) bool) (l Look) {
 	var wrong error // why the earliest reminder cannot run
 	for {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Bounds on how far local time differs from UTC, and jumps, in seconds. The largest jumps, by a
-// day, were in places that changed to the other side of the date line.
+// Bounds, in seconds, on local time's difference from UTC, and on its jumps. The largest jumps, by
+// a day, were in places that changed to the other side of the date line.
 const (
 	maxOffset = 16 * 3600
 	maxJump   = 25 * 3600
@@ -76,7 +76,7 @@ func (c *Cron) nextInterval(after int64) (int64, bool) {
 }
 
 // nextTime returns when the local clock first reaches or passes the earliest matching local time
-// that it has not reached by after.
+// that it has not reached by the Unix time after.
 func (c *Cron) nextTime(after int64) (int64, bool) {
 	local, ok := c.match(c.reached(after) + 1)
 	if !ok {
@@ -147,8 +147,8 @@ func (c *Cron) onDay(day, weekday int) bool {
 	return d || w
 }
 
-// inDay returns the first matching minute of a day that is not before the given one. Minutes count
-// from midnight.
+// inDay returns the first matching minute of a day at or after the given minute. Minutes count from
+// midnight.
 func (c *Cron) inDay(from int) (int, bool) {
 	minute := from % 60
 	for hour := from / 60; hour < 24; hour, minute = hour+1, 0 {

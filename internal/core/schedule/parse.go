@@ -156,8 +156,8 @@ func (f *field) value(text string) (int, error) {
 	return int(v), nil
 }
 
-// step parses what follows a slash. A step longer than its range would have no effect: "*/90" as
-// minutes is not every 90 minutes.
+// step parses what follows a slash. It refuses steps longer than the range: "*/90" as minutes is
+// not every 90 minutes.
 func (f *field) step(text string, low, high int) (int, error) {
 	if low == high {
 		return 0, fmt.Errorf("a step needs a range: want %d-%d/%s", low, f.high, text)

@@ -28,8 +28,7 @@ const (
 	MaxCounted = 10_000
 )
 
-// A Schedule says when a reminder is due. Due times are whole milliseconds, and so are its
-// durations.
+// A Schedule says when a reminder is due. Its due times and durations are whole milliseconds.
 //
 // If several due times have passed when a reminder is handled, it fires once for all of them, unless
 // CatchUp or SkipLate says otherwise.
@@ -149,7 +148,7 @@ func (s Schedule) Next(due, now time.Time) (next time.Time, missed int, err erro
 	return s.at(following), missed, nil
 }
 
-// at returns the due time for ms, a Unix time in milliseconds without jitter.
+// at returns the due time for ms, which lacks the jitter, in Unix milliseconds.
 func (s Schedule) at(ms int64) time.Time {
 	return time.UnixMilli(ms + s.Jitter.Milliseconds()).UTC()
 }
@@ -199,14 +198,15 @@ func (t times) cell(ms int64) int64 {
 	return n
 }
 
-// between calls yield for the due times of a cron text after low up to high, until yield returns
+// between calls yield for a cron text's due times after low and up to high, until yield returns
 // false.
 func (t times) between(low, high int64, yield func(ms int64) bool) {
 	for ms, ok := t.after(low); ok && ms <= high && yield(ms); ms, ok = t.after(ms) {
 	}
 }
 
-// count returns the number of due times after low up to high; for a cron text, at most MaxCounted.
+// count returns the number of due times after low and up to high; for a cron text, at most
+// MaxCounted.
 func (t times) count(low, high int64) (n int) {
 	if t.cron == nil {
 		return int(t.cell(high) - t.cell(low))

@@ -376,13 +376,13 @@ func recycle(b []byte) {
 }
 
 // An Account counts the bytes held for a client until the client acknowledges them. A session has
-// an account, and the account above it counts the bytes of all clients of one name. Otherwise a
-// client that does not acknowledge could make this process keep any number of answers. A nil
-// Account has no bound. It is safe for concurrent use.
+// an account, and the account above it counts the bytes of all clients of one name. Without
+// accounts, a client that does not acknowledge could make this process keep any number of answers.
+// A nil Account has no bound. It is safe for concurrent use.
 //
 // Above the bound, the client is treated in three steps, so that a merely slow one is notified:
 //   - Full: its calls are refused before their turns.
-//   - Crowded: results above 256 bytes of turns under way are dropped, and frames with new
+//   - Crowded: results of turns under way are dropped if above 256 bytes, and frames with new
 //     envelopes are not handled, as if they were lost, except for their acknowledgements.
 //   - Closed: its answers and refusals are not kept any more.
 type Account struct {

@@ -101,8 +101,8 @@ func (r *Route) Hold(o Outgoing) (ask bool) {
 	return r.State == Unknown
 }
 
-// HoldWithin is Hold, but keeps at most limit waiting calls. It drops and returns the calls that
-// have waited longest. With a limit of 0 it returns o itself.
+// HoldWithin keeps a call as Hold does, but at most limit waiting calls. It drops and returns the
+// calls that have waited longest. With a limit of 0 it returns o itself.
 func (r *Route) HoldWithin(o Outgoing, limit int) (dropped []Outgoing) {
 	r.held = append(r.held, o)
 	for r.Held() > limit {
@@ -132,7 +132,7 @@ func (r *Route) Next() transport.Address { return r.next }
 // Held returns the number of calls that wait in the route.
 func (r *Route) Held() int { return len(r.held) + len(r.refused) }
 
-// Holds reports whether such returns true for one of the waiting calls.
+// Holds reports whether the function such returns true for one of the waiting calls.
 func (r *Route) Holds(such func(Outgoing) bool) bool {
 	return slices.ContainsFunc(r.refused, such) || slices.ContainsFunc(r.held, such)
 }
@@ -155,7 +155,7 @@ func (r *Route) Drop(gone func(Outgoing) bool) (out []Outgoing) {
 	return out
 }
 
-// Departed is passed as acked for a home that has departed.
+// Departed is the value of acked in [Route.Learn] for a home that has departed.
 const Departed = ^uint64(0)
 
 // Learn handles a newer placement, from the table or from a Moved answer. acked is the highest
@@ -172,8 +172,8 @@ func (r *Route) Learn(home transport.Address, epoch placement.Epoch, acked uint6
 	return r.Supersede(home, epoch, acked, local)
 }
 
-// Supersede is Learn, but accepts any epoch. It replaces a placement of an ended term by one from a
-// later term's table, even if the replaced placement has the higher epoch.
+// Supersede handles a placement as Learn does, but accepts any epoch. It replaces a placement of an
+// ended term by one from a later term's table, even if the replaced placement has the higher epoch.
 func (r *Route) Supersede(home transport.Address, epoch placement.Epoch, acked uint64, local bool) Step {
 	switch r.State {
 	case Unknown:
@@ -286,9 +286,9 @@ func (r *Route) sendHeld() Step {
 	return s
 }
 
-// before returns the homes from which older calls may still come: via, left at epoch left, which
-// gets back calls that departed did not handle, and lost, a departed home after via. left is 0 if
-// via has departed.
+// before returns the homes from which older calls may still come. via gets back calls that departed
+// did not handle; its calls went under epoch left, or left is 0 if via has departed. lost is a
+// departed home after via.
 func (r *Route) before(departed transport.Address) (via transport.Address, left placement.Epoch, lost transport.Address) {
 	switch {
 	case r.LastSeq == 0: // nothing was sent there, not even the Barrier: earlier calls are where they were

@@ -158,7 +158,7 @@ func (p *Session) Take(now time.Time, ack uint64) (payload []byte, token uint64,
 	return p.TakeAck(now, ack)
 }
 
-// TakeAck is Take for acknowledgements alone: it returns a frame without envelopes if one is due.
+// TakeAck returns a frame without envelopes, as Take does, if an acknowledgement is due.
 func (p *Session) TakeAck(now time.Time, ack uint64) (payload []byte, token uint64, ok bool) {
 	if p.ackNow || !p.ackDueAt.IsZero() && !now.Before(p.ackDueAt) {
 		return p.seal(p.empty(), ack), 0, true

@@ -27,7 +27,8 @@ type Delayed interface {
 
 const oneUnderWay = 1 << 32
 
-// UnderWay returns the number of running calls: opened, and neither given up nor resumed.
+// UnderWay returns the number of running calls: those that were opened and whose callers have
+// neither given up nor resumed.
 func (f *Coalescer) UnderWay() int64 { return f.calls.Load() >> 32 }
 
 // Woken returns the number of callers that were woken and have not run yet.
@@ -52,8 +53,8 @@ func (f *Coalescer) Resumed() {
 // GaveUp records that a caller stopped waiting without an answer.
 func (f *Coalescer) GaveUp() { f.calls.Add(-oneUnderWay) }
 
-// Delay leaves the publishing of session p to the last woken caller, or publishes at once if none
-// is left.
+// Delay leaves the publishing of session p to the last woken caller, or publishes p at once if no
+// woken caller is left.
 func (f *Coalescer) Delay(p Delayed) {
 	f.mu.Lock()
 	f.delayed = append(f.delayed, p)

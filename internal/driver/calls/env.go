@@ -117,8 +117,8 @@ type Env interface {
 	Refused(wire.Code)
 	// Lost counts a lost call or tell. The Plane answers the caller, if one waits.
 	Lost(e *wire.Envelope, how Loss)
-	// TellRefused counts a tell refused by from, or a refused call whose caller has stopped
-	// waiting.
+	// TellRefused counts a tell that the session's peer refused, or a refused call whose caller has
+	// stopped waiting.
 	TellRefused(from Session, e *wire.Envelope)
 	// Renewed logs that a peer had dropped a session. lost is the number of the session's calls
 	// that have failed with an unknown outcome.
@@ -128,7 +128,7 @@ type Env interface {
 // A Counter names a counter of the process. [Env.Count] adds one to it.
 type Counter uint8
 
-// The counters.
+// The events that package calls counts.
 const (
 	Ignored Counter = iota // envelopes for unknown shards, or without effect
 	NoPeer                 // envelopes for a process that has departed

@@ -33,7 +33,7 @@ const (
 // A Step is what a caller does after an attempt of a call.
 type Step uint8
 
-// The steps after an attempt.
+// The steps after an attempt of a call.
 const (
 	Return    Step = iota // return the Outcome to the caller
 	SendAgain             // send the call again after Pause; if its time ends before that, the outcome is NotExecuted
@@ -46,8 +46,8 @@ type Command struct {
 	Unsure bool // an earlier attempt may have run
 }
 
-// NextStep returns what to do after an attempt that ended with the code. c is the call's command,
-// or nil if the entity is not durable.
+// NextStep returns the step after an attempt that ended with the code, and the outcome of a call
+// that ends with this step. c is the call's command, or nil if the entity is not durable.
 func NextStep(code wire.Code, c *Command) (Step, Outcome) {
 	switch code {
 	case Expired, Closed:
@@ -115,7 +115,7 @@ func (c *Command) Final(last Outcome, settled bool) Outcome {
 // A Local is what a caller does next if the entity's shard is at the caller's process.
 type Local uint8
 
-// The steps of a local caller.
+// The next steps of a local caller.
 const (
 	Run    Local = iota // run the method on the caller's goroutine: the turn has begun
 	Wait                // wait for the turn

@@ -18,8 +18,8 @@ import (
 // that, envelopes that it has not acknowledged count as lost.
 const ByeGrace = 3 * time.Second
 
-// DismissAfter is how long a process that has left waits for the flushes of senders, and then for a
-// shard table with the next homes of shards whose late calls it holds.
+// DismissAfter is how long a process that has left waits for senders' flushes, and then for a shard
+// table with homes for the late calls that it holds.
 const DismissAfter = time.Second
 
 // leaveEvery is the interval at which Leave checks whether a step has ended.
@@ -169,9 +169,9 @@ func (p *Plane) Answer(e *wire.Envelope) bool {
 	return p.env.Calls().Complete(e.ID, Result{Payload: e.Payload, Code: e.Code, Text: string(e.Text)})
 }
 
-// Withdraw withdraws a call whose caller has given up, if that is still possible. on is the session
-// on which the call was sent. If the call's turn may be running, Withdraw cancels it, also at a
-// home to which the call was forwarded.
+// Withdraw withdraws a call whose caller has given up, if that is still possible. It returns the
+// stage at which the caller gave up, and the session on which the call was sent. If the call's turn
+// may be running, Withdraw cancels it, also at a home to which the call was forwarded.
 func (p *Plane) Withdraw(r *routing.Route, c *Call, id uint64, entity string) (how Withdrawal, on Session) {
 	if r.Withdraw(id) {
 		return WithdrawnUnsent, nil
@@ -209,8 +209,8 @@ func (p *Plane) cancelAtHome(r *routing.Route, sent Session, cancel *wire.Envelo
 	}
 }
 
-// Follow applies a newer shard table to a type's shards and routes. Because each move makes a new
-// table, Follow skips entries unchanged in this term whose routes have targets.
+// Follow applies a newer shard table to a type's shards and routes. Each move makes a new table, so
+// Follow skips entries that have not changed in this term and whose routes have targets.
 func (p *Plane) Follow(old, t *placement.Table, kind string) {
 	was, name, term := old.Type(kind), []byte(kind), t.Version().Term
 	sameTerm := old.Version().Term == term
@@ -299,7 +299,7 @@ func (p *Plane) giveBack(left *Left) {
 	routing.GiveBack(remains{p.env, left}, left.Session.Peer().Address, left.Unacknowledged, left.Stopped)
 }
 
-// PeerBack sends calls again to the shards of a process that PeerGone took for removed. Their
+// PeerBack sends calls again to the shards of a process that PeerGone took for removed. The shards'
 // routes wait for newer placements, although the table is still right.
 func (p *Plane) PeerBack(a transport.Address) {
 	t := p.env.Table()
@@ -359,8 +359,8 @@ func (p *Plane) Needs() (needs bool) {
 	return needs
 }
 
-// PeerLeft ends the sessions with a member that left gracefully. It waits for ByeGrace first, in
-// which the member may send goodbyes.
+// PeerLeft ends the sessions with a member that left gracefully. It first waits ByeGrace, because
+// the member may still send goodbyes.
 func (p *Plane) PeerLeft(a transport.Address) {
 	p.env.MarkLeft(a)
 	p.env.After(ByeGrace, func() { p.PeerGone(a, AllLanes, false) })
@@ -394,9 +394,9 @@ func (p *Plane) Leave(patience time.Duration, done func()) {
 	})
 }
 
-// await calls then when waits reports false for all shards and the peers have acknowledged what was
-// sent, at the latest at over. Later envelopes count only if shards may have sent held or returned
-// calls, so that other goroutines' tells do not prolong the wait.
+// await calls the function then when waits reports false for all shards and the peers have
+// acknowledged what was sent, at the latest at the time over. Later envelopes count only if shards
+// may have sent held or returned calls, so that other goroutines' tells do not prolong the wait.
 func (p *Plane) await(over time.Time, waits func(Shard) bool, then func()) {
 	unacknowledged, more := p.env.Unacknowledged(), true
 	homes := p.env.Now().Add(DismissAfter)

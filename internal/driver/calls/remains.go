@@ -55,8 +55,8 @@ func (r returned) depart(s Shard, departed func(transport.Address) bool) {
 	s.Depart(departed, false, nil)
 }
 
-// takeBack collects, in back, what shards forwarded on a closed session, except calls that may have
-// run: their senders wait until their deadlines.
+// takeBack collects, in the map back, the envelopes that shards forwarded on a closed session. It
+// leaves out calls that may have run; their senders wait until the calls' deadlines.
 func (p *Plane) takeBack(left *Left, back returned) {
 	p.gaveBack.Store(true)
 	for i := range left.Unacknowledged {

@@ -21,7 +21,7 @@ const (
 	// keptSlots is the number of slots that a Table always keeps. A larger Table keeps its slots
 	// while at least 1/keptOf of them are in use.
 	keptSlots, keptOf = 1 << 10, 8
-	// shrinkAfter is how many sweeps in a row, 5 s, must find fewer slots in use before the Table
+	// shrinkAfter is how many sweeps in a row, 5 s, must find few slots in use before the Table
 	// shrinks.
 	shrinkAfter = 100
 )
@@ -140,7 +140,8 @@ func (c *Call) Wake() {
 // rarely wait for each other. Open returns nil if the table is closed or has MaxCalls calls.
 func (t *Table) Open(over int64, hint uint64) (c *Call, id uint64) { return t.OpenFor(over, hint, nil) }
 
-// OpenFor is Open, but calls then at the call's end; nil means the slot's Caller.
+// OpenFor is Open, but at the call's end the table calls the Completer then; if it is nil, the
+// slot's Caller.
 func (t *Table) OpenFor(over int64, hint uint64, then Completer) (c *Call, id uint64) {
 	c = t.slot(hint % parts)
 	if c == nil {
@@ -286,9 +287,9 @@ func (t *Table) Complete(id uint64, r Result) bool {
 	return true
 }
 
-// Sweep ends the calls whose time is over at now. It keeps the sessions of these calls, so that
-// their callers can withdraw calls that have not arrived. Only one goroutine at a time may call
-// Sweep.
+// Sweep ends the calls whose time is over at the time now. It keeps the sessions of these calls, so
+// that their callers can withdraw calls that have not arrived. Only one goroutine at a time may
+// call Sweep.
 func (t *Table) Sweep(now int64) {
 	slots := t.slots.Load()
 	if slots == nil {
@@ -310,14 +311,14 @@ func (t *Table) Sweep(now int64) {
 	}
 }
 
-// CompleteSent answers with r each call whose last session satisfies lost, and returns their
-// number. lost must not call the table.
+// CompleteSent answers, with r, each call that was last sent on a session for which lost reports
+// true. It returns the number of these calls. lost must not call the table.
 func (t *Table) CompleteSent(lost func(Carrier) bool, r Result) (n int) {
 	return t.completeIf(func(c *Call, id uint64) bool { return c.sent == id && c.session != nil && lost(c.session) }, r)
 }
 
-// completeIf answers with r each call whose slot and number match accepts. match is called under
-// the call's lock.
+// completeIf answers, with r, each call for whose slot and number match reports true. match is
+// called under the call's lock.
 func (t *Table) completeIf(match func(*Call, uint64) bool, r Result) (n int) {
 	slots := t.slots.Load()
 	if slots == nil {

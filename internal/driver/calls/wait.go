@@ -13,8 +13,8 @@ func NewCaller() Caller { return make(goroutine, 1) }
 // Wake wakes the waiting goroutine.
 func (c goroutine) Wake() { c <- struct{}{} }
 
-// Await waits until the call is answered, limit has passed or ctx has ended, and reports whether
-// the call was answered. If not, the call is out of the table, and the caller of Await must call
+// Await waits until the call has its result, limit has passed or ctx has ended, and reports whether
+// the call has its result. If not, the call is out of the table, and the caller of Await must call
 // the Coalescer's GaveUp.
 func Await(ctx context.Context, t *Table, c *Call, id uint64, limit *Deadline) (answered bool) {
 	done := c.Caller.(goroutine)
@@ -30,7 +30,7 @@ func Await(ctx context.Context, t *Table, c *Call, id uint64, limit *Deadline) (
 	return true
 }
 
-// wait is Await for calls that may end without an answer.
+// wait is Await for a call that may end by limit or ctx, without an answer.
 //
 //go:noinline
 func wait(ctx context.Context, done goroutine, limit *Deadline) (answered bool) {

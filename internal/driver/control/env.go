@@ -91,8 +91,8 @@ type Shards interface {
 	// HoldsShards reports whether the process, if it leaves, must wait: a shard is here or moving
 	// here or away, calls wait here, a Flush is missing, or a tell must go to another home.
 	HoldsShards() bool
-	// Unasked returns, in order, the hosted types that need homes even without calls. With later,
-	// it includes types that need them only wakeAfter after the admission.
+	// Unasked returns, in order, the hosted types that need homes even without calls. If later is
+	// set, it includes types that need homes only wakeAfter after the admission.
 	Unasked(later bool) []string
 	// Waiting returns how many calls of a type wait for a home. WaitingTypes returns the types that
 	// have such calls.
@@ -158,7 +158,8 @@ type Process interface {
 
 	// Publish passes changes of the cluster to the user.
 	Publish(v *membership.View, events []membership.Event)
-	// Remember handles a message about remembered entities. RememberView passes on the members.
+	// Remember handles a message about remembered entities. RememberView passes on the members for
+	// the same purpose.
 	Remember(from transport.Address, body []byte) error
 	RememberView(v *membership.View)
 	// Direct handles a message about direct lanes.

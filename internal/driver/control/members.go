@@ -263,7 +263,7 @@ func (s *members) foundedElsewhere(e membership.FoundedElsewhere) {
 }
 
 // lostBefore handles members that were downed before this process was a member, according to the
-// membership table. No event reports them, and clients may wait for their goodbyes.
+// membership table. No event reports these members, and clients may wait for their goodbyes.
 func (s *members) lostBefore() {
 	t := s.m.View().Table
 	if t == nil {
@@ -276,8 +276,8 @@ func (s *members) lostBefore() {
 	}
 }
 
-// removed handles the removal of a member. It logs only at Debug if that member and this one both
-// leave gracefully, as in a shutdown of the cluster.
+// removed handles the removal of a member. If both that member and this one leave gracefully, as in
+// a shutdown of the cluster, it logs only at Debug.
 func (s *members) removed(m membership.Member) {
 	level, inOrder := Info, m.Status == membership.Leaving || m.Status == membership.Exiting
 	if inOrder && s.m.leaving {

@@ -116,11 +116,11 @@ func (r *reports) ask(kind string) {
 }
 
 // wakeAfter is how long after its admission a member asks for homes of types that nobody calls.
-// Members that start within this time get some of these shards from the beginning.
+// Members that start within this time get some of the types' shards from the beginning.
 const wakeAfter = 5 * time.Second
 
-// missesHomes reports whether a type that needs homes without a call has no homes: they were not
-// assigned yet, or the coordinator that knew them is gone.
+// missesHomes reports whether a type that needs homes even without calls has none, because they
+// were not assigned yet, or the coordinator that knew them is gone.
 func (r *reports) missesHomes(kind string) bool {
 	return r.m.follower.table.Type(kind) == nil && slices.Contains(r.m.env.Unasked(r.late), kind)
 }

@@ -76,7 +76,7 @@ type MessageCount struct {
 	Sent, Received uint64 // a message to all members counts once
 }
 
-// Messages returns the counts of all kinds.
+// Messages returns the counts of all kinds of messages.
 func (t *Traffic) Messages() (all []MessageCount) {
 	for i, name := range messageNames {
 		all = append(all, MessageCount{name, t.sent[i].Load(), t.received[i].Load()})

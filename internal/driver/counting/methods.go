@@ -2,7 +2,7 @@ package counting
 
 import "slices"
 
-// OtherMethod is the name for all methods that a type does not have.
+// OtherMethod is the name under which calls of methods that a type does not have are counted.
 const OtherMethod = "_OTHER"
 
 // Methods numbers the methods of a type from 1, without gaps, in the order of their names. 0 is the

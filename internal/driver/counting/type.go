@@ -24,7 +24,7 @@ const (
 	quicks
 )
 
-// stripes is the number of parts of a type's words; each shard has one of them.
+// stripes is the number of parts of a type's words. Each shard counts in one of them.
 const stripes = 64
 
 // Every is the average number of quick calls between two timed calls of one method in one stripe.
@@ -61,7 +61,7 @@ func (w Words) Since(number int, q Quick) uint64 {
 // Add counts a call that was not timed.
 func (w Words) Add(number int, q Quick) { w[number*int(quicks)+int(q)].Add(1) }
 
-// Usual returns the duration of the last timed call of that kind.
+// Usual returns the duration of the last timed call of that method and kind.
 func (w Words) Usual(number int, q Quick) time.Duration {
 	return histogram.From(int(w[number*int(quicks)+int(q)].Load() >> bucketAt))
 }
@@ -123,7 +123,7 @@ func (t *Type) Timed(w Words, number int, q Quick, took time.Duration) (n uint64
 	return max(1, was&(1<<dueAt-1))
 }
 
-// Side counts calls by method and result.
+// Side counts one kind of event, such as turns, by method and result.
 type Side struct {
 	done   []Durations // of calls that have succeeded, by method, asks before tells
 	failed sync.Map    // from Key to *Durations

@@ -25,7 +25,7 @@ func newKeyPair() (*keyPair, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a key: %w", err)
 	}
-	// Nothing but the key is ever looked at.
+	// Peers check only the key in the certificate.
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "shardgen direct lane"},
 		NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<33, 0),

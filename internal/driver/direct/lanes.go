@@ -48,7 +48,7 @@ type Env interface {
 	Carry(c *Conn)
 	// Wanted is called when a direct lane is asked for and the connection for it is already open.
 	Wanted(c *Conn)
-	// Count adds one to a counter, and reports whether to log that.
+	// Count adds one to a counter. It returns the new value, and whether to log it.
 	Count(Counter) (n uint64, tell bool)
 	// Closed is called when a connection has ended.
 	Closed(peer transport.Peer, lane int, why agree.Reason)
@@ -56,7 +56,7 @@ type Env interface {
 	Log(text string, args ...any)
 }
 
-// A Config describes the process.
+// A Config describes the process of Lanes.
 type Config struct {
 	Self  transport.Peer
 	Lanes int
@@ -190,7 +190,7 @@ func (l *Lanes) find(peer transport.Address, lane int) *Conn {
 	return nil
 }
 
-// refuses returns why this process agrees to no connection; "" if it does.
+// refuses returns why this process currently agrees to no connection; "" if it does agree.
 func (l *Lanes) refuses() string {
 	if err := l.env.Confidential(); err != nil {
 		return "the broker's connection is neither encrypted nor local: " + err.Error() + " (use TLS to the broker)"

@@ -60,8 +60,8 @@ func decodeMessage(body []byte) (m agree.Message, err error) {
 	return m, nil
 }
 
-// terms checks the fields that messages share, and copies nonce and hash to n and key. A nil key
-// means that the message has none.
+// terms checks the fields that messages share. It returns lane, and copies nonce to n and hash to
+// key. A nil key means that the message has none.
 func terms(lane uint32, nonce, hash []byte, address string, n *agree.Nonce, key *agree.Key) (int, error) {
 	switch {
 	case lane > math.MaxInt16:

@@ -16,7 +16,7 @@ type Answer struct {
 	Payload []byte // encoded results, or the causes of an error
 }
 
-// Fields of an encoded Answer. Logs outlive programs: a number must never change its meaning.
+// Field numbers of an encoded Answer. Logs outlive programs: no number may change its meaning.
 const (
 	answerCode    = 1
 	answerText    = 2

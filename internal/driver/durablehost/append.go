@@ -43,7 +43,7 @@ type Appends struct {
 	sweeps sweeps
 	lists  sync.Mutex // held by the shard that lists its records
 
-	outages atomic.Uint64 // how often the store took a shard's append again after it could not, or did not answer
+	outages atomic.Uint64 // how often the store took a shard's writes again after an outage
 
 	tails atomic.Int64 // bytes of all logs' tails
 	open  atomic.Int64 // number of tenures whose log has a tail
@@ -54,18 +54,18 @@ type Appends struct {
 	Measured
 }
 
-// maxTails bounds the bytes of all log tails of a process, because the next homes must read them if
-// it dies. Beyond maxTails, larger tails are written to records.
+// maxTails bounds the log tails of a process together, the bytes that next homes must read if it
+// dies. Beyond maxTails, the larger tails are written to records.
 const maxTails = 64 << 20
 
-// maxHeld is how many bytes the process may append before each of its shards must advance its
-// since, the position from which it needs its log. A shared log is trimmed only up to the lowest
+// maxHeld is how many bytes the process may append before each of its shards must advance since,
+// the position from which the shard needs its log. A shared log is trimmed only up to the lowest
 // since.
 const maxHeld = 64 << 20
 
 // tailOf records the size of t's tail. It reports whether this tail must be written to records: all
-// tails exceed maxTails, and it is at least half as large as their equal share. The caller holds
-// the tenure's lock.
+// tails together exceed maxTails, and this one reaches half an equal share of maxTails. The caller
+// holds the tenure's lock.
 func (a *Appends) tailOf(t *Tenure) bool {
 	size := int64(t.core.TailBytes())
 	if t.core.State() == durable.Dropped {
@@ -166,9 +166,9 @@ func (a *Appends) end() {
 	a.queue = nil
 }
 
-// due removes the tenures that may append now, and returns them in room's memory. rest reports
-// whether more tenures are queued. overdue says that the queue has waited for longestHold; then
-// running appends no longer count against the limit.
+// due removes from the queue the tenures that may append now, and returns them in room's memory.
+// rest reports whether others remain. If overdue, the queue has waited for longestHold, and running
+// appends no longer count against the limit.
 func (a *Appends) due(room []*Tenure, overdue bool) (due []*Tenure, rest bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -187,9 +187,9 @@ func (a *Appends) due(room []*Tenure, overdue bool) (due []*Tenure, rest bool) {
 	return due, left > 0
 }
 
-// enter begins the handling of an append's answer. spell is what sent returned for the append. took
-// is its duration; 0 means that its outcome is unknown. If enter returns true, the caller must call
-// leave; the end of the process waits for that.
+// enter begins the handling of an append's answer. spell is the append's result of [Appends.sent].
+// took is its duration; 0 means that its outcome is unknown. If enter returns true, the caller must
+// call leave; the end of the process waits for that.
 func (a *Appends) enter(h Host, spell int, now time.Time, took time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -206,8 +206,8 @@ func (a *Appends) enter(h Host, spell int, now time.Time, took time.Duration) bo
 	return true
 }
 
-// leave ends the handling of an answer. It wakes run only now, so that the callers woken by the
-// answer run first.
+// leave ends the handling of an answer. It wakes [Appends.run] only now, so that the callers woken
+// by the answer run first.
 func (a *Appends) leave() {
 	a.mu.Lock()
 	if a.limiter.room(a.under, len(a.queue)) > 0 {
@@ -217,8 +217,8 @@ func (a *Appends) leave() {
 	a.active.Done()
 }
 
-// sent counts an append as running. The caller must pass the returned spell to enter when the
-// append is answered.
+// sent counts an append as running. The caller must pass spell to [Appends.enter] when the append
+// is answered.
 func (a *Appends) sent() (spell int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -289,8 +289,8 @@ func (t *Tenure) done(r *durable.Request, a durable.Response) {
 // commits: with n callers at s shards and k running appends, it gets n/s / (1/2 + k/s) commits.
 //
 // If appends are slow only because the store is far away, a limit costs throughput. Therefore the
-// limit depends on how long appends take compared with the recently fastest. The zero value sets no
-// limit before the first round of answers.
+// limit depends on how long appends take compared with the fastest recent one. The zero value sets
+// no limit before the first round of answers.
 type appendLimiter struct {
 	limit   int           // 0 means none yet
 	fastest time.Duration // the fastest append of this period and the one before; 0 means none
@@ -307,7 +307,7 @@ const (
 	// The limit is doubled if a round's mean time is below growAt times the fastest time, and
 	// halved if it is above shrinkAt times that.
 	growAt, shrinkAt = 4, 8
-	// An append counts as the fastest for fastestPeriod to twice as long.
+	// The fastest append's time is forgotten after fastestPeriod to twice that.
 	fastestPeriod = 10 * time.Second
 	// longestHold bounds how long an append waits for running appends, because these may belong to
 	// a stream without a leader.
@@ -339,8 +339,9 @@ func (p *appendLimiter) answered(now time.Time, took time.Duration) {
 	p.sum, p.answers = 0, 0
 }
 
-// room returns how many appends to send if wait are queued and under are running. Above the limit
-// it returns 0 until many can be sent together: each alone would wake this process and the server.
+// room returns how many appends to send, from the numbers of running (under) and queued (wait)
+// ones. Above the limit it returns 0 until many can go together: one alone would wake process and
+// server.
 func (p *appendLimiter) room(under, wait int) int {
 	switch {
 	case p.limit == 0 || under+wait <= p.limit:
@@ -365,8 +366,8 @@ type Measured struct {
 	by atomic.Pointer[func(Appended)]
 }
 
-// By sets the function that is called at the end of each append; nil removes it. f must not block.
-// Several goroutines call f at once.
+// By makes m call f at the end of each append; nil ends that. f must not block. Several goroutines
+// call f at once.
 func (m *Measured) By(f func(Appended)) {
 	if f == nil {
 		m.by.Store(nil)

@@ -43,8 +43,8 @@ const (
 	claimPast  // it does not count: it is slow or has ended
 )
 
-// ask calls send, which sends the tenure's claim, now or when fewer claims run. The caller holds
-// the tenure's lock.
+// ask sends the tenure's claim by calling send, now or when fewer claims run. The caller holds the
+// tenure's lock.
 func (c *Claims) ask(t *Tenure, send func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -99,7 +99,7 @@ func (l *lineClock) now(c *Clock) time.Time {
 	return now
 }
 
-// read returns the result of the last call of now, plus the time since then. It needs no lock.
+// read returns the last result of the method now, plus the time since then. It needs no lock.
 func (l *lineClock) read(c *Clock) time.Time { return l.view.Load().At(c.elapsed()) }
 
 // Ask asks the store once for its time. It returns by how much someone has set the store's clock,

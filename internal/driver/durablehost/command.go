@@ -156,8 +156,8 @@ func (id *ID) text(field protowire.Number, v string) {
 	}
 }
 
-// keySource is the incarnation of all sources derived from a user's key. These have a Log, so they
-// differ from a process that happens to have this incarnation (1 in 2^64): its Log is empty.
+// keySource is the Incarnation of all sources derived from a user's key. Their Log is not empty,
+// unlike that of a process that happens to have this incarnation (1 in 2^64).
 const keySource = 1
 
 // Command sets c, which must be zero, to the command with this ID. sender is the incarnation of the
@@ -229,8 +229,8 @@ func hashOfMany(head, rest []byte) uint64 {
 	return d.Sum64()
 }
 
-// maxLag is how many finished commands a shard remembers behind an unfinished one. Beyond maxLag,
-// the unfinished command is set aside as stuck: see [Source].
+// maxLag bounds the finished commands that a shard remembers for one unfinished lower command.
+// Beyond it, that command is set aside as stuck: see [Source].
 const maxLag = 4096
 
 // A Source numbers the commands of one process, and records which are unfinished. It sets up to

@@ -23,14 +23,14 @@ func (t *Tenure) Reminders(entity string) (all []*wire.DurableReminder) {
 	return all
 }
 
-// NextVersion returns the version that an active entity's next commit has.
+// NextVersion returns the version of an active entity's next commit.
 func (t *Tenure) NextVersion(entity string) (next uint64) {
 	t.look(func(time.Time) { next = t.core.Version(entity) + 1 })
 	return next
 }
 
-// Looked reports that the host has looked at an entity given to [Host.Look]. The host need not look
-// at it again before again, a Unix time in milliseconds.
+// Looked records that the host has looked at an entity given to [Host.Look]. again is the Unix time
+// in milliseconds before which the host need not look again.
 func (t *Tenure) Looked(entity string, again int64) {
 	t.do(func(now time.Time) { t.core.Looked(now, entity, again) })
 }

@@ -26,7 +26,7 @@ type Follower struct {
 	lost []time.Time // since when a shard's journal has seemed not to continue at the follower's place; zero means that it continues
 }
 
-// A Part is one of several parts of a type's shards. The zero Part has all shards.
+// A Part is a subset of a type's shards. The zero Part means all shards.
 type Part struct {
 	Number int `json:"part,omitempty"`
 	Of     int `json:"of,omitempty"` // the number of parts
@@ -42,7 +42,7 @@ func NewFollower(s store.Shards, kind string, shards int) Follower {
 
 // lostAfter is how long a journal must seem to lack the follower's place before the follower gets
 // an error. A lagging replica looks the same, so each read must be as new as the leader's records
-// (see latest). During a Put a chunk may be missing, so all reads in this time must agree.
+// (see latest). During a write a chunk may be missing, so all reads in this time must agree.
 const lostAfter = 3 * time.Second
 
 // Number returns the number of the shard whose place is Places[i]. The numbers of a type's shards
@@ -180,7 +180,7 @@ type Followed struct {
 	Part         // Places covers only this part's shards
 }
 
-// placeOf returns the follower's place in the journal of a shard. It reports false if the follower does
+// placeOf returns a shard's index in f.Places and the place there. ok is false if the follower does
 // not read the shard.
 func (f *Followed) placeOf(shard store.Shard) (at int, place durable.Place, ok bool) {
 	at = shard.Number - len(f.Places)
@@ -217,9 +217,9 @@ func readFollowed(r store.Record) (f Followed, err error) {
 	return f, nil
 }
 
-// LatestPlaces returns how far the loops of a name have read each shard of a type, whatever parts
-// these loops had. A shard's result is the place that was written last. If there are no loops,
-// LatestPlaces returns nil. own and revision are part's record, as returned by LoadFollowed.
+// LatestPlaces returns how far the followers with a name have read each shard of a type, whatever
+// their parts: for each shard the place that was written last. Without such followers it returns
+// nil. own and revision are the record of the given part, as returned by LoadFollowed.
 func LatestPlaces(ctx context.Context, s store.Store, kind, name string, part Part, own Followed, revision store.Revision, shards int) ([]durable.Place, error) {
 	all, err := s.List(ctx, followers(kind))
 	if err != nil {
@@ -367,7 +367,7 @@ func LostFollowers(ctx context.Context, s store.Backend, shard store.Shard) (map
 const followersPeriod = 10 * time.Second
 
 // A followerLook checks how far named followers have read the journal of a tenure's shard. The
-// tenure's lock guards asked and under; the goroutine of the running check owns fits.
+// tenure's lock guards asked and under; only the running check uses fits.
 type followerLook struct {
 	asked time.Time                // when the last check began
 	under bool                     // a check is running

@@ -74,7 +74,7 @@ type Hold struct {
 	mu     sync.Mutex
 	asks   bool
 	asked  time.Time
-	told   time.Time // of the last answer
+	told   time.Time // when the last answer came
 	paused bool
 }
 

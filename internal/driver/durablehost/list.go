@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// A listing is a request for a page.
+// A listing is one call of [Tenure.List].
 type listing struct {
 	durable.Query
 	done    func(ids []string, more bool, err error)
@@ -54,7 +54,7 @@ func (t *Tenure) pagesLocked(pages []durable.Page, after *deferredEffects) {
 	}
 }
 
-// listAgainLocked repeats the lists that found the catalog incomplete.
+// listAgainLocked repeats the listings that found an incomplete catalog.
 func (t *Tenure) listAgainLocked(now time.Time) {
 	t.unlisted = slices.DeleteFunc(t.unlisted, func(l *listing) bool { return l.stopped })
 	all := t.unlisted

@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// loads holds the reads that turns wait for. Reads requested together are sent together.
+// loads queues a shard's reads for turns. Reads requested together are sent together.
 type loads struct {
 	waits map[string]chan durable.Loaded
 	queue []durable.Request // requests that are not sent yet

@@ -40,7 +40,7 @@ func (p *Process) Context() context.Context { return p.Ctx }
 // Go runs f unless the process has ended.
 func (p *Process) Go(f func()) { p.Spawn(f) }
 
-// Tell sends tells of shard from.
+// Tell sends a shard's tells with Send.
 func (p *Process) Tell(ctx context.Context, from store.Shard, tells []durable.Tell, then func(tells []durable.Tell, arrived bool)) {
 	p.Send(ctx, from, tells, then)
 }
@@ -52,7 +52,7 @@ func (p *Process) Look(t *Tenure, entities []string) {
 	}
 }
 
-// Event logs a tenure's event, or calls GivenUp.
+// Event logs a tenure's event; GivenUp gets dead letters.
 func (p *Process) Event(t *Tenure, e durable.Event) {
 	log := p.Log.With("shard", t.Shard().String(), "epoch", durable.EpochText(t.Epoch()))
 	switch {
@@ -77,8 +77,8 @@ func (p *Process) Event(t *Tenure, e durable.Event) {
 	}
 }
 
-// Bounds of requests for the records of terms and types: each may take try, a failed one is
-// repeated after pause, and one of logEach failures is logged.
+// Bounds of requests for the records of terms and types. try bounds one attempt, pause separates
+// attempts, and one of logEach failures is logged.
 const (
 	try     = 5 * time.Second
 	pause   = 250 * time.Millisecond

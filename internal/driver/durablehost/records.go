@@ -18,8 +18,8 @@ import (
 func IdentityKey(cluster string) string { return "cluster/" + cluster }
 
 // Identity returns the stored identity of the store: a random number, and the name of the node that
-// first used the store for the cluster. The first node that asks writes its own number and name by
-// compare-and-set. Identity retries until ctx ends.
+// first used the store for the cluster. The first node writes its own number and name by
+// compare-and-set. Identity retries temporary errors until ctx ends.
 func Identity(ctx context.Context, s store.Store, cluster, node string, number uint64) (string, error) {
 	key, own := IdentityKey(cluster), strconv.FormatUint(number, 16)+" of "+node
 	for {

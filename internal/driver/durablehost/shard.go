@@ -22,7 +22,7 @@ type Host interface {
 	// Event is called for each event of a tenure. It is called without a lock and must not
 	// block.
 	Event(t *Tenure, e durable.Event)
-	// Above makes the coordinator begin a term above term, if its own term is lower than term. It
+	// Above makes a coordinator whose term is below the given one begin a term above that. It
 	// returns the last term in the store. It may block.
 	Above(term uint32) (last uint32)
 	// Tell brings stored tells of one shard to their receivers, each as the command TellID. then is
@@ -135,8 +135,8 @@ func New(c Config) *Shard {
 const (
 	attemptBits = 10
 	maxAttempt  = 1<<attemptBits - 1
-	// counterBits is the size of the counter in a placement's epoch. In the store's epoch the
-	// counter has attemptBits fewer.
+	// counterBits is the bit size of the counter in a placement's epoch. The counter in a store
+	// epoch is attemptBits smaller.
 	counterBits = 32
 )
 
@@ -269,9 +269,9 @@ func (s *Shard) Outgrown() bool {
 // two coordinators probably had one term.
 const staleAfter = 5 * time.Second
 
-// beyond handles the end of a tenure of epoch own that met a claim of epoch met in the store. If
-// met has a later term, the coordinator must place the shard again. If met equals own, the next
-// claim shows whether another home has the shard. The caller holds mu.
+// beyond handles the end of a tenure with epoch own, which found in the store a claim with epoch
+// met. If met has a later term, the coordinator must place the shard again. If met equals own, the
+// next claim shows whether another home has the shard. The caller holds mu.
 func (s *Shard) beyond(own, met uint64) {
 	switch placed := s.epoch; {
 	case met == 0:
@@ -361,7 +361,7 @@ func (s *Shard) Has(t *Tenure) bool { return s.current.Load() == t }
 
 // Tenure waits until the shard's tenure is open, and returns it. It fails with ErrNotHere if the
 // shard is not placed here. It fails with ErrBroken and the cause if the shard cannot be opened for
-// now. If ctx ends, its error wraps ctx's and quotes the store's last one.
+// now. If ctx ends, the error wraps ctx's error and quotes the store's last.
 func (s *Shard) Tenure(ctx context.Context) (*Tenure, error) {
 	for {
 		s.mu.Lock()

@@ -47,7 +47,7 @@ type Tenure struct {
 	away      [2]bool       // by streamOf: the store did not take, or did not answer, the last write
 	failed    error         // the last fault of the store; nil after a success
 	failing   time.Time     // when the first fault after the last success occurred
-	tellDoubt bool          // callers that will ask again must get failed now
+	tellDoubt bool          // callers that will ask again must get the error in failed now
 	followers followerLook
 	idle      idle
 	walk      walk     // the sweep through the shard's records
@@ -120,7 +120,7 @@ func (t *Tenure) Context() context.Context { return t.ctx }
 // higher epochs.
 func (t *Tenure) Epoch() uint64 { return t.epoch.Load() }
 
-// fix fixes the tenure's epoch, and returns what the next tenure needs. tells is higher than the
+// fix makes the tenure keep its epoch, and returns what the next tenure needs. tells exceeds the
 // numbers of all tells so far.
 func (t *Tenure) fix() (epoch uint64, head durable.Mark, tells uint64) {
 	t.mu.Lock()
@@ -418,8 +418,7 @@ func (t *Tenure) doneLocked(now time.Time, r *durable.Request, a durable.Respons
 	}
 }
 
-// streamOf returns the stream that an operation writes: 0 for the log's, 1 for the records', -1 for
-// none.
+// streamOf returns which stream an operation writes: 0 means the log, 1 the records, -1 none.
 func streamOf(op durable.Op) int {
 	switch op {
 	case durable.OpAppend:
@@ -573,8 +572,8 @@ func (t *Tenure) then(w wait) {
 	}
 }
 
-// Appended returns when the last answered append was sent: in a function given to Then, the one it
-// waited for.
+// Appended returns when the last answered append was sent. In a function given to Then, that is the
+// awaited append.
 func (t *Tenure) Appended() time.Time { return time.Unix(0, t.appended.Load()) }
 
 // Reached reports whether the tenure is open and the log has everything up to the ticket.
@@ -669,8 +668,8 @@ const doubtAfter = time.Second
 
 var errUnconfirmed = errors.New("commit not acknowledged by the store")
 
-// askAgain splits waits into those whose callers ask again after a store error (due) and the others
-// (kept). It does not modify all, because released waits share its memory.
+// askAgain copies the waits whose callers ask again after a store error to due, and the others to
+// kept. The slice all stays intact: released waits share its memory.
 func askAgain(all []wait) (due, kept []wait) {
 	for _, w := range all {
 		if w.again {

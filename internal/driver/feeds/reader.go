@@ -125,7 +125,7 @@ type session struct {
 	over    bool // nothing is sent any more
 }
 
-// A lane holds the commands of one source: for new messages, or for requeued letters.
+// A session's lane holds one command source's commands: for new messages, or requeued letters.
 type lane struct {
 	*feed.Window
 	name   string // name of the source
@@ -221,7 +221,7 @@ func (s *session) read(ctx context.Context) error {
 	}
 }
 
-// reopen opens the source again after the last message, because reading failed. It tries until the
+// reopen opens the source again after position last, because reading failed. It tries until the
 // source answers. An error means that the stream was restored or made again, or that ctx has ended.
 func (s *session) reopen(ctx context.Context, last uint64, why error) error {
 	s.messages.Close()
@@ -237,8 +237,8 @@ func (s *session) reopen(ctx context.Context, last uint64, why error) error {
 // errOther means that the stream was deleted and made again.
 var errOther = errors.New("the stream was made again")
 
-// open opens the source. Then it checks that the stream still has the session's identity: a changed
-// identity never comes back.
+// open opens the source. Only then it checks that the stream is still the session's, because a
+// changed identity never comes back.
 func (s *session) open(ctx context.Context, after uint64) error {
 	ctx, done := context.WithTimeout(ctx, answerWithin)
 	defer done()
@@ -636,7 +636,7 @@ func (s *session) store(ctx context.Context, l *lane, d feed.Dead) error {
 	return nil
 }
 
-// unqueue removes a requeued letter that has failed again from the record. The letter itself is
+// unqueue removes from the record a requeued letter that has failed again. The letter itself is
 // written only after that, because an operator who reads it may requeue it at once.
 func (s *session) unqueue(ctx context.Context, number uint64) error {
 	ctx, done := context.WithTimeout(ctx, answerWithin)

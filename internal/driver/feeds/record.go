@@ -108,8 +108,8 @@ func LoadRecord(ctx context.Context, s store.Store, feed string, partition int) 
 	return r, found.Revision, err
 }
 
-// SaveRecord writes the record of a partition. It fails with store.ErrConflict unless the record's
-// stored revision is at.
+// SaveRecord writes the record of a partition. It fails with store.ErrConflict unless at is the
+// stored record's revision.
 func SaveRecord(ctx context.Context, s store.Store, feed string, partition int, r Record, at store.Revision) (store.Revision, error) {
 	r.Format = format
 	value, err := json.Marshal(r)

@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// Bounds of a listing process.
+// Bounds of one [Lister.List].
 const (
 	atOnce    = 16      // requests under way
 	held      = 4 << 20 // bytes of all pages
@@ -51,8 +51,8 @@ func (l *Lister) List(ctx context.Context, r wire.ListRequest) iter.Seq2[string,
 	}
 }
 
-// merge merges the pages of all shards. One goroutine uses it; the goroutines in asking only send
-// to answers.
+// merge merges the pages of all shards. One goroutine uses merge; goroutines counted by asking only
+// send to answers.
 type merge struct {
 	of      *Lister
 	request wire.ListRequest

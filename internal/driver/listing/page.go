@@ -14,8 +14,8 @@ const (
 	MaxBytes = 64 << 10
 )
 
-// Best returns the lowest ids of all that match request r, ascending, at most limit. more reports
-// whether more ids match. all yields ids in any order. Best holds at most 2*limit ids.
+// Best returns the lowest ids that match request r, ascending, at most limit. more reports whether
+// more ids match. The iterator all may yield ids in any order. Best holds at most 2*limit ids.
 func Best(all iter.Seq[string], r *wire.ListRequest, limit int) (ids []string, more bool) {
 	most, bounded := "", false // once bounded is set, only ids below most count
 	shorten := func() {
@@ -40,8 +40,8 @@ func Best(all iter.Seq[string], r *wire.ListRequest, limit int) (ids []string, m
 	return ids, more
 }
 
-// Fit cuts a page's ids to size bytes as encoded, but keeps at least one id. It returns more as
-// true if more was true or if it has left ids out.
+// Fit cuts a page's ids to size encoded bytes, but keeps at least one id. Its second result is true
+// if it has left ids out, or if more is true.
 func Fit(ids []string, more bool, size int) ([]string, bool) {
 	left := size - wire.MaxListHeader
 	for i, id := range ids {

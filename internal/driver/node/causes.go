@@ -34,7 +34,7 @@ var errPending = fmt.Errorf("%w: %d calls of this process wait for answers (let 
 func expired(why string) error { return fmt.Errorf("%w: %s", context.DeadlineExceeded, why) }
 
 // late returns the error of a call whose wait ended with err. why says what the call waited for. If
-// the deadline has passed and more time may help, late adds that remedy.
+// the deadline has passed and a longer one may help, late adds that remedy.
 func late(err, why error) error {
 	for _, waited := range []error{errNoHome, errNoAnswer, errBusy, ErrMoving, errOutOfReach, errPassed} {
 		if errors.Is(why, waited) {

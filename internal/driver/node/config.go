@@ -31,8 +31,8 @@ type Config struct {
 	Tracing                          Tracing // nil: no call is traced
 	Logger                           *slog.Logger
 
-	// CallError makes the public error of a call; ReadCallError finds such an error in the tree of
-	// err.
+	// CallError makes the public error of a call. ReadCallError finds such an error in the tree of
+	// an error.
 	CallError     func(CallFailure) error
 	ReadCallError func(err error) (CallFailure, bool)
 	// Cause names the cause of an error in one word, for counts.

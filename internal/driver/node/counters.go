@@ -90,7 +90,7 @@ func (r Reason) String() string {
 	return reasonNames[r]
 }
 
-// RefusedFor returns the counter of the membership messages refused for the reason why.
+// RefusedFor returns the counter of the membership messages that are refused for this reason.
 func RefusedFor(why membership.Refusal) Reason { return membershipRefused + Reason(why) - 1 }
 
 // Counters counts events by reason. It is safe for concurrent use.

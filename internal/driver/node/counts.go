@@ -25,7 +25,7 @@ type timing struct {
 	began           int64 // when the turn began
 }
 
-// caller returns the context of a local caller.
+// caller returns the context of the turn's local caller.
 func (t *turn) caller() context.Context {
 	if m, ok := t.parent.(*timing); ok {
 		return m.Context
@@ -189,7 +189,7 @@ func (a answer) cause(s *HostedShard, failed *failure) string {
 	return drv.causeOf(drv.Config.CallError(CallFailure{Outcome: calls.NotExecuted, Err: err}))
 }
 
-// since returns the time since began, in nanoseconds after the driver's base.
+// since returns the time since began, a number of nanoseconds after the driver's base.
 func (drv *Driver) since(began int64) time.Duration { return time.Duration(drv.Lease.Now() - began) }
 
 func (drv *Driver) causeOf(err error) string { return drv.Config.Cause(err) }
@@ -223,12 +223,12 @@ func (drv *Driver) ReportTurns(running []operator.RunningTurn) operator.TurnRepo
 	return r
 }
 
-// AddTrend adds the load of the interval that ends now to the load of the last hour.
+// AddTrend adds this process's load in the interval that ends now to its load of the last hour.
 func (drv *Driver) AddTrend(l *ProcessLoad) {
 	drv.Trend.Add(time.Now(), l.Used, MemoryUsed(), drv.Calls())
 }
 
-// committed counts how long an answer waited for the log.
+// committed counts how long an answer waited for the log: from since until now.
 func (s *HostedShard) committed(method string, since int64) {
 	if m := s.Host.methods[method]; m != nil && m.number != 0 {
 		s.Host.Kind.Counts.Commits.Add(s.ID.Shard, counting.Key{Number: m.number}, s.driver().since(since))

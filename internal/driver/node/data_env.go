@@ -136,7 +136,8 @@ func (v *dataEnv) Part(a transport.Address) {
 	}
 }
 
-// Unacknowledged also counts the answers of turns that are ending.
+// Unacknowledged is peers.Unacknowledged for all sessions, but its function also reports true while
+// ending turns have not sent their answers.
 func (v *dataEnv) Unacknowledged() func() bool {
 	var streams []*peers.Stream
 	for _, p := range v.Sessions.All() {

@@ -109,7 +109,7 @@ func (v *directEnv) Count(e direct.Counter) (n uint64, tell bool) {
 }
 
 // Closed counts a connection that has ended. It does not log most connections of clients, because
-// clients can open and spoil any number of them.
+// clients can open and break any number of them.
 func (v *directEnv) Closed(peer transport.Peer, lane int, why agree.Reason) {
 	n, tell := (*Driver)(v).AddSeldomOf(directEnded+Reason(why), peer.Name)
 	if why.IsFault() && (tell || !peer.Client) {

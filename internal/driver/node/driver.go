@@ -360,8 +360,8 @@ func (drv *Driver) HeldFor(name string) (n int) {
 	return n
 }
 
-// pause delays try number try while the shard table and this process disagree about a home. It
-// fails after 5,000 tries, about 5 s.
+// pause delays an attempt, whose number is try, while the shard table and this process disagree
+// about a home. It fails after 5,000 tries, about 5 s.
 func (drv *Driver) pause(try int) error {
 	switch {
 	case try < 3:

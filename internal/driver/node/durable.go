@@ -291,8 +291,8 @@ func (d *DurableShard) wrote(e *region.Entity, method string) error {
 	return fmt.Errorf("%s/%s: %s, a method marked //shard:read, has changed the state (remove the mark)", d.hosted.ID.Kind, clip(e.ID), method)
 }
 
-// A call that waits for the store fails 1/noticePart of its remaining time before its deadline, but
-// at most maxNotice before it, so that its caller still gets the reason.
+// A call that waits for the store fails before its deadline, by 1/noticePart of its remaining time
+// but at most maxNotice, so that its caller still gets the reason.
 const (
 	noticePart = 10
 	maxNotice  = 200 * time.Millisecond
@@ -424,7 +424,7 @@ func loadState(ctx context.Context, h *codegen.Host, tenure *durablehost.Tenure,
 }
 
 // UnreadableState reports whether an error of loadState means that this program cannot read a
-// stored state, and not that the store could not be reached or that the shard is not here.
+// stored state. It reports false if the store could not be reached, or the shard is not here.
 func UnreadableState(err error) bool {
 	return errors.Is(err, errActivate) || errors.Is(err, durable.ErrCorrupt) || errors.Is(err, durable.ErrNewer)
 }
@@ -498,7 +498,7 @@ func (p *LastCommits) add(tenure *durablehost.Tenure, ticket durable.Ticket, fai
 	p.all = append(p.all, lastCommit{tenure, ticket, failed})
 }
 
-// Confirm waits until these commits are in the log, or ctx ends.
+// Confirm waits until all commits in p are in the log, or ctx ends.
 func (p *LastCommits) Confirm(ctx context.Context) {
 	p.mu.Lock()
 	all := p.all

@@ -105,8 +105,8 @@ func (r *durableTurn) activating() (end func()) {
 	return func() { set(false) }
 }
 
-// nested sets id to the command of a call in the turn, and reports whether it has one. A call from
-// OnActivate has none, because a repeated turn may run without OnActivate.
+// nested sets id to the command id of a call that the turn makes. It reports false if the call has
+// none, for example a call from OnActivate: a repeated turn may run without OnActivate.
 func (r *durableTurn) nested(id *durablehost.ID, kind, entity, method string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -394,8 +394,8 @@ func (r *durableTurn) unwoken(e *region.Entity, active *durableEntity) {
 	}
 }
 
-// sendTells sends tells of a //shard:read turn, which has no commit, or messages published with
-// best effort. It waits until everything that the turn saw or changed is in the log.
+// sendTells sends, once everything that the turn saw or changed is in the log, tells of a
+// //shard:read turn, which has no commit, or messages published with best effort. It does not wait.
 func (r *durableTurn) sendTells(tells []durableTell) {
 	if len(tells) == 0 {
 		return
@@ -410,7 +410,7 @@ func (r *durableTurn) sendTells(tells []durableTell) {
 	})
 }
 
-// reads reports whether a message published now would have no commit.
+// reads reports whether a message published now would have no commit to be part of.
 func (r *durableTurn) reads() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -90,7 +90,7 @@ func (h *hereCall) end(e *region.Entity, a answer) {
 	}
 }
 
-// Logged sends the held answer or, if err is not nil, that the outcome is in doubt.
+// Logged sends the held answer or, if err is not nil, the answer that the outcome is in doubt.
 func (h *hereCall) Logged(err error) {
 	drv, a := h.shard.driver(), h.held
 	defer drv.answering.Add(-1)

@@ -213,12 +213,12 @@ func (s *HostedShard) lostToken(e *region.Entity) {
 	}
 }
 
-// begin begins a local caller's turn, whose note is the method's number. since is when the caller
-// began to wait for the turn, in nanoseconds after the driver's base; 0 means it did not wait.
+// begin begins a local caller's turn. note is the method's number. since is when the caller began
+// to wait for the turn, in nanoseconds after the driver's base; 0 means it did not wait.
 func (s *HostedShard) begin(ctx context.Context, up *turn, e *region.Entity, method string, note uint32, since int64, noContext bool) (codegen.Turn, error) {
 	ready := e.Value != nil && s.mayRunInline()
 	timed := since != 0 || s.words.Due(int(note), counting.Ask)
-	// A call without a parent that is not timed gets no trace if the driver traces few calls.
+	// An untimed call without a parent gets no trace if the driver traces few calls.
 	if tr := s.tracing; tr != nil && (timed || !tr.thin || ctx.Value(tr.key) != nil) {
 		if trace := s.traceLocal(ctx, up, e, method, note, since, timed); trace != nil {
 			return s.beginTraced(trace, ctx, up, e, method, since)
@@ -289,8 +289,8 @@ func (s *HostedShard) prepareTurn(t *turn, method string) (failed *failure, err 
 	return nil, nil
 }
 
-// mayRunInline is mayRun, but reads the coarse clock if the lease lasts longer than this clock may
-// be late.
+// mayRunInline is mayRun, but reads the real clock only if the coarse clock cannot show that the
+// lease still lasts.
 func (s *HostedShard) mayRunInline() bool {
 	drv := s.driver()
 	if !drv.watch.Valid(&drv.Lease) && !drv.Lease.Valid() {
@@ -325,8 +325,8 @@ func (s *HostedShard) cannotMove(why error) {
 }
 
 // passivateAll encodes entities stopped for a move, and then runs their stop hooks. It ends early
-// if the move is given up. If a state cannot be encoded, it fails before any hook runs. With must,
-// it drops that state instead.
+// if the move is given up. If a state cannot be encoded, it fails before any hook runs or, if must
+// is set, drops that state instead.
 func (s *HostedShard) passivateAll(entities []*region.Entity, why codegen.Passivation, must bool) error {
 	states := make([][]byte, len(entities))
 	for i, e := range entities {

@@ -17,7 +17,7 @@ func keysOf(h *codegen.Host, entity any) []byte {
 	return h.AppendIndexes(make([]byte, 0, 32), entity)
 }
 
-// indexOf describes the indexes of a type to its shards.
+// indexOf returns the description of a type's indexes, for its shards.
 func indexOf(h *codegen.Host) *durable.Index {
 	if h.AppendIndexes == nil {
 		return nil

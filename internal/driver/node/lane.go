@@ -313,8 +313,8 @@ func (l *lane) overhear(e *wire.Envelope) {
 	}
 }
 
-// takeAnswer takes the call that e answers out of the pending calls; nil if there is none. The lane
-// must then wake its caller.
+// takeAnswer removes the call that e answers from the pending calls and returns it; nil if there is
+// none. The lane must then wake the call's caller.
 func (l *lane) takeAnswer(e *wire.Envelope) *calls.Call {
 	if e.Code == wire.CodeMoved {
 		l.driver.Data.Learn(e)
@@ -372,8 +372,8 @@ func (l *lane) refuse(e *wire.Envelope, seq uint64, r shardhost.Refusal) bool {
 	return true
 }
 
-// wake wakes the callers whose answers have come. It announces their number first, because they
-// will probably call again together.
+// wake wakes the callers whose answers have come. It first gives their number to the Coalescer,
+// because they will probably call again together.
 func (l *lane) wake() {
 	if len(l.answered) == 0 {
 		return

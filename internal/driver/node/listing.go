@@ -138,7 +138,8 @@ func listKind(method string) durable.ListKind {
 	return durable.IDs
 }
 
-// stored returns a page of the ids or keys in the store for a durable shard.
+// stored returns a page of the ids or keys in the store for a durable shard, and whether more
+// follow.
 func (r *durableTurn) stored(q durable.Query) (ids []string, more bool, err error) {
 	if r.tenure = r.turn.shard().Durable.Current(); r.tenure == nil {
 		if err := r.open(); err != nil {

@@ -40,7 +40,8 @@ func (s *Meters) change(f func([]*measure.Meter) []*measure.Meter) int {
 	return len(all)
 }
 
-// Add adds a meter; stop removes it. Appends and frames are reported only while there is a meter.
+// Add adds a meter, which stop removes. Appends and frames are reported only while there is a
+// meter.
 func (s *Meters) Add(m *measure.Meter, appends *durablehost.Measured, frames *peers.Set) (stop func()) {
 	change := func(f func([]*measure.Meter) []*measure.Meter) {
 		s.mu.Lock()

@@ -47,7 +47,8 @@ type sentCommand struct {
 	doubt  string // why it is unknown whether the last attempt was committed; "" means that no answer raised this doubt
 }
 
-// why adds a reason to ended: the doubt about the last attempt, or cause if there is no doubt.
+// why returns ended, an error, with a reason added: the doubt about the last attempt, or cause if
+// there is no doubt.
 func (c *outCall) why(ended, cause error) error {
 	switch {
 	case c.Command != nil && c.Command.doubt != "":

@@ -59,7 +59,9 @@ func (s *sending) Completed(*calls.Call) {
 	o.wakeUnlock()
 }
 
-// sendTells implements durablehost.Host.Tell.
+// sendTells is Tell of durablehost.Host: it sends tells stored in the log of shard from. then gets
+// each tell with arrived, which is true if the receiver has committed the tell or will never run
+// it.
 func (drv *Driver) sendTells(ctx context.Context, from store.Shard, tells []durable.Tell, then func(tells []durable.Tell, arrived bool)) {
 	b := &batch{
 		ctx: ctx, from: from.String(), shard: from,
@@ -187,7 +189,7 @@ func toldInfo(encoded []byte) ([]byte, error) {
 }
 
 // end handles the answer to a tell. The result is 0 if the answer decides nothing; the tell is then
-// sent again at once.
+// sent again at once. why is the error of a tell that failed or must wait.
 func (s *sending) end() (result feed.Result, why error) {
 	drv := s.box.driver
 	r := drv.Pending.End(s.call, s.hint)

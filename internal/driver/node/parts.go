@@ -24,7 +24,7 @@ type partRun struct {
 	cancel context.CancelFunc
 	ended  chan struct{}
 
-	// Of an instance of a pool, guarded by Parts.mu.
+	// For an instance of a pool; guarded by Parts.mu.
 	ctx    context.Context    // the context of run
 	life   context.Context    // of the tasks; nil means that none was started since the last renew
 	end    context.CancelFunc // ends life
@@ -143,7 +143,7 @@ func (p *Parts) renew(part int) {
 	}
 }
 
-// renewed returns a channel that gets an element when a running part's entity was dropped.
+// renewed returns a channel that receives a value when a running part's entity was dropped.
 func (p *Parts) renewed(part int) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()

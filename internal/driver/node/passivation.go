@@ -75,8 +75,8 @@ func (p *Passivator) Run() {
 }
 
 // PassivateIdle passivates entities that were not called for the type's idle time. It is called
-// every second. If the idle time is long, one call looks at only some of the shards; each shard is
-// looked at at least sixteen times within the idle time, and at least every RarestLook seconds.
+// every second. If the idle time is long, one call looks at only some of the shards, but each shard
+// is looked at sixteen times or more within that time, and at least every RarestLook seconds.
 func (p *Passivator) PassivateIdle() {
 	h := p.host
 	ticks := uint32(h.Settings.Idle / ClockTick)
@@ -94,8 +94,8 @@ func (p *Passivator) PassivateIdle() {
 	}
 }
 
-// passivateBefore passivates the entities last used before t. If which is not nil, it passivates
-// only those that which accepts. It returns the number found.
+// passivateBefore passivates the entities last used before t that are accepted by which (nil: all).
+// It returns the number of entities found.
 func (p *Passivator) passivateBefore(s *HostedShard, t uint32, which func(used uint32) bool) (found int) {
 	s.Mu.Lock()
 	left := s.Core.Listed()
@@ -121,7 +121,7 @@ func (p *Passivator) passivateBefore(s *HostedShard, t uint32, which func(used u
 	return found
 }
 
-// passivateBatch may return while stop hooks still run.
+// passivateBatch passivates the entities in p.batch. Stop hooks may still run when it returns.
 func (p *Passivator) passivateBatch() {
 	if len(p.batch) == 0 {
 		return
@@ -136,7 +136,8 @@ func (p *Passivator) passivateBatch() {
 	}
 }
 
-// yield lets other goroutines run after every passivatedAtOnce of n entities.
+// yield counts n more entities, and lets other goroutines run after every passivatedAtOnce
+// entities.
 func (p *Passivator) yield(n int) {
 	if p.since += n; p.since >= passivatedAtOnce {
 		p.since = 0

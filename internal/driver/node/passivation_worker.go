@@ -40,7 +40,8 @@ func newPassivationWorkers(h *Host) *passivationWorkers {
 	return &passivationWorkers{host: h, wake: newSignal(), taken: newSignal()}
 }
 
-// begin begins a round of batches, and returns the function that ends it. Hooks may run longer.
+// begin begins a round of batches, and returns the function that ends the round. Hooks may run
+// longer.
 func (w *passivationWorkers) begin() (end func()) {
 	over := make(chan struct{})
 	w.mu.Lock()

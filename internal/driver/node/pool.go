@@ -224,7 +224,7 @@ func (p chooser) choose() int {
 	return p.kind.Pool.any()
 }
 
-// Hash returns 0, because a call has its instance's hash.
+// Hash returns 0. A call uses the hash of the chosen instance.
 func (p chooser) Hash(string) (uint64, error) { return 0, p.kind.poolErr() }
 
 // Refs returns nil: references that choose are not used again.

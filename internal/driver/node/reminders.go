@@ -68,15 +68,18 @@ type remindedTurn interface {
 	// version returns a version that no reminder of the entity has.
 	version() uint64
 	list() reminders.List
-	// change replaces the reminders with what f returns, unless f fails. what is the start of the
-	// error's text.
+	// change replaces the reminders with what f returns, unless f fails. The text of its error
+	// starts with what.
 	change(what string, f func(reminders.List) (reminders.List, error)) error
-	// replace puts next in the place of a reminder that is due and does not run; nil removes it.
+	// replace puts next in the place of due, a reminder that is due and does not run; nil removes
+	// it.
 	replace(due, next *wire.DurableReminder)
 	tries() *retries
-	// fires notes which reminder the turn runs. ended is called when its method has returned.
+	// fires notes that the turn runs the reminder m. ended is called when the reminder's method has
+	// returned.
 	fires(f *Firing, m *wire.DurableReminder) (ended func())
-	// fired ends the tries of a reminder that has run, and puts next in its place; nil removes it.
+	// fired ends the tries of m, a reminder that has run, and puts next in its place; nil removes
+	// it.
 	fired(m, next *wire.DurableReminder)
 	// failed drops the turn's changes, if that is possible.
 	failed()
@@ -173,8 +176,8 @@ func (r *durableTurn) takeReminders() *wire.DurableReminders {
 	return r.reminders.all.Message()
 }
 
-// replace puts next in the place of a reminder that is due; nil removes the reminder. Unlike
-// change, it does so in a //shard:read method too.
+// replace puts next in the place of due, a reminder that is due; nil removes it. Unlike change, it
+// does so in a //shard:read method too.
 func (r *durableTurn) replace(due, next *wire.DurableReminder) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -374,8 +377,8 @@ func requestOf(delay *codegen.Delay, method string, args []byte) (*wire.DurableS
 	return request, reminders.Check(request)
 }
 
-// retries counts the failed attempts at a shard's reminders at this home. It is safe for concurrent
-// use.
+// retries counts the failed attempts to run a shard's reminders at this home. It is safe for
+// concurrent use.
 type retries struct {
 	mu   sync.Mutex
 	core reminders.Retries
@@ -509,8 +512,8 @@ const (
 	longLook = time.Second
 )
 
-// look runs a due reminder of an entity. It returns the time before which the entity's reminders
-// need not be run again, in now's Unix milliseconds.
+// look runs a due reminder of an entity. It returns the time, in Unix milliseconds of the clock
+// now, before which the entity's reminders need not be run again.
 func (drv *Driver) look(ctx context.Context, k *Kind, id string, now func() int64) (again int64) {
 	select {
 	case drv.looks <- struct{}{}:

@@ -57,7 +57,7 @@ func (v *shardEnv) Learn(home transport.Address, epoch placement.Epoch) {
 	v.Host.Kind.Route(v.ID.Shard).Learn(home, epoch, false)
 }
 
-// Run queues a turn that has begun at the shard's runner.
+// Run queues, at the shard's runner, a turn that has begun.
 func (v *shardEnv) Run(e *region.Entity, c *shardhost.Call) {
 	v.Host.driver.runner(v.ID.Shard).Add(runner.Turn{Entity: e, Call: c})
 }
@@ -134,7 +134,7 @@ func (v *shardEnv) Answer(c *shardhost.Call, e *wire.Envelope) {
 	v.Host.driver.answer(Inbound(&c.Call), e, nil)
 }
 
-// Forwarded records to which session a call of this process was forwarded.
+// Forwarded records the session on which a call of this process was forwarded.
 func (v *shardEnv) Forwarded(c *shardhost.Call, to shardhost.Session, seq uint64) {
 	if drv := v.Host.driver; c.Sender.Address == drv.Local.Address && c.ID != 0 {
 		drv.Pending.Sent(c.ID, to.(*peers.Session), seq)

@@ -127,7 +127,7 @@ func (q LeaseRequests) Release(h store.Held, within time.Duration, done func(err
 	})
 }
 
-// request runs ask on a new goroutine, and its result on the control loop.
+// request runs ask on a new goroutine, and the function that ask returns on the control loop.
 func (q LeaseRequests) request(within time.Duration, ask func(context.Context) (answer func())) (cancel func()) {
 	ctx, cancel := context.WithTimeout(q.Driver.Context, within)
 	q.Driver.Group.Go(func() {

@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// end runs an entity's stop hook and drops the entity; with forget, also its remembered id. The
+// end runs an entity's stop hook and drops the entity and, if forget is set, its remembered id. The
 // caller has the entity's turn.
 func (s *HostedShard) end(e *region.Entity, forget bool) {
 	if e.Value != nil {

@@ -27,7 +27,8 @@ var _ shardhost.Watch = (*tally)(nil)
 // MoveBegun counts the beginning of a move away from this node.
 func (t *tally) MoveBegun() { t.begun.Add(1) }
 
-// MoveEnded counts the end of a move away from this node.
+// MoveEnded counts the end of a move away from this node. moved is false for a move that was given
+// up.
 func (t *tally) MoveEnded(moved bool, pause time.Duration) {
 	if moved {
 		t.committed.Add(1)

@@ -165,7 +165,8 @@ func (x *tracedTurn) traced(err error) {
 	x.call.End(err)
 }
 
-// localTurn returns the turn that a local caller has begun, or nil if its method does not see it.
+// localTurn returns the turn that a local caller has begun; nil if its method does not name its
+// context.
 func localTurn(begun codegen.Turn) *turn {
 	switch x := begun.Context.(type) {
 	case *turn:

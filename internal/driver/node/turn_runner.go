@@ -17,8 +17,8 @@ type TurnRunner struct {
 	told toldCalls
 }
 
-// Run runs one turn, or one tell in a joined turn. It reports whether this goroutine still has the
-// run token.
+// Run runs one turn, or one of the tells that have joined a turn. It reports whether this goroutine
+// still has the run token.
 func (r *TurnRunner) Run(t *runner.Turn, args []byte) bool {
 	s := hostedOf(t.Entity)
 	if t.Call == nil {
@@ -138,7 +138,8 @@ func (t *toldCalls) keep(c *InCall) {
 // fewSpare is the number of calls kept for an idle runner.
 const fewSpare = 64
 
-// collect makes kept calls available to take. shrink frees half of the spare calls after a burst.
+// collect makes kept calls available to the method take. If shrink is set, it frees half of the
+// spare calls, but keeps fewSpare.
 func (t *toldCalls) collect(shrink bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

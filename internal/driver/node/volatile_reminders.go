@@ -118,7 +118,7 @@ func (v *volatileReminders) look() {
 }
 
 // looked ends an attempt to run an entity's due reminders. The next attempt is not made before the
-// time again, unless the entity's reminders have changed.
+// time in again, unless the entity's reminders have changed.
 func (v *volatileReminders) looked(entity string, again int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

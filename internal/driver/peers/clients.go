@@ -8,8 +8,8 @@ import (
 )
 
 // Clients choose their incarnations, and each incarnation makes this process keep the sessions of
-// one more client. Therefore the number of clients of one name, granted by the broker, is bounded,
-// and clients that depart without a goodbye are detected.
+// one more client. But the broker grants their names. So the number of clients of one name is
+// bounded, and clients that depart without a goodbye are detected.
 const (
 	// MaxNamed bounds the clients of one name that a process has sessions with.
 	MaxNamed = 1024
@@ -23,7 +23,8 @@ const (
 	stalledFor = time.Minute
 )
 
-// A name has the counts of all clients of one name. Clients of one name trust each other.
+// A name counts the clients of one name, and the bytes kept for them. Clients of one name trust
+// each other.
 type name struct {
 	clients int
 	account *stream.Account // counts the bytes that are kept for these clients

@@ -7,7 +7,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// maxDeparted bounds the recorded peers: a peer is looked up only soon after a shard has left it.
+// maxDeparted bounds the recorded peers. Older ones are not needed: a peer is looked up only soon
+// after a shard has left it.
 const maxDeparted = shardhost.MaxDeparted
 
 // departed records the peers that said goodbye on a lane or were removed. It is safe for concurrent

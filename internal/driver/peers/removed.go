@@ -7,12 +7,13 @@ import (
 )
 
 const (
-	// removedFor is how long a removed process is recorded. Its messages do not arrive later:
-	// without its lease it publishes nothing, or has lost its connection if it stood still after
-	// checking the lease, and a broker keeps messages for minutes. Clients are not recorded,
+	// removedFor is how long a removed process is recorded. Its messages do not arrive later: it
+	// publishes nothing without its lease; if it stood still after checking the lease, it has lost
+	// its connection; and a broker keeps messages only for minutes. Clients are not recorded,
 	// because they may come back.
 	removedFor = 24 * time.Hour
-	// maxRemoved bounds the recorded processes. So many removals take longer than any message does.
+	// maxRemoved bounds the recorded processes. So many removals take longer than any message takes
+	// to arrive.
 	maxRemoved = 4096
 )
 

@@ -93,9 +93,9 @@ func (p *Session) append(e *wire.Envelope) error {
 	return err
 }
 
-// Answer appends an envelope that is not a call. by publishes it; a nil by means that it is
-// published at once. Answer reports false if the peer has departed. If a client leaves too much
-// unacknowledged, a smaller envelope is kept for it, or none: see stream.Account.
+// Answer appends an envelope that is not a call. The Publisher by publishes it; nil means that
+// Answer publishes it at once. Answer reports false if the peer has departed. If a client leaves
+// too much unacknowledged, a smaller envelope is kept for it, or none: see stream.Account.
 func (p *Session) Answer(e *wire.Envelope, by Publisher) bool {
 	p.Lock()
 	if a := p.Core.Account; a.Excess() >= stream.Crowded {
@@ -196,7 +196,8 @@ func (p *Session) NobodyListens(token uint64) {
 	}
 }
 
-// partIfStranger ends the session with a departed member that no frame ever reached.
+// partIfStranger ends the session with a member that has left, if no frame ever reached the member
+// on this session.
 func (p *Session) partIfStranger() {
 	if p.Unreached() {
 		p.set.env.Stranger(p)
@@ -209,7 +210,7 @@ func (p *Session) inUse() bool {
 	return !p.DepartedLocked() && p.UsedLocked()
 }
 
-// Unsettled reports whether the peer has not acknowledged all envelopes.
+// Unsettled reports whether a peer that has not departed has yet to acknowledge envelopes.
 func (p *Session) Unsettled() bool {
 	p.Lock()
 	defer p.Unlock()
@@ -226,8 +227,8 @@ func (p *Session) Silence(now time.Time) time.Duration {
 	return now.Sub(p.HeardLocked())
 }
 
-// shrinkLocked adapts waiting envelopes to a smaller payload limit; Env.Oversize gets those too
-// large. It reports false if sending again would not help.
+// shrinkLocked adapts waiting envelopes to a smaller payload limit. Env.Oversize gets envelopes
+// that are too large. shrinkLocked reports false if sending the frame again would not help.
 func (p *Session) shrinkLocked(token uint64, size int) bool {
 	limit := p.link.MaxPayload()
 	if token == 0 || size <= limit {
@@ -294,8 +295,8 @@ func (v *sessionEnv) sendDirect(c DirectLane, token uint64, frame []byte) error 
 	if token == 0 {
 		return v.link.Send(v.lane, v.Peer(), token, frame)
 	}
-	// The frame counts as sent, for it may have arrived. It goes again with all others that
-	// the direct lane may have lost.
+	// The frame counts as sent, for it may have arrived. It is sent again with all others that the
+	// direct lane may have lost.
 	v.Lock()
 	v.Core.Rewind()
 	v.Unlock()
@@ -350,7 +351,7 @@ func (v *sessionEnv) tick() {
 
 func (v *sessionEnv) Yield() { runtime.Gosched() }
 
-// Ignored counts an ignored frame. If it was a client's goodbye, it closes the session.
+// Ignored counts an ignored frame. If the frame was a client's goodbye, Ignored closes the session.
 func (v *sessionEnv) Ignored(bye bool) {
 	v.set.env.Count(FrameIgnored)
 	if bye {

@@ -88,7 +88,7 @@ func (s *Stream) WritingLocked() bool { return s.writing }
 // AckedLocked returns the highest sequence number that the peer has acknowledged.
 func (s *Stream) AckedLocked() uint64 { return s.Core.Acked() }
 
-// UnackedLocked returns how many envelopes up to sequence number last the peer has not
+// UnackedLocked returns how many of the envelopes numbered up to last the peer has not
 // acknowledged.
 func (s *Stream) UnackedLocked(last uint64) int {
 	if acked := s.Core.Acked(); acked < last {
@@ -120,7 +120,7 @@ func Unacknowledged(streams []*Stream, now func() time.Time) func() bool {
 	}
 }
 
-// Owed returns how many envelopes a reachable peer has not acknowledged.
+// Owed returns how many envelopes the peer has not acknowledged; 0 if it cannot be reached.
 func (s *Stream) Owed(now time.Time) int { return s.owed(math.MaxUint64, now) }
 
 func (s *Stream) owed(last uint64, now time.Time) int {
@@ -158,8 +158,8 @@ func (s *Stream) SaidGoodbye() bool { return s.bye.Load() }
 // smallEnvelope is a size in bytes that every broker accepts.
 const smallEnvelope = 4 << 10
 
-// AppendLocked appends an envelope, which is published next. Its error is ErrGone or one of package
-// stream.
+// AppendLocked appends an envelope and returns its sequence number. It does not publish the
+// envelope. Its error is ErrGone or one of package stream.
 func (s *Stream) AppendLocked(e *wire.Envelope) (uint64, error) {
 	if s.departed {
 		return 0, ErrGone
@@ -170,7 +170,7 @@ func (s *Stream) AppendLocked(e *wire.Envelope) (uint64, error) {
 	return s.Core.Append(e)
 }
 
-// Append appends an envelope.
+// Append appends an envelope and returns its sequence number.
 func (s *Stream) Append(e *wire.Envelope) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -349,7 +349,7 @@ func (s *Stream) Receive(h *wire.FrameHeader, at time.Time) (skip uint32, droppe
 	return skip, false, true
 }
 
-// Received ends a frame of size bytes whose envelopes have been handled. It applies the
+// Received is called when the envelopes of a frame of size bytes have been handled. It applies the
 // acknowledgement in the frame's header, and reports whether something can be published now.
 func (s *Stream) Received(h *wire.FrameHeader, size int) (more bool) {
 	s.mu.Lock()

@@ -111,7 +111,7 @@ func (r *recorder) load(ctx context.Context, l remember.Load) remember.Loaded {
 	return in
 }
 
-// fault counts a failure of the store, and returns its error.
+// fault counts a store failure, and adds shard and remedy to err.
 func (r *recorder) fault(id placement.ShardID, err error) error {
 	if err == nil || errors.Is(err, store.ErrConflict) {
 		return err

@@ -36,8 +36,8 @@ type Session interface {
 type Local interface {
 	CloseBarrier(sender, via transport.Address, epoch placement.Epoch, departed bool)
 	Flush(region.Flush)
-	// Enqueue takes a call that has waited in the route, under the epoch in the envelope. It answers
-	// the call if the call cannot run.
+	// Enqueue takes a call that has waited in the route, under the epoch that its envelope names.
+	// It answers the call if the call cannot run.
 	Enqueue(e *wire.Envelope)
 	// Direct records whether this process's calls go straight to the shard.
 	Direct(on bool)
@@ -50,8 +50,8 @@ var (
 	ErrUnbuffered = errors.New("no tell may wait for the home of its shard")
 )
 
-// A Carrier has the steps of sending one call that need the call's envelope, as functions, so that
-// the sender can keep the envelope on its stack.
+// A Carrier has, as functions, the steps of sending one call that need the call's envelope. So the
+// sender can keep the envelope on its stack.
 type Carrier struct {
 	// Here brings the envelope to t, a shard of this process. It reports false if the shard is not
 	// here, or if the route has left t meanwhile, because the call would then arrive after the
@@ -80,7 +80,8 @@ type Env interface {
 	Ask()
 	// Waits reports whether a caller still waits for the answer to the call with that number.
 	Waits(id uint64) bool
-	// Sent records the session on which an ask was sent; nil: in this process, or not yet.
+	// Sent records the session on which an ask was sent; nil if the ask went to this process, or is
+	// not sent yet.
 	Sent(id uint64, to Session, seq uint64)
 	// Admit makes room for holding a call of size bytes. If there is no room, its error is ErrCalls,
 	// ErrBytes or ErrUnbuffered.
@@ -97,7 +98,7 @@ type Env interface {
 	Expired()
 	// Unsent ends a call that could not be appended to a session, so it certainly did not run.
 	Unsent(e *wire.Envelope, err error)
-	// Taken counts calls that the route takes back, and Released calls no longer held.
+	// Taken counts calls that the route takes back. Released counts calls that are no longer held.
 	Taken([]stream.Outgoing)
 	Released([]stream.Outgoing)
 }

@@ -60,7 +60,7 @@ func (r *Route) Kind() []byte { return r.kind }
 func (r *Route) Target() *Target { return r.target.Load() }
 
 // Send brings an ask or a tell to the route's target, or holds it until there is a target. An error
-// means that the ask or tell will never be sent. by must not keep the envelope.
+// means that the ask or tell will never be sent. The Carrier must not keep the envelope.
 func (r *Route) Send(e *wire.Envelope, by Carrier) error {
 	for try := 0; ; try++ {
 		if try > 0 {
@@ -131,7 +131,7 @@ func (r *Route) hold(e *wire.Envelope) (held bool, err error) {
 	return true, nil
 }
 
-// keep copies an envelope. It shares only bytes that never change: those of Kind, Entity and
+// keep copies an envelope. The copy shares only bytes that never change: those of Kind, Entity and
 // Method.
 func keep(e *wire.Envelope) wire.Envelope {
 	c := *e
@@ -147,7 +147,7 @@ func (r *Route) Withdraw(id uint64) bool {
 	return r.Drop(func(o stream.Outgoing) bool { return o.Envelope.ID == id }) > 0
 }
 
-// Drop drops the held calls that match, and returns their number.
+// Drop drops the held calls for which match reports true, and returns their number.
 func (r *Route) Drop(match func(stream.Outgoing) bool) int {
 	r.Mu.Lock()
 	out := r.Core.Drop(match)
@@ -314,7 +314,7 @@ func (r *Route) homeSession() (Session, bool) {
 }
 
 // leaveLocked appends the step's Flush to p, the session with the former home, if flush is set. If
-// the route is stopped, p reports acknowledgements. The caller has p's lock.
+// the route is stopped, p will call r.Acked at the next acknowledgement. The caller has p's lock.
 func (r *Route) leaveLocked(p Session, step stream.Step, flush bool) {
 	if flush {
 		seq, err := p.AppendLocked(r.flush(step))

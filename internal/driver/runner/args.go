@@ -2,9 +2,9 @@ package runner
 
 import "sync"
 
-// argsBuffer holds the arguments of a batch's tells, in chunks. Runner.mu guards it while its batch
-// is the queue, and later the run token. With separate memory for each tell, local tells run at 0.6
-// of their rate (What each trick buys in bench/README.md).
+// argsBuffer holds the arguments of a batch's tells, in chunks. While its batch is the queue,
+// Runner.mu guards it; later the run token does. With separate memory for each tell, local tells
+// run at 0.6 of their rate (What each trick buys in bench/README.md).
 type argsBuffer [][]byte
 
 const (

@@ -8,8 +8,9 @@ import (
 	"github.com/shardgen/shardgen/internal/core/region"
 )
 
-// asides holds tells set aside because their entity's turn goes on without the run token. When one
-// of them ends, Runner.Leave runs the next, so they stay in order. It is safe for concurrent use.
+// asides holds tells set aside because their entity's turn goes on without the run token. When a
+// tell of that turn ends, Runner.Leave runs the next, so tells stay in order. It is safe for
+// concurrent use.
 type asides struct {
 	n     atomic.Int32 // number of entities whose tells are set aside; written under mu
 	bytes atomic.Int64 // bytes of the tells, counted as in a batch
@@ -61,7 +62,7 @@ func (a *asides) Lost(e *region.Entity) {
 	}
 }
 
-// resumed is called by the goroutine that continues after a tell lost the run token.
+// resumed is SetAside, called by the goroutine that gets the run token; Lost may come first.
 func (a *asides) resumed(e *region.Entity) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

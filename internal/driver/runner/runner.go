@@ -135,7 +135,7 @@ func (r *Runner) run() {
 	}
 }
 
-// resume runs the queued turns on a new goroutine, after a turn has lost the run token.
+// resume runs the queued turns on this new goroutine, after a turn has lost the run token.
 func (r *Runner) resume() {
 	r.lent = true
 	if lost := &r.batch.turns[r.at-1]; lost.Call == nil {

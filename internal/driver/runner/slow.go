@@ -22,8 +22,8 @@ type SlowTurnDetector struct {
 	alone atomic.Int64
 }
 
-// average returns the moving average mean after one more turn, whose duration min(took, most) gets
-// the weight 1/over.
+// average adds the duration min(took, most) of a turn, with the weight 1/over, to the moving
+// average mean.
 func average(mean, took, most, over time.Duration) time.Duration {
 	return mean + (min(took, most)-mean)/over
 }

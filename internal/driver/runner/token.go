@@ -13,9 +13,9 @@ import (
 // that takes long, or waits for a call of its own, hands the Token over: another goroutine
 // continues the series, and the first goroutine only ends its turn.
 //
-// word decides who has the run token. It is odd while a turn runs. The goroutine that then raises
-// word by one gets the run token: the turn's own goroutine at the turn's end, or another goroutine
-// earlier.
+// The field word decides who has the run token. It is odd while a turn runs. The goroutine that
+// then adds one gets the run token: the turn's own goroutine at the turn's end, or another
+// goroutine earlier.
 type Token struct {
 	word  atomic.Uint64
 	group *tasks.Group

@@ -80,7 +80,7 @@ func (c *Call) Detach() {
 	c.Frame = 0
 }
 
-// envelope returns the envelope that forwards the call at now, in nanoseconds after the process's
+// envelope returns the envelope that forwards the call. now is in nanoseconds after the process's
 // base.
 func (c *Call) envelope(kind []byte, shard uint32, now int64) *wire.Envelope {
 	e := &wire.Envelope{

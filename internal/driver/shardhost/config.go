@@ -49,7 +49,7 @@ type departing struct {
 	since time.Time // when the shard stopped beginning turns; zero means that it still begins turns
 }
 
-// follow reports a begun or ended move to w. The caller has the shard's lock.
+// follow reports to w when a move begins or ends. The caller has the shard's lock.
 func (d *departing) follow(w Watch, core *region.Shard, now func() time.Time) {
 	state := core.State()
 	_, _, offered := core.Underway()

@@ -421,7 +421,7 @@ func (s *Shard) Held() (o coordinator.HeldShard, ok bool) {
 	return standing(s.Core)
 }
 
-// standing returns the shard's state in the coordinator's terms, or false if the shard is not here.
+// standing returns the shard's state for the coordinator, or false if the shard is not here.
 func standing(s *region.Shard) (o coordinator.HeldShard, ok bool) {
 	o = coordinator.HeldShard{ShardID: s.ID(), Epoch: s.Epoch(), Move: s.MoveEpoch(), Peer: s.Peer()}
 	switch s.State() {

@@ -151,7 +151,7 @@ func (s *Shard) Holds() bool {
 
 func (s *Shard) holdsLocked() bool { return s.Core.Waiting() > 0 || s.Core.Barriers() > 0 }
 
-// Do applies f to Core, and executes the effects that f returns.
+// Do lets f change Core, and executes the effects that f returns.
 func (s *Shard) Do(f func(now uint32, at time.Time) region.Effects) {
 	s.Mu.Lock()
 	held := s.holdsLocked()

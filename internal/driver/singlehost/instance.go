@@ -222,8 +222,8 @@ func (in *Instance) buried(e *region.Entity) {
 	in.post(singleton.InstanceStopped{Reason: reason})
 }
 
-// stop drains the shard and ends the instance. State and waiting calls are sent to the member to
-// under epoch, unless to is zero or epoch is not new.
+// stop drains the shard and ends the instance. The next member, to, gets the state and waiting
+// calls under epoch, unless to is zero or epoch is not new.
 func (in *Instance) stop(to transport.Address, epoch placement.Epoch) {
 	s := in.shard
 	kept, open := in.endLife(func() {
@@ -241,8 +241,8 @@ func (in *Instance) stop(to transport.Address, epoch placement.Epoch) {
 	}
 }
 
-// endLife ends the instance's context. It calls locked under the shard's lock. kept is the entity
-// whose held turn the caller must end, or nil. open reports whether the shard is open.
+// endLife ends the instance's context. It calls locked, with the shard's lock held. kept is the
+// entity whose held turn the caller must end, or nil. open reports whether the shard is open.
 func (in *Instance) endLife(locked func()) (kept *region.Entity, open bool) {
 	in.shard.Mu.Lock()
 	in.stopping = true

@@ -129,7 +129,7 @@ func (g *Seekers) WantWaiting(waits func(kind string) bool) {
 	}
 }
 
-// WakeAt returns when the first seeker is due, but no later than at.
+// WakeAt returns the earlier of at and the first seeker's due time.
 func (g *Seekers) WakeAt(at time.Time) time.Time {
 	for _, s := range g.all() {
 		if !s.wake.IsZero() && s.wake.Before(at) {

@@ -78,7 +78,7 @@ func (g *Set) add(kind string, callable Callable) (*single, error) {
 	return s, nil
 }
 
-// get returns the singleton of that name, or nil.
+// get returns the named singleton, adding it if callable, or nil.
 func (g *Set) get(kind string) *single {
 	s, callable := g.byName[kind], g.process.Callable(kind)
 	if s != nil {

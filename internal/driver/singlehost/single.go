@@ -97,8 +97,8 @@ func (s *single) step(in singleton.Input) {
 	}
 }
 
-// start activates the instance again if it died here. Otherwise it opens the shard, with the state
-// of the predecessor from if there is one. With relay, this member only keeps what the predecessor
+// start activates the instance again if it died here. Otherwise it opens the shard, with the
+// predecessor's state unless from is zero. With relay, this member only keeps what the predecessor
 // sends.
 func (s *single) start(epoch placement.Epoch, from transport.Address, relay bool) {
 	s.instance.relay(relay)
@@ -147,8 +147,8 @@ func (s *single) open(arrived bool) {
 	})
 }
 
-// stop ends the instance. State and waiting calls, also those still on their way here, are sent to
-// the member to, unless to is zero.
+// stop ends the instance. The next member, to, gets the state and waiting calls, also those still
+// on their way here; zero means none.
 func (s *single) stop(to transport.Address, epoch placement.Epoch) {
 	switch o := s.opening; {
 	case o == nil:

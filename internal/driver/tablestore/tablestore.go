@@ -1,4 +1,4 @@
-// Package tablestore carries out membership's requests to its table. It converts rows, and keeps
+// Package tablestore carries out requests to the membership table. It converts rows, and keeps
 // them, so that later reads get only changes from the store.
 package tablestore
 
@@ -30,8 +30,8 @@ type Store struct {
 	made  *rows.Table          // known, decoded
 }
 
-// wholeEvery is the time between two reads of all rows. Only such reads show all I-am-alives.
-// Membership misses one after four times as long.
+// wholeEvery is the time between two reads of all rows. Only such reads show all I-am-alives. By
+// default a row without one is stale after this time.
 const wholeEvery = 15 * time.Minute
 
 // New returns a Store for the table of the member's cluster.

@@ -33,7 +33,7 @@ type root struct {
 
 const prefix = "shardgen-e2e-"
 
-// period is the accounting period. After Limit(20), a group runs 20 ms of each.
+// period is the accounting period. After Limit(20), a group runs 20 ms per period.
 const period = 100 * time.Millisecond
 
 // A Group is a control group whose processes share a limit. Its methods must not be called
@@ -107,8 +107,8 @@ func (g *Group) Limit(percent int) error {
 
 func (g *Group) Add(pid int) error { return g.write("cgroup.procs", strconv.Itoa(pid)) }
 
-// Throttled counts periods of 100ms: of is the number of periods in which the group's processes ran
-// at all, and throttled the number of those in which the limit stopped them.
+// Throttled counts periods of 100ms. The second result is the number of those in which the group's
+// processes ran at all, the first how often the limit stopped them.
 func (g *Group) Throttled() (throttled, of int, err error) {
 	stat, err := os.ReadFile(filepath.Join(g.dir, "cpu.stat"))
 	if err != nil {

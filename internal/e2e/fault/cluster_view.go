@@ -36,8 +36,8 @@ func (v *clusterView) settled() bool {
 // half of the mean, because shards have different numbers of entities.
 func (v *clusterView) Share(nodes int) int { return v.entities / nodes / 2 }
 
-// agreement returns the view of the running processes, and since when they agree. ok is false unless
-// as many processes as nodes run and agree.
+// agreement returns the view of the running processes, and since when they agree. ok is false
+// unless they agree and their number is nodes.
 func (v *clusterView) agreement(nodes int) (view string, since time.Time, ok bool) {
 	running := 0
 	for _, n := range v.cluster.Nodes() {
@@ -67,8 +67,8 @@ func lastAgreed(n *cluster.Node) (e process.Event, ok bool) {
 	return e, false
 }
 
-// oneView waits until all nodes agree on one view. It reports a miss if that happens more than limit
-// after from.
+// oneView waits until all nodes agree on one view. It reports a miss if that happens later than
+// from + limit.
 func (v *clusterView) oneView(ctx context.Context, from time.Time, limit time.Duration) error {
 	err := until(ctx, "all have one view", func() bool {
 		_, _, ok := v.agreement(len(v.nodes))
@@ -86,7 +86,7 @@ func (v *clusterView) oneView(ctx context.Context, from time.Time, limit time.Du
 	return nil
 }
 
-// leastStill is how long no entity may move before the entities count as settled, in addition to the
+// leastStill is how long no entity may move before the entities count as spread, in addition to the
 // time to call each entity once.
 const leastStill = 2 * time.Second
 

@@ -78,7 +78,7 @@ func (s Survival) Print(w io.Writer) error {
 	return err
 }
 
-// survived injects f o.Times times while durable entities are called. Ended nodes are replaced
+// survived injects f, o.Times times, while durable entities are called. Ended nodes are replaced
 // between strikes.
 func survived(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outcome, error) {
 	s := Survival{Fault: f.Name, Nodes: o.Nodes, Entities: o.Load.Entities, Limits: f.Limits}
@@ -154,8 +154,8 @@ type Strike struct {
 	// End ends the strike, Length after At. Nil means that it has ended.
 	Length time.Duration
 	End    func(ctx context.Context) error
-	// Stays says that the nodes stay, or may stay, members. Answers from them count once the
-	// strike has ended.
+	// Stays says that Nodes remain, or may remain, members. Answers from them count once the strike
+	// has ended.
 	Stays bool
 	// Slowest judges an entity by its slowest call, up to the first call made after the end,
 	// instead of by the time of its next answer.

@@ -61,8 +61,8 @@ type Fault struct {
 	Inject func(ctx context.Context, r *Run) error
 	Limits Limits
 	// Times is the default number of strikes. With UnderLoad these strikes follow Inject, one after
-	// another, on nodes that nobody calls; 0 means none. Each is measured until all nodes have
-	// noticed it, at most Notice. Other subjects need at least 1: see Subject.
+	// another, on nodes that nobody calls; 0 means none. Notice limits the time until all nodes
+	// have noticed a strike. Other subjects need at least 1: see Subject.
 	Times  int
 	Notice time.Duration
 	// Strike injects the fault at one node, and returns the time at which it did.
@@ -117,8 +117,8 @@ const (
 	// OnDurable strikes nodes or servers of durable entities that are called all the time, Times
 	// times, by Hit. It is judged by Limits.Failed, Lost, Doubled and Recovery.
 	OnDurable
-	// OnReminders kills, stops and replaces nodes of durable entities while their reminders are due. It
-	// is judged by Limits.Lost, Doubled and Recovery: how late the latest of 100 reminders runs.
+	// OnReminders kills, stops and replaces nodes of durable entities while their reminders are
+	// due. It is judged by Limits.Lost, Doubled and Recovery: the greatest delay of 100 reminders.
 	OnReminders
 	// OnStreams strikes nodes and servers Times times while nodes apply a stream to durable entities. It
 	// is judged by Limits.Lost and Doubled.
@@ -203,9 +203,9 @@ type Limits struct {
 	Recovery time.Duration // until all calls succeed again
 	Refusal  time.Duration // p99 until excess calls are refused
 
-	// Neighbours bounds the p99 of calls to entities beside poisoned ones, as a multiple of the p99
-	// before. If the machine has too few processors, it is a multiple of the p99 beside a foreign
-	// process that loops. 0 means no limit.
+	// Neighbours bounds the p99 of calls to entities beside poisoned ones, as a multiple of their
+	// p99 before. If the machine has too few processors, it is a multiple of their p99 beside a
+	// foreign process that loops. 0 means no limit.
 	Neighbours float64
 }
 

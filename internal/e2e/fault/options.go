@@ -130,6 +130,6 @@ func (o Options) Bound(f Fault) time.Duration {
 	return startBound + o.injectBound(f) + calls + o.Tail + time.Duration(o.Times)*strike
 }
 
-// effectTimeout is the default bound until a fault has its full effect. Entities without an answer by
-// then are silent.
+// effectTimeout is the default bound until a fault has its full effect. Entities without answers by
+// then count as silent.
 const effectTimeout = 30 * time.Second

@@ -207,7 +207,7 @@ func strikeRemembered(ctx context.Context, f Fault, c *cluster.Cluster, victim *
 	return r, nil
 }
 
-// compare sets After and Doubled. after has all records of activations so far.
+// compare sets r.After and r.Doubled. after holds all activation records so far.
 func (r *AgainStrike) compare(after []witness.Record, lived map[string]string, before map[string]int, at time.Time) {
 	_, began := homes(after)
 	seen := map[string]bool{}

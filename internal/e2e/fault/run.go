@@ -224,7 +224,7 @@ func (r *Run) underLoad(ctx context.Context, f Fault) error {
 // preparations.
 func (r *Run) Begin() { r.began = time.Now() }
 
-// Until calls holds every 10 ms until holds returns true. what describes the awaited condition in
+// Until calls holds() every 10 ms until it returns true. what describes the awaited condition in
 // errors.
 func (r *Run) Until(ctx context.Context, what string, holds func() bool) error {
 	return until(ctx, what, holds)

@@ -300,8 +300,8 @@ func (a *Applied) judge(ctx context.Context, c *cluster.Cluster, s *seller, stoc
 	return err
 }
 
-// heard counts a stock's sales: last is the highest number of a sale, again counts later sales with
-// that number or a lower one, and missed the skipped numbers.
+// heard counts a stock's sales: in last the highest sale number, in again the later sales with that
+// number or a lower one, in missed the skipped numbers.
 type heard struct{ last, again, missed int64 }
 
 func (h *heard) hear(number int64) {
@@ -423,7 +423,7 @@ func (s *seller) sellMarked(ctx context.Context, n, mark int) (messages int, err
 	return messages, errors.Join(err, s.mark(ctx, mark))
 }
 
-// sell publishes n sales, at most rate a second, until over returns true; rate 0 means no limit. It
+// sell publishes n sales, at most rate a second, until over() is true; rate 0 means no limit. It
 // returns how many messages it published.
 func (s *seller) sell(ctx context.Context, n, rate int, over func() bool) (messages int, err error) {
 	most := min(batchSales, s.entities) // of different stocks: a repeated batch keeps their orders
@@ -451,7 +451,7 @@ func (s *seller) sell(ctx context.Context, n, rate int, over func() bool) (messa
 	return messages, nil
 }
 
-// add adds the next sale of a stock, and perhaps a message without effect.
+// add appends to batch a stock's next sale, perhaps with a message without effect.
 func (s *seller) add(batch []*nats.Msg, partition int, stock string) []*nats.Msg {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -532,7 +532,7 @@ func (s *seller) mark(ctx context.Context, mark int) error {
 	return s.publish(ctx, batch)
 }
 
-// awaitMarks waits until a mark is applied.
+// awaitMarks awaits a mark in all partitions.
 func (s *seller) awaitMarks(ctx context.Context, stocks *workload.StockClient, mark int) error {
 	for p := range node.StreamSubjects() {
 		stock := stocks.Ref(markName(mark, p), shard.Timeout(ledgerPatience))

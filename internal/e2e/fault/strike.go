@@ -54,8 +54,8 @@ func (s *strikes) mourn() {
 	}
 }
 
-// removal returns the first time, later than after, at which a node that was not struck saw the
-// process gone; otherwise zero.
+// removal returns when, after the given time, a node that was not struck first saw the process
+// gone; otherwise zero.
 func (s *strikes) removal(name string, after time.Time) (at time.Time) {
 	for _, n := range s.cluster.Nodes() {
 		if s.struck[n.Name()] {
@@ -70,8 +70,8 @@ func (s *strikes) removal(name string, after time.Time) (at time.Time) {
 	return at
 }
 
-// changes counts members that came up or were downed later than after, as seen by nodes that were not
-// struck. It counts each change once.
+// changes counts how often, after the given time, nodes that were not struck saw a member come up
+// or downed. It counts each change once.
 func (s *strikes) changes(after time.Time) (n int) {
 	seen := make(map[string]bool)
 	for _, by := range s.cluster.Nodes() {

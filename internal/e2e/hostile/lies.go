@@ -193,7 +193,7 @@ func (a liar) move(i uint64) []byte {
 	}))
 }
 
-// bomb returns a state of 8 million empty members, compressed to 16 kB.
+// bomb returns gossip with 8 million empty members, compressed to 16 kB.
 func (a liar) bomb() []byte {
 	const member = 3<<3 | 2 // of wire.MembershipGossip
 	var packed bytes.Buffer

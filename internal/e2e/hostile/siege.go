@@ -255,7 +255,7 @@ func (r *run) states() (all []State, err error) {
 	return all, nil
 }
 
-// recover waits, at most Recovery, until each heap is within maxGrown of its size in begin. Then it
+// recover waits, at most Recovery, until no heap exceeds maxGrown times its former size. Then it
 // judges the heaps. It only prints the resident sets, which include free memory of Go's runtime.
 func (r *run) recover(ctx context.Context, begin []State) error {
 	at := time.Now()

@@ -152,8 +152,8 @@ func Concerns(these map[string]bool, entity string) bool {
 	return these[entity] || these[strings.TrimPrefix(entity, relayPrefix)]
 }
 
-// Failures counts the bursts that had a failed call and ended later than after. It returns when the
-// first and the last of them ended: zero times if n is 0.
+// Failures counts the bursts that had a failed call and ended after the given time. It returns when
+// the first and last of them ended: zero times if n is 0.
 func (l *Load) Failures(after time.Time) (n int, first, last time.Time) {
 	for _, p := range l.pauses {
 		p.mu.Lock()
@@ -186,8 +186,8 @@ func (l *Load) Judge(ctx context.Context, c shard.Caller, ran []witness.Record, 
 	return h.judge()
 }
 
-// Timing returns how the entities for which include returns true have answered since from. P50 and
-// P99 are quantiles of the entities' longest pauses.
+// Timing returns how entities for which include returns true have answered since the time from. P50
+// and P99 are quantiles of their longest pauses.
 func (l *Load) Timing(from time.Time, include func(entity string) bool) Timing {
 	now := time.Now()
 	var t Timing
@@ -216,8 +216,8 @@ func (l *Load) Timing(from time.Time, include func(entity string) bool) Timing {
 	return t
 }
 
-// Latency returns quantiles of all pauses between from and to of the entities for which include
-// returns true.
+// Latency returns the p50 and p99 of pauses within [from, to] of entities for which include returns
+// true.
 func (l *Load) Latency(from, to time.Time, include func(entity string) bool) (p50, p99 time.Duration) {
 	var all []time.Duration
 	for _, p := range l.pauses {

@@ -33,7 +33,7 @@ const patience = 15 * time.Second
 // end of a pause exactly.
 const retryAfter = 50 * time.Millisecond
 
-// run makes calls until Stop. The first is due at next; first is its tick in the round.
+// run makes calls until Stop. The first is due at time next, in tick first of its round.
 func (p *pair) run(next time.Time, tick time.Duration, first int) {
 	timer := time.NewTimer(time.Until(next))
 	defer timer.Stop()
@@ -93,8 +93,8 @@ func (p *pair) burst(calls int) {
 
 // A path carries calls to an entity, directly or through a relay.
 type path interface {
-	// burst makes calls numbered from first: tells, and last an ask. It returns each call's
-	// fate, where the entity (or its relay) lives, and an error if any call failed.
+	// burst makes calls, numbered from first on: tells, and last an ask. It returns each call's
+	// fate, where the entity (or its relay) lives, and an error if any failed.
 	burst(ctx context.Context, sender string, first uint64, calls int) (fates []Fate, node string, err error)
 }
 
@@ -132,7 +132,7 @@ func (w relayed) burst(ctx context.Context, sender string, first uint64, calls i
 	return append(fates, fateOf(Answered, err)), receipt.Node, err
 }
 
-// fateOf returns good without err, Refused if err says NotExecuted, otherwise Uncertain.
+// fateOf returns good for nil, Refused for outcome NotExecuted, otherwise Uncertain.
 func fateOf(good Fate, err error) Fate {
 	switch {
 	case err == nil:

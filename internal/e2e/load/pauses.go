@@ -47,7 +47,7 @@ func (p *pauses) lastSeen() string {
 	return p.node
 }
 
-// longest returns the longest pause that ended later than after, or has not ended by now.
+// longest returns the longest pause that ended after the given time, or has not ended yet.
 func (p *pauses) longest(after, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,7 +63,7 @@ func (p *pauses) longest(after, now time.Time) time.Duration {
 	return longest
 }
 
-// within appends the pauses that began after from and ended before to.
+// within appends the lengths of pauses within [from, to].
 func (p *pauses) within(all []time.Duration, from, to time.Time) []time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,8 +75,8 @@ func (p *pauses) within(all []time.Duration, from, to time.Time) []time.Duration
 	return all
 }
 
-// recovered returns the end of the last pause, later than after, that had a failed call or was longer
-// than slow; zero if there was none. If never is true, callers have been waiting since at.
+// recovered returns the end, if after the given time, of the last pause that had a failed call or
+// was longer than slow; otherwise zero. If never is true, callers have been waiting since at.
 func (p *pauses) recovered(after time.Time, slow time.Duration) (at time.Time, never bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

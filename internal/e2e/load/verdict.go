@@ -124,7 +124,7 @@ func (h history) judgePair(v *Verdict, key pairKey, times map[call]int) {
 	}
 }
 
-// Slow is the pause of an entity above which it counts as disturbed.
+// Slow is the pause above which an entity counts as disturbed.
 const Slow = 250 * time.Millisecond
 
 // Timing says how entities answered since a given time.

@@ -227,8 +227,8 @@ func run(ctx context.Context, o Options, v *voice) (err error) {
 	return n.Shutdown(leave)
 }
 
-// hostLeader hosts the singleton. For each instance it writes the times at which the instance lived
-// to a new file, one a line, in ns of the wall clock. These lines survive SIGKILL.
+// hostLeader hosts the singleton. For each instance it writes to a new file the times at which the
+// instance lived, one a line, in ns of the wall clock. These lines survive SIGKILL.
 func hostLeader(n *shard.Node, path string, durable bool) (closed func() error, err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -298,8 +298,8 @@ const Feed = "sales"
 // StreamSubjects returns the subjects of the stream of Options.Stream: each is a partition.
 func StreamSubjects() []string { return []string{"sales.0", "sales.1", "sales.2", "sales.3"} }
 
-// StreamMessage returns the data of a message of the stream: the sale number at stock. A message with
-// number 0 becomes a dead letter.
+// StreamMessage returns the data of a stream's message: the stock and a sale's number. A message
+// with number 0 becomes a dead letter.
 func StreamMessage(stock string, number int64) []byte {
 	return fmt.Appendf(nil, "%s %d", stock, number)
 }

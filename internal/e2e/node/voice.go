@@ -62,7 +62,7 @@ func agreed(v shard.ClusterView) string {
 func ShiftClock(d time.Duration) string { return "clock " + d.String() + "\n" }
 
 // CountFrames returns a command, as a line for a node's standard input. It asks how many data
-// frames the node has sent. The node answers with Counted and the number question.
+// frames the node has sent. The node answers with Counted, repeating the number question.
 func CountFrames(question int) string { return fmt.Sprintf("frames %d\n", question) }
 
 func (v *voice) obey(stdin io.Reader) {

@@ -138,8 +138,8 @@ func (p *Process) Await(ctx context.Context, event string) error {
 	return err
 }
 
-// AwaitThat returns the first event of the process for which that returns true, and waits for it if
-// necessary. It fails if the process ends first. what describes the event in errors.
+// AwaitThat returns the first event of the process for which that(event) is true, and waits for it
+// if necessary. It fails if the process ends first. what describes the event in errors.
 func (p *Process) AwaitThat(ctx context.Context, what string, that func(Event) bool) (Event, error) {
 	for {
 		p.mu.Lock()

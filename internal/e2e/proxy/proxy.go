@@ -65,8 +65,8 @@ func (p *Proxy) Bytes() int64 {
 	return p.bytes
 }
 
-// Cut closes all connections; with reset, by a TCP reset. It returns how many sockets it closed:
-// two for each forwarded connection.
+// Cut closes all connections, by TCP resets if reset is true. It returns how many sockets it
+// closed: two per forwarded connection.
 func (p *Proxy) Cut(reset bool) (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -24,21 +24,20 @@ import (
 	"strings"
 )
 
-// Supported returns nil if programs can be built on this machine, or an error that names what is
-// missing.
+// Supported returns nil if Build works on this machine, or an error that names what is missing.
 func Supported() error {
 	_, err := patched(context.Background())
 	return err
 }
 
-// Build builds the package with the given import path as the program out, with a wall clock that
+// Build builds the package with the given import path as a program, at path out, whose wall clock
 // can be shifted. It must be called inside this module. The first build on a machine takes one to
 // two minutes, because Go rebuilds the standard library and then caches it.
 func Build(ctx context.Context, importPath, out string) error {
 	return build(ctx, out, "build", importPath)
 }
 
-// BuildTest is Build for the package's tests.
+// BuildTest builds the package's tests like Build.
 func BuildTest(ctx context.Context, importPath, out string) error {
 	return build(ctx, out, "test", importPath, "-c")
 }

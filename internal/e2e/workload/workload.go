@@ -55,7 +55,7 @@ type Clerk struct {
 	ID string `shard:"id"`
 }
 
-// Serve takes the time long.
+// Serve waits the given time.
 func (c *Clerk) Serve(ctx context.Context, long time.Duration) error {
 	timer := time.NewTimer(long)
 	defer timer.Stop()
@@ -80,7 +80,7 @@ type Leader struct {
 
 const traceEvery = 2 * time.Millisecond
 
-// OnActivate starts the trace.
+// OnActivate starts calling Trace.
 func (l *Leader) OnActivate(ctx context.Context, _ shard.Activation) error {
 	return shard.Go(ctx, func(ctx context.Context) error { return live(ctx, l.Trace) })
 }
@@ -174,7 +174,7 @@ type Pulse struct {
 }
 
 // PulseBegan is the number that a Pulse records for an activation with the reason [shard.Fresh]. A
-// moved Pulse's is another.
+// moved Pulse records another.
 const PulseBegan = 1 + uint64(shard.Fresh)
 
 // OnActivate records the activation, with 1 + why as its number.
@@ -201,8 +201,8 @@ type RelayTargets struct {
 	Tell TallyTell
 }
 
-// Burst makes calls with the sequence numbers first to last: the last one as an ask, all others as
-// tells. Node of the receipt is the relay's.
+// Burst makes calls with the sequence numbers first to last: number last as an ask, the others as
+// tells. The receipt's Node is the relay's.
 func (r *Relay) Burst(ctx context.Context, entity, sender string, first, last uint64) (Receipt, error) {
 	target := r.Tallies(entity)
 	for seq := first; seq < last; seq++ {
@@ -298,7 +298,7 @@ type Treasurer struct {
 	Trace func(time.Time) error `shard:"-"` // that it lives at that moment
 }
 
-// OnActivate starts the trace.
+// OnActivate starts calling Trace.
 func (t *Treasurer) OnActivate(ctx context.Context, _ shard.Activation) error {
 	return shard.Go(ctx, func(ctx context.Context) error { return live(ctx, t.Trace) })
 }

@@ -54,7 +54,7 @@ func Adopt(old, now *Contract) (*Contract, []Problem) {
 	return next, sorted(a.problems)
 }
 
-// setRetired copies kept's retired numbers to the model of m.
+// setRetired copies the retired numbers of kept to m's model.
 func setRetired(m, kept *Message) {
 	var numbers []int
 	for _, f := range kept.Fields {
@@ -412,7 +412,7 @@ func (a *adoption) enum(before, e *Enum) *Enum {
 	return next
 }
 
-// renamedValue returns the remedy if a new constant has the removed one's number, or "".
+// renamedValue returns the remedy if a new constant has the removed constant's number, or "".
 func renamedValue(before, e *Enum, gone *Value) string {
 	for _, v := range e.Values {
 		if v.Number == gone.Number && before.value(v.Name) == nil {

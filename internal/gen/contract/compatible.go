@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// compatible reports whether values of type a can be read as type b. The width of integers and
-// being optional may differ: readers refuse a number that does not fit.
+// compatible reports whether values of type a can be read as type b. Types may differ in integers'
+// width and in being optional: readers refuse numbers that do not fit.
 func compatible(a, b string) bool { return loose(a) == loose(b) }
 
 var integers = map[string][]string{
@@ -35,7 +35,7 @@ func element(t string) (elem string, slice bool) {
 	return strings.CutPrefix(t, "[]")
 }
 
-// optionChanged reports whether values written as type was, read as type is, confuse nil and zero:
+// optionChanged reports whether values of the first type, read as the second, confuse nil and zero:
 // only one of the types is optional. A zero is not written, except a struct.
 func (c *Contract) optionChanged(was, is string) bool {
 	before, wasOptional := strings.CutPrefix(was, "*")
@@ -54,7 +54,7 @@ func optionEffect(is string) string {
 	return "a nil that the old version wrote would be read as zero"
 }
 
-// narrower reports whether types is and than are compatible, and is has smaller integers.
+// narrower reports whether two types are compatible, and the first has smaller integers.
 func narrower(is, than string) bool {
 	a, _ := element(is)
 	b, _ := element(than)

@@ -60,8 +60,8 @@ type Field struct {
 }
 
 // A Message is a type that is encoded as a protobuf message: a struct or, if Oneof is true, an
-// interface whose cases are its Fields. If Is is set, it is another type that contains itself. The
-// messages to a kind are not among them, see [Kind].Methods.
+// interface whose cases are its Fields. If the field Is is set, it is another type that contains
+// itself. The messages to a kind are not among them, see [Kind].Methods.
 type Message struct {
 	Name   string
 	Oneof  bool

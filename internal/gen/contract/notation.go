@@ -52,7 +52,7 @@ func typeNames(t string) []string {
 
 func shortName(t string) string { return t[strings.LastIndexByte(t, '.')+1:] }
 
-// replaceName replaces name by to in type t, where it is a whole name.
+// replaceName replaces whole names in type t that equal name by to.
 func replaceName(t, name, to string) string {
 	const separators = "[]*,():"
 	var b strings.Builder

@@ -261,8 +261,8 @@ func (d *describing) field(m *descriptorpb.DescriptorProto, name string, number 
 	m.Field = append(m.Field, f)
 }
 
-// element sets f's type to that of one value. A type that repeats or may be absent is wrapped in a
-// message.
+// element sets f's type for one value of t. If t repeats or may be absent, f is a message around
+// it.
 func (d *describing) element(f *descriptorpb.FieldDescriptorProto, t string) {
 	n := d.parse(t)
 	if n.op == 0 {

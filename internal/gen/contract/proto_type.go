@@ -73,7 +73,7 @@ func spell(t string) string {
 	return title(t)
 }
 
-// single returns t as optional: in a map entry even a zero is written.
+// single returns t as optional, because a map entry contains even zeros.
 func single(t string) string { return "*" + t }
 
 func camel(name string) string {

@@ -62,8 +62,8 @@ func (n *namer) typeName(t *model.Type) string {
 	return n.unnamed(t)
 }
 
-// isNamedCircle reports whether t contains itself without a struct or interface. It must be written
-// by name, because its elements have no end.
+// isNamedCircle reports whether t contains itself without a struct or interface. The contract must
+// name t, because t's elements have no end.
 func isNamedCircle(t *model.Type) bool {
 	return t.Recursive && t.Shape != model.Struct && t.Shape != model.Oneof && t.Expr.Op == model.Named
 }

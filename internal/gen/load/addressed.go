@@ -87,7 +87,7 @@ func (s *addresses) checkMessageMethods(n *model.Entity, field *types.Var, t *mo
 	}
 }
 
-// unusedAddresses reports tags id on structs that are no entity's message.
+// unusedAddresses reports id tags on structs that are no entity's message.
 func (s *addresses) unusedAddresses() {
 	for _, t := range s.crossing.list {
 		if t.Shape != model.Struct || t.IDField == "" || t.Expr.Path != s.pkg.PkgPath || len(t.Expr.Args) > 0 {

@@ -369,7 +369,7 @@ func travels(t types.Type) types.Type {
 	return t
 }
 
-// oneofOf returns the directive of t, from any package, or nil.
+// oneofOf returns t's //shard:oneof directive, from any package, or nil.
 func (c *crossing) oneofOf(t types.Type) *oneof {
 	named, ok := types.Unalias(t).(*types.Named)
 	if !ok || named.Obj().Pkg() == nil {

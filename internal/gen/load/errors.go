@@ -47,8 +47,8 @@ func (s *errorReader) addError(pos token.Pos, e *model.Error) {
 	s.model.Errors = append(s.model.Errors, e)
 }
 
-// sentinel reads the i-th variable of spec. A variable named _ declares the other package's
-// variable that it is set to.
+// sentinel reads the i-th variable of spec. A variable named _ declares another package's variable,
+// to which it is set.
 func (s *errorReader) sentinel(name *ast.Ident, spec *ast.ValueSpec, i int) {
 	if name.Name == "_" {
 		s.foreignSentinel(name, spec, i)

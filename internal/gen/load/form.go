@@ -19,7 +19,7 @@ func method(t types.Type, name string) *types.Signature {
 	return f.Signature()
 }
 
-// declared returns the named method of the type to which t points, on pointer or value. It ignores
+// declared returns a method by name of the type to which t points, on pointer or value. It ignores
 // promoted methods, which encode only the embedded field.
 func declared(t types.Type, name string) *types.Signature {
 	o, index, _ := types.LookupFieldOrMethod(t, true, nil, name)
@@ -51,7 +51,7 @@ func hasReverse(t types.Type, marshal, unmarshal string) bool {
 	return marshals(declared(t, marshal)) && unmarshals(declared(t, unmarshal))
 }
 
-// half reports whether t declares only one method of a pair.
+// half returns which method t declares and which it lacks, if t declares half a pair.
 func half(t types.Type) (has, lacks string, ok bool) {
 	p := types.NewPointer(t)
 	for _, f := range forms {

@@ -191,7 +191,7 @@ func (s *methodReader) message(f *types.Func, d *methodDirective) {
 	n.Methods = append(n.Methods, m)
 }
 
-// param reads a parameter or result. role is "argument" or "result"; false means refused.
+// param reads a parameter or result. role is "argument" or "result"; false means that v is refused.
 func (s *methodReader) param(method string, v *types.Var, role string, number int) (model.Param, bool) {
 	name := v.Name()
 	t, r := s.h.crossing.of(v.Type())

@@ -24,7 +24,7 @@ type oneof struct {
 	reported bool
 }
 
-// findOneof returns nil for an interface without a //shard:oneof directive.
+// findOneof returns the named interface, or nil if it has no //shard:oneof directive.
 func findOneof(files []*ast.File, name string) *oneof {
 	for _, file := range files {
 		for _, decl := range file.Decls {

@@ -10,7 +10,8 @@ func nearest(name string, names []string) string {
 	return best
 }
 
-// distance returns how many letters to insert, delete, change or transpose (Damerau 1964).
+// distance counts the letters to insert, delete, change or transpose to turn a into b (Damerau
+// 1964).
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

@@ -62,7 +62,8 @@ func hasGeneratedSuffix(name string) bool {
 	return false
 }
 
-// unknown returns the type checker's message about v's type, or the text otherwise.
+// unknown returns the type checker's message about v's type, or the parameter otherwise if there is
+// none.
 func (s *syntax) unknown(v *types.Var, otherwise string) string {
 	f := s.fields[v.Pos()]
 	if f == nil {

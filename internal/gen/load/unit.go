@@ -11,8 +11,8 @@ import (
 )
 
 // A unit is one package for which code is generated: entities, or clients alone. Packages are
-// loaded one after another on one goroutine, so units share the report and the claimed packages
-// without locks.
+// loaded one after another on one goroutine, so units share the report and the map of clients'
+// packages without locks.
 type unit struct {
 	directives
 	crossing  *crossing

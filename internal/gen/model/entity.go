@@ -171,7 +171,7 @@ func (e *Entity) Reminds() bool { return e.HasID() && e.HasTell() }
 // HasID reports whether callers name an entity by its id: it is neither a singleton nor a pool.
 func (e *Entity) HasID() bool { return !e.Singleton && !e.Pool }
 
-// Self returns the name of the function that returns the reference for tells to the own entity.
+// Self returns the name of the function that returns an entity's reference for tells to itself.
 func (e *Entity) Self() string { return e.Name + "Self" }
 
 // Extractor names the generated extractor type.

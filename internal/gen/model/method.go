@@ -17,7 +17,7 @@ type Method struct {
 	Glue     string   // its part of the names of generated functions; "" means the entity's name and the method's
 }
 
-// HasDispatch reports whether a generated function decodes m's arguments, calls it and encodes its
+// HasDispatch reports whether a generated function decodes m's arguments, calls m and encodes the
 // results: m has arguments or results.
 func (m *Method) HasDispatch() bool { return len(m.Params)+len(m.Results) > 0 }
 

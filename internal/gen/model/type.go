@@ -110,7 +110,7 @@ type Skipped struct {
 // Zero says how Go code writes a type's zero value.
 type Zero int
 
-// Values of Zero.
+// Ways to write a zero value.
 const (
 	ZeroNumber Zero = iota // 0
 	ZeroString             // ""

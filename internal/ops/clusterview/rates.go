@@ -60,7 +60,7 @@ type (
 		Method  string  `json:"method"`
 		From    string  `json:"from"`
 		Node    string  `json:"node"`
-		Seconds float64 `json:"seconds"` // for which it has run
+		Seconds float64 `json:"seconds"` // since it began
 	}
 	NodeRate struct {
 		Node string  `json:"node"`

@@ -67,7 +67,7 @@ func newTrend() *Trend {
 	return &Trend{empty(), empty(), empty(), empty(), empty()}
 }
 
-// TrendsOf adds up minutes, which members holds by name. The last minute is that of now.
+// TrendsOf adds up the minutes in members, a map by name. The last minute contains now.
 func TrendsOf(now time.Time, members map[string][]admin.Minute) Trends {
 	t := Trends{Minutes: make([]int64, trendMinutes), All: newTrend(), Types: map[string]*Trend{}, Members: map[string]*Process{}}
 	first := now.UTC().Truncate(time.Minute).Add(-(trendMinutes - 1) * time.Minute)
@@ -115,8 +115,8 @@ func TrendsOf(now time.Time, members map[string][]admin.Minute) Trends {
 	return t
 }
 
-// KeepMinutes returns the minutes of a member that begin at from or later. A minute in got replaces
-// the same minute in have.
+// KeepMinutes merges a member's minutes, and drops those that begin before from. A minute in got
+// replaces the same minute in have.
 func KeepMinutes(have, got []admin.Minute, from time.Time) (all []admin.Minute) {
 	for _, m := range slices.Concat(have, got) {
 		if m.At.Before(from) {

@@ -147,7 +147,7 @@ func (h LogHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelInfo || h.next.Enabled(ctx, level)
 }
 
-// Handle keeps a line of level Info or above, and passes every line on.
+// Handle keeps lines of level Info or above, and passes on lines that next enables.
 func (h LogHandler) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level >= slog.LevelInfo {
 		h.log.Add(Line{Time: r.Time, Level: r.Level, Text: r.Message, Attrs: h.attrs(ctx, r)})

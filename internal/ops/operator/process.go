@@ -132,7 +132,7 @@ func loadFromWire(w *wire.AdminLoad) *measure.Process {
 	return l
 }
 
-// number returns v, or 0 if v is not a number from 0 on.
+// number returns v, or 0 if v is negative, infinite or NaN.
 func number(v float64) float64 {
 	if !(v >= 0 && v <= math.MaxFloat64) { // also for NaN
 		return 0

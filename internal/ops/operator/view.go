@@ -86,7 +86,7 @@ func (v View) Find(node string) (Member, error) {
 type Singleton struct {
 	Kind  string              // its name
 	Node  transport.Address   // where it runs; zero: Self has not found it
-	Why   string              // it was not found, for people
+	Why   string              // why it was not found, for people
 	Hosts []transport.Address // the members that may run it, the oldest first
 }
 
@@ -105,7 +105,7 @@ type Member struct {
 	Alive      time.Time
 }
 
-// A Suspicion is a vote of a member that another one is dead.
+// A Suspicion is a member's vote that another member is dead.
 type Suspicion struct {
 	By string
 	At time.Time // by the voter's clock

@@ -47,7 +47,7 @@ func (j *judge) add(severity operator.Severity, check, subject, do, format strin
 	return &j.found[len(j.found)-1]
 }
 
-// fine adds text as the result of a check that has found nothing.
+// fine adds a Fine finding for a check that has no finding yet.
 func (j *judge) fine(check, format string, args ...any) {
 	if !slices.ContainsFunc(j.found, func(f operator.Finding) bool { return f.Check == check }) {
 		j.add(operator.Fine, check, "", "", format, args...)
@@ -95,8 +95,8 @@ func Worst(all []operator.Finding) (worst operator.Severity) {
 }
 
 // Unsettled returns the worst finding that a rolling restart should wait for, and false if there is
-// none. It should not wait for credentials that end soon, because a restart may renew them, nor for
-// wrong clocks.
+// none. A restart should not wait for credentials that end soon, which it may renew, nor for wrong
+// clocks.
 func Unsettled(all []operator.Finding) (operator.Finding, bool) {
 	for _, f := range all { // the worst is the first
 		if f.Severity >= operator.Passing && f.Check != Credentials && f.Check != Clocks {

@@ -40,8 +40,8 @@ type Snapshot struct {
 	Answers []Answer
 	// Self is the process that judges itself; nil for an operator.
 	Self *Process
-	// Downed are the names of the members that were lost since the last snapshot. It lacks members
-	// that have left in order or that an operator has downed.
+	// Downed are the names of the members that were lost since the last snapshot. Members that have
+	// left in order or that an operator has downed are missing.
 	Downed []string
 	// Past is what a Memory remembers of earlier snapshots.
 	Past Past

@@ -163,7 +163,7 @@ func (r *run) count(_ *sim.Node, events []membership.Event) {
 }
 
 // ended starts a process again after it has ended: always if it must rejoin, never after an orderly
-// removal, otherwise in half of the cases until heal.
+// removal, otherwise with even chance until heal.
 func (r *run) ended(n *sim.Node, last membership.Event) {
 	again := r.random.IntN(2) == 0 && !r.calm
 	switch last := last.(type) {

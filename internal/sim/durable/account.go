@@ -150,8 +150,7 @@ func (a *account) observe(c *call, failed bool) {
 	a.end()
 }
 
-// commit ends a turn that changes the balance by change. Before commit, a.balance lacks this
-// change.
+// commit ends a turn that adds change to the balance. Before commit, a.balance lacks this change.
 func (a *account) commit(c *call, change int64, tells []durable.Tell) {
 	t, r := a.t, a.t.home.r
 	r.judge.began(t, c.command, turn{at: a.began, base: a.balance, change: change, fresh: a.fresh})
@@ -274,7 +273,7 @@ func (a *account) send(c *call) {
 	}})
 }
 
-// events returns one or two events, with the sum change.
+// events returns one or two events that sum to change.
 func (a *account) events(change int64, padding int) [][]byte {
 	if !a.t.home.r.plan.journal {
 		return nil
@@ -322,7 +321,7 @@ type result struct {
 	// fresh, at and real are not encoded, because they belong to a turn that changed nothing.
 	fresh bool // the turn saw no state of the account
 	// at is the time of a turn whose answer may leave only if the turn saw all earlier commits;
-	// zero for other turns, in which even a home without the shard may make calls.
+	// zero for other turns. Those may make calls even without the shard.
 	at   time.Time
 	real time.Time // the true time of at
 }

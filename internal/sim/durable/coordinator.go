@@ -43,8 +43,8 @@ func newCoordinator(r *run) *coordinator {
 	return c
 }
 
-// hear handles h's report of the shards that it holds. By shard, met has the highest epoch that h met
-// in the store, and handed the highest that it gave up.
+// hear handles h's report of its shards. By shard, met has the highest epoch that h met in the
+// store, and the map handed the highest that h gave up.
 func (c *coordinator) hear(h *home, report []held, met, handed map[int]uint64) {
 	if c.r.w.now < c.mute {
 		return
@@ -180,7 +180,7 @@ func (c *coordinator) move(shard int) {
 	}
 }
 
-// cancel gives a shard to back, unless another home's lease lasts.
+// cancel sets a shard's home to back, unless another's lease lasts.
 func (c *coordinator) cancel(shard int, back *home) {
 	p := c.places[shard]
 	if p == nil || c.gone[back] || c.r.w.now < c.leased[p.home] && p.home != back {

@@ -77,7 +77,7 @@ func (j *judge) indexed(r *wire.DurableRecord) error {
 	return nil
 }
 
-// find is a running find of accounts by an index.
+// find is a running search for accounts by an index.
 type find struct {
 	list
 	prefix, to string

@@ -406,8 +406,8 @@ func (j *judge) deleted(shard int, value []byte) error {
 		switch {
 		case keep.Age == 0 && keep.Events == 0 && !keep.Followers:
 			return fmt.Errorf("invariant 7: event %d is deleted, but the journal keeps all events", e.GetNumber())
-		// A chunk's age is that of its last event, which another home may have stamped. Each of the
-		// two stamps, and the clock read now, differs from the true time by skew at most.
+		// A chunk's age is that of its last event, which another home may have stamped. Each
+		// stamp, and the clock read now, differs from the true time by skew at most.
 		case keep.Age > 0 && age < keep.Age-3*j.skew-time.Millisecond:
 			return fmt.Errorf("invariant 7: event %d is deleted %v after its commit, but the journal keeps events for %v", e.GetNumber(), age, keep.Age)
 		case keep.Events > 0 && all-e.GetNumber() < keep.Events:

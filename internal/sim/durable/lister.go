@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// list is a running list of a shard's accounts.
+// list is a running listing of a shard's accounts.
 type list struct {
 	after  string
 	limit  int

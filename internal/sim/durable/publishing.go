@@ -44,7 +44,7 @@ func targetOf(log string, shard uint32) uint32 {
 	return shard
 }
 
-// published returns up to two messages of a turn.
+// published returns up to two messages for a turn.
 func (a *account) published() (all []durable.Tell) {
 	r := a.t.home.r
 	if !r.plan.publishes || r.w.chance(0.4) {

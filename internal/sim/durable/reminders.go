@@ -113,7 +113,7 @@ func fireKey(turn, id string, version uint64) string {
 	return fmt.Sprintf("%s %s %d", turn, id, version)
 }
 
-// remindersOf returns the reminders of an entity after the commit c, which follows before.
+// remindersOf returns the reminders of an entity after c, whose preceding commit is before.
 func (j *judge) remindersOf(before commit, c *wire.DurableCommit) *wire.DurableReminders {
 	if c.GetFolded() && c.GetReminders() == nil {
 		return before.reminders

@@ -68,7 +68,7 @@ func (j *judge) keyOf(shard int, c *wire.DurableCommit) string {
 	return commandKey(c.GetCommand())
 }
 
-// restore adds to an entity the promised commits up to version that the log has lost: the living home
+// restore adds an entity's promised commits, up to version, that the log has lost: the living home
 // has written them to a record.
 func (t *truth) restore(j *judge, id string, version uint64) {
 	all, promised := t.entities[id], t.promise[id]
@@ -118,8 +118,8 @@ func (t *truth) clone() truth {
 	return c
 }
 
-// putBack records that the server was put back to the moment of k. A living home promises its shard's
-// commits: see truth.promise.
+// putBack records that the server was put back to the state k. Each shard's living home promises
+// its commits: see truth.promise.
 func (j *judge) putBack(k known, logs, records bool, homeOf func(shard int) *home) {
 	for _, shard := range sortedShards(j.shards) {
 		t, was := j.shards[shard], k.shards[shard]

@@ -263,8 +263,8 @@ func (t *tenure) tell(tell durable.Tell) {
 	})
 }
 
-// leavesCommit is leaves for an applied command. The returned version comes from the command's commit,
-// because two lives of an entity may have equal states.
+// leavesCommit does what leaves does, for applied commands. The version comes from the command's
+// commit, because two lives of an entity may have equal states.
 func (t *tenure) leavesCommit(entity string, c durable.Command, r result) result {
 	seen := t.leaves(entity, r)
 	if now, there := t.home.r.judge.applied[commandKeyOf(c)]; there && c.Source.Incarnation != 0 {

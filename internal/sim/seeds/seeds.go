@@ -23,7 +23,7 @@ var (
 // twice is the interval of seeds that are run twice. Both runs must have the same hash.
 const twice = 10
 
-// Range returns a test's first seed and number of seeds, which is usual unless flags say otherwise.
+// Range returns a test's first seed and number of seeds: usual, unless flags give another.
 func Range(usual int) (from uint64, n int) {
 	if *count > 0 {
 		usual = *count

@@ -106,8 +106,8 @@ func (a *actor) over() bool {
 // pollEvery is the polling interval for changes without an event, such as the end of a pause.
 const pollEvery = 20 * time.Millisecond
 
-// do runs what in the process: at once, or when a frozen process goes on. An ended process never
-// runs it.
+// do runs the function what: at once, or when a frozen process goes on. An ended process never runs
+// it.
 func (a *actor) do(what func()) {
 	switch {
 	case a.over():

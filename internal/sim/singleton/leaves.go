@@ -12,7 +12,7 @@ import (
 // RunLeaves makes the run of a seed in which members only join and leave in order. No turn of the
 // singleton may be lost, even if many leave at once. In some runs members are killed, too. Then
 // turns may be lost that a killed member knew, or that were sent to it before its death was known.
-// Nobody may wait for it forever. trace, unless nil, gets every line of the run.
+// Nobody may wait forever. trace, unless nil, gets every line of the run.
 func RunLeaves(seed uint64, trace func(line string)) Result {
 	random := rand.New(rand.NewPCG(seed, 0x52))
 	r := newRun(random, newLeaves(random), trace)

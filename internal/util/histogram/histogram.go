@@ -1,5 +1,5 @@
-// Package histogram has log-linear buckets for durations, and counts by them. A duration read from
-// a bucket is at most 16 ns or an eighth too high.
+// Package histogram has log-linear buckets for durations, and counts durations by bucket. A
+// duration read from a bucket is at most 16 ns or an eighth too high.
 package histogram
 
 import (
@@ -28,7 +28,7 @@ func Of(d time.Duration) int {
 	return min((shift+1)*subs+int(n>>shift)-subs, Buckets-1)
 }
 
-// UpTo returns the upper bound of a bucket, exclusive. The last bucket has no real bound.
+// UpTo returns the upper bound of a bucket, exclusive. That of the last bucket is nominal.
 func UpTo(bucket int) time.Duration {
 	if bucket < subs {
 		return time.Duration(bucket+1) << unitBits

@@ -19,7 +19,7 @@ type Violation struct {
 	Message string
 }
 
-// Error returns the text as op: cause, with the remedy.
+// Error returns Message with a prefix and the remedy.
 func (v *Violation) Error() string {
 	return "invariant violated: " + v.Message + " (a bug in shardgen: please report it with this stack)"
 }

@@ -75,7 +75,7 @@ func appendLow(b []byte, v uint64, n int) []byte {
 	return b
 }
 
-// Size returns the bytes of the value with which s begins, or 0 if it begins with none.
+// Size returns the length of the value at the beginning of s, or 0 if there is none.
 func Size[T string | []byte](s T) int {
 	if len(s) == 0 {
 		return 0
@@ -109,12 +109,12 @@ func sizeOfString(s string) int {
 	}
 }
 
-// A Key is the number of a field and a value of it, one behind the other.
+// A key is a field's number followed by a value of the field.
 
 // AppendField appends the number with which a key begins.
 func AppendField(b []byte, number int) []byte { return AppendUint(b, uint(number)) }
 
-// SizeOfKey returns the bytes of the key with which s begins, or 0 if it begins with none.
+// SizeOfKey returns the length of the key at the beginning of s, or 0 if there is none.
 func SizeOfKey[T string | []byte](s T) int {
 	field := Size(s)
 	if field == 0 {

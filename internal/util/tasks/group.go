@@ -48,7 +48,7 @@ func (g *Group) Done() {
 func (g *Group) Wait(ctx context.Context) bool {
 	for g.running.Load() != 0 {
 		select {
-		case <-g.none: // perhaps of long ago
+		case <-g.none: // perhaps an old signal
 		case <-ctx.Done():
 			return g.running.Load() == 0
 		}

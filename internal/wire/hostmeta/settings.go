@@ -31,8 +31,8 @@ func Value(announcement, name string) (value string, ok bool) {
 
 // Differ returns the first difference between members a and b in a setting of a type that both
 // announce, or "" if there is none. The text has both names, both values and the remedy. Differ(b,
-// a) finds the same difference, but names b first. Settings that only one member announces are not
-// compared.
+// a) then finds a difference too, but names b first. Settings that only one member announces are
+// not compared.
 func Differ(a, b membership.Member) string {
 	for _, kv := range a.Meta {
 		kind, ok := name(kv.Key)
@@ -63,7 +63,7 @@ func Mismatch(setting, value, at, other, there string) string {
 	return fmt.Sprintf("%s is %q at %s and %q at %s (make them equal, or stop all members first)", setting, value, at, other, there)
 }
 
-// name returns the type of a metadata key.
+// name returns the type in a metadata key.
 func name(key string) (kind string, ok bool) {
 	if kind, ok = Split(key); !ok {
 		kind, ok = strings.CutPrefix(key, proxyPrefix)

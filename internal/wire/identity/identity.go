@@ -9,7 +9,7 @@ package identity
 
 import "math/rand/v2"
 
-// A Class is the role of a process for other processes.
+// A Class is a kind of process, such as a client.
 type Class uint8
 
 // The classes of processes.

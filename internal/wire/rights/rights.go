@@ -40,8 +40,8 @@ func WorkerNoCreate(cluster, store string) Rights {
 	return r
 }
 
-// Publisher adds to the rights of a member with a store two rights: to publish on subjects, which
-// may have wildcards (shard.Publish), and to find the streams with these subjects.
+// Publisher adds two rights to those of a member with a store: to publish on subjects, which may
+// have wildcards (shard.Publish), and to find the streams with these subjects.
 func Publisher(r Rights, subjects ...string) Rights {
 	r.Publish = append(append(r.Publish, subjects...), js("STREAM.NAMES")...)
 	return r
@@ -104,8 +104,8 @@ func Reader(cluster, name string) Rights {
 	return Rights{Publish: of("o." + name + ".get.>"), Subscribe: of("r.o." + name + ".>")}
 }
 
-// Doctor adds to the rights of an operator or reader with that name the rights to ask JetStream for
-// the limits of the account and the state of its streams, but not to read messages.
+// Doctor extends the rights of an operator or reader with that name: it may also ask JetStream for
+// the limits of the account and the state of its streams, but not read messages.
 func Doctor(r Rights, name string) Rights {
 	r.Publish = append(r.Publish, js("INFO", "STREAM.LIST")...)
 	r.Subscribe = append(r.Subscribe, "_INBOX."+name+".>")

@@ -14,15 +14,15 @@ import (
 const (
 	// fresh is how long an answer of the cluster is reused.
 	fresh = time.Second
-	// shardsFresh is fresh for shards: each member visits all its shards.
+	// shardsFresh is fresh for answers about shards: members visit all their shards.
 	shardsFresh = 5 * time.Second
 	eventsKept  = 2000
-	// trendsFresh is fresh for trends, of which members measure the last minute every 10 s.
+	// trendsFresh is fresh for trends: members measure the latest minute every 10 s.
 	trendsFresh = 10 * time.Second
 )
 
-// A collector asks the cluster once for all viewers, while there are any. It is safe for concurrent
-// use.
+// A collector asks the cluster, once for all viewers, while the page has viewers. It is safe for
+// concurrent use.
 type collector struct {
 	source  source
 	cluster string
@@ -149,8 +149,8 @@ func (c *collector) ask(ctx context.Context, last *snapshot) *snapshot {
 	return next
 }
 
-// askTrends asks for the last hour if the last request is a minute old, else for two minutes. It
-// reports whether answers came.
+// askTrends asks for the last hour if the previous request was a minute ago, else for two minutes.
+// It reports whether answers came.
 func (c *collector) askTrends(ctx context.Context, now time.Time) bool {
 	age := now.Sub(c.trendAt)
 	if age < trendsFresh {

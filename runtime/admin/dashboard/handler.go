@@ -29,7 +29,7 @@ type Options struct {
 	// by Logger with the viewer's address, and by the entity's member with the client's name. State
 	// is called concurrently. Default nil: nobody sees states.
 	State func(*http.Request) bool
-	// Logger logs these views of states, and errors of the page. Default slog.Default().
+	// Logger logs each view of an entity's state, and errors of the page. Default slog.Default().
 	Logger *slog.Logger
 	// Checks returns checks that the page shows about the store, such as those of its streams. It
 	// is called at most every 10 s, and only while they are viewed. Default nil: none.
@@ -62,7 +62,7 @@ type handler struct {
 	watched *collector
 	feedsOf kept[feedsAnswer]
 	checks  kept[[]Check]
-	// remindersOf and poolOf are by type.
+	// remindersOf and poolOf keep one answer for each type.
 	remindersOf keptOf[reminderPage]
 	poolOf      keptOf[poolAnswer]
 }
@@ -101,7 +101,7 @@ func secured(next http.Handler) http.Handler {
 	})
 }
 
-// cluster answers with the cluster's state, and the events above the parameter "after".
+// cluster answers with the cluster's state, and its events numbered above the parameter "after".
 func (h *handler) cluster(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
 	defer cancel()

@@ -23,7 +23,7 @@ type kept[T any] struct {
 	of T
 }
 
-// get returns an answer of ask no older than old.
+// get returns the kept answer, or ask's if the kept one is older than old.
 func (k *kept[T]) get(ctx context.Context, old time.Duration, ask func(context.Context) T) T {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -35,13 +35,13 @@ func (k *kept[T]) get(ctx context.Context, old time.Duration, ask func(context.C
 	return k.of
 }
 
-// keptOf are the answers about each type. It is safe for concurrent use.
+// keptOf keeps an answer about each type. It is safe for concurrent use.
 type keptOf[T any] struct {
 	mu  sync.Mutex
 	all map[string]*kept[T]
 }
 
-// of returns the answer about a type.
+// of returns where a type's answer is kept.
 func (k *keptOf[T]) of(kind string) *kept[T] {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -66,7 +66,7 @@ func ofType[T any](h *handler, w http.ResponseWriter, r *http.Request, all *kept
 	})
 }
 
-// about calls then with the cluster's state and the parameter "name".
+// about passes the cluster's state and the request's parameter "name" to then.
 func (h *handler) about(w http.ResponseWriter, r *http.Request, then func(ctx context.Context, now *snapshot, name string)) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
 	defer cancel()
@@ -198,9 +198,9 @@ func (h *handler) entities(w http.ResponseWriter, r *http.Request) {
 // A reminderPage is the answer of /api/reminders.
 type reminderPage struct {
 	Late    int           `json:"late"`    // entities with a reminder due for more than lateAfter
-	Soon    int           `json:"soon"`    // others with one due within an hour
-	Pending int           `json:"pending"` // all entities with one
-	More    bool          `json:"more"`    // there are more than were counted
+	Soon    int           `json:"soon"`    // others with a reminder due within an hour
+	Pending int           `json:"pending"` // all entities with reminders
+	More    bool          `json:"more"`    // Pending is not all of them
 	First   []reminderRow `json:"first"`   // the first to be due
 	Error   string        `json:"error,omitempty"`
 }
@@ -213,7 +213,7 @@ type reminderRow struct {
 const (
 	remindersCounted = 1000
 	remindersShown   = 50
-	// lateAfter is the time after which a reminder that has not run is late.
+	// lateAfter is how long after its due time a reminder is late.
 	lateAfter = 5 * time.Second
 )
 
@@ -293,7 +293,8 @@ type feedRow struct {
 	Stands    bool      `json:"stands"` // Why is set, or behind without progress for standsAfter
 }
 
-// standsAfter is how long a feed that is behind must not advance to count as standing.
+// standsAfter is the time without progress after which a feed with unread messages counts as
+// standing.
 const standsAfter = 30 * time.Second
 
 func (h *handler) feeds(w http.ResponseWriter, r *http.Request) {

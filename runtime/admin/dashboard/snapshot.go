@@ -38,7 +38,7 @@ type snapshot struct {
 	processes   map[string]admin.Fact // by name
 }
 
-// newSnapshot returns empty lists, not nil ones: the page's scripts cannot filter JSON null.
+// newSnapshot makes the lists empty, not nil: the page's scripts cannot filter JSON null.
 func newSnapshot() *snapshot {
 	return &snapshot{
 		Members: []memberRow{}, Types: []typeRow{}, Singletons: []singletonRow{}, Moves: []moveRow{}, Counters: map[string]uint64{}, Events: []eventRow{}, Expiries: []expiryRow{},
@@ -71,7 +71,7 @@ type typeRow struct {
 	Waiting  int    `json:"waiting"` // calls
 	Entities int    `json:"entities"`
 	Active   int    `json:"active"`
-	// Instances and Wanted are those of a pool.
+	// Instances and Wanted count a pool's instances.
 	Instances int     `json:"instances"`
 	Wanted    int     `json:"wanted"`
 	Durable   bool    `json:"durable"`

@@ -31,7 +31,7 @@ func (d *Dialer) set(held, deaf bool) {
 	d.cond().Broadcast()
 }
 
-// cond returns the condition for held-up connections. The caller holds d.mu.
+// cond returns the condition on which held-up connections wait. The caller holds d.mu.
 func (d *Dialer) cond() *sync.Cond {
 	if d.changed == nil {
 		d.changed = sync.NewCond(&d.mu)
@@ -56,7 +56,7 @@ func (d *Dialer) Dial(ctx context.Context, network, address string) (net.Conn, e
 	return &dialed{Conn: near, real: c}, nil
 }
 
-// dialed reports the addresses of the connection to the server.
+// dialed is a connection with the addresses of the real connection.
 type dialed struct {
 	net.Conn
 	real net.Conn

@@ -39,7 +39,7 @@ func change(ctx context.Context, c membertable.Table, old membertable.Snapshot, 
 	}
 }
 
-// testConcurrentVotes checks that no suspicion is lost.
+// testConcurrentVotes checks that no concurrent suspicion is lost.
 func testConcurrentVotes(t *testing.T, h Harness) {
 	const clients, each = 4, 10
 	suspect := id("suspect", 1)
@@ -75,7 +75,7 @@ func testConcurrentVotes(t *testing.T, h Harness) {
 	}
 }
 
-// A history has each version's written rows; no rows mean that all were deleted.
+// A history has the rows written at each version; none means that all were deleted.
 type history struct {
 	mu     sync.Mutex
 	writes map[membertable.Version][]membertable.Row
@@ -200,8 +200,8 @@ func testSnapshots(t *testing.T, h Harness) {
 	all.check(t)
 }
 
-// testHang stops a process between read and write, for a minute of virtual time. Its write must not
-// overwrite others.
+// testHang stops a process for a minute of virtual time before its write, which must not overwrite
+// other writes.
 func testHang(t *testing.T, h Harness) {
 	hanging, other := h.Client(t, cluster), h.Client(t, cluster)
 	suspect := member(id("suspect", 1))
@@ -223,7 +223,7 @@ func testHang(t *testing.T, h Harness) {
 	}
 }
 
-// warm writes and deletes once, so that later operations send one request each.
+// warm writes and deletes a row, so that later operations send one request each.
 func warm(t *testing.T, c membertable.Table, v membertable.Version) membertable.Version {
 	t.Helper()
 	if s := read(t, c); s.Version != v {
@@ -233,7 +233,7 @@ func warm(t *testing.T, c membertable.Table, v membertable.Version) membertable.
 	return must[membertable.Version](t)(c.Delete(t.Context(), v, []membertable.ID{id("warm", 1)}))
 }
 
-// settles calls f for as long as a late request may have an effect.
+// settles calls f repeatedly while a late request may have an effect.
 func (h Harness) settles(f func()) {
 	for range 5 {
 		f()
@@ -435,7 +435,7 @@ func testManyRows(t *testing.T, h Harness) {
 	}
 }
 
-// readWhileWriting checks each snapshot against the states of the table.
+// readWhileWriting checks snapshots read during writes against the table's states.
 func (h Harness) readWhileWriting(t *testing.T, c membertable.Table, first membertable.Snapshot) {
 	t.Helper()
 	all := &history{writes: make(map[membertable.Version][]membertable.Row)}

@@ -186,7 +186,7 @@ func testConflict(t *testing.T, h Harness) {
 	wantTable(t, "afterwards", read(t, b), v2, kept(member(id("a", 1)), v1), kept(member(id("b", 1)), v2))
 }
 
-// testSince checks that Over adds changes to the former snapshot.
+// testSince checks that Snapshot.Over adds changes to the former snapshot.
 func testSince(t *testing.T, h Harness) {
 	a, b := h.Client(t, cluster), h.Client(t, cluster)
 	v := read(t, a).Version
@@ -258,7 +258,7 @@ func testDelete(t *testing.T, h Harness) {
 	wantTable(t, "since the deletion", since.Over(membertable.Snapshot{Version: again, Rows: old.Rows[:1]}), v, old.Rows[0], kept(back, v))
 }
 
-// aliveWithin is how long reads may lag behind Alive.
+// aliveWithin bounds how far reads lag behind calls of Alive.
 const aliveWithin = 5 * time.Second
 
 func (h Harness) wantAlive(t *testing.T, c membertable.Table, id membertable.ID, want time.Time) membertable.Snapshot {

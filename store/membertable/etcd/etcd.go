@@ -211,7 +211,7 @@ func after(v membertable.Version, n int) membertable.Version {
 	return v + membertable.Version(n)
 }
 
-// change applies ops and sets the version to next, if it is expect.
+// change applies ops and sets the version to next, if the version is expect.
 func (t *table) change(ctx context.Context, op string, expect, next membertable.Version, ops ...clientv3.Op) (membertable.Version, error) {
 	same := clientv3.Compare(clientv3.Value(t.version()), "=", decimal(expect))
 	if expect == 0 {
@@ -249,7 +249,7 @@ func (t *table) Alive(ctx context.Context, id membertable.ID, at time.Time) erro
 	return membertable.Fail(membertable.OpAlive, t.cluster, err)
 }
 
-// check runs before anything is sent.
+// check checks ctx and the cluster's name.
 func (t *table) check(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
@@ -263,7 +263,7 @@ var refusals = []error{
 	rpctypes.ErrUserEmpty, rpctypes.ErrAuthFailed, rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision, rpctypes.ErrNotCapable,
 }
 
-// cause converts an error to one of package store. lost is for requests that may have been carried
+// cause converts err to an error of package store: to lost if the request may have been carried
 // out.
 func cause(err, lost error) error {
 	switch {

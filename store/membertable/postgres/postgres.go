@@ -156,7 +156,7 @@ func (t *table) Read(ctx context.Context, since membertable.Version) (membertabl
 	return s, nil
 }
 
-// scan reads a row of readTable. A member's columns are NULL if the table has none.
+// scan reads a row of readTable. A member's columns are NULL if the table has no members.
 func scan(row pgx.CollectableRow, version *membertable.Version, deleted *int64) (membertable.Row, error) {
 	var r membertable.Row
 	var tableVersion int64
@@ -217,7 +217,7 @@ WITH raised AS (
 )
 SELECT version FROM now`
 
-// A rowIn is a row for writeRows.
+// A rowIn is a row for writeRows, in JSON.
 type rowIn struct {
 	Name        string     `json:"name"`
 	Incarnation string     `json:"incarnation"`
@@ -306,7 +306,7 @@ func (t *table) Alive(ctx context.Context, id membertable.ID, at time.Time) erro
 	return membertable.Fail(membertable.OpAlive, t.cluster, err)
 }
 
-// do runs f on a connection. lost is the error after a statement without an answer.
+// do runs f on a connection. If a statement gets no answer, do returns the error lost.
 func (t *table) do(ctx context.Context, lost error, f func(*pgxpool.Conn) error) error {
 	if err := membertable.CheckName(t.cluster); err != nil {
 		return err
@@ -319,8 +319,8 @@ func (t *table) do(ctx context.Context, lost error, f func(*pgxpool.Conn) error)
 	return cause(f(c), lost)
 }
 
-// cause converts an error to one of package store. lost is for statements that may have been
-// carried out.
+// cause converts err to an error of package store: to lost if the statement may have been carried
+// out.
 func cause(err, lost error) error {
 	var refused *pgconn.PgError
 	switch {

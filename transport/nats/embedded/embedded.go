@@ -118,7 +118,7 @@ func (s *Server) Shutdown() {
 	s.server.WaitForShutdown()
 }
 
-// A logger keeps a fatal message, for which the server would exit the process.
+// A logger keeps a fatal message; the server's own logger would exit the process.
 type logger struct {
 	to *slog.Logger
 

@@ -32,8 +32,8 @@ func (b *byHand) Close() error                        { return b.closers.Close()
 func (b *byHand) told(int, int) (int64, error) { return b.count() }
 func (b *byHand) total() (int64, error)        { return b.count() }
 
-// arrived returns a function that flushes t and returns how many tells have arrived. Flushes do not
-// count.
+// arrived returns a function that flushes t and returns how many tells have arrived, without the
+// flushes.
 func arrived(t *limit.Teller) func() (int64, error) {
 	var mu sync.Mutex
 	flushes := int64(0)
@@ -189,7 +189,7 @@ func (c *channels) Close() error {
 	return nil
 }
 
-// idleChannels makes small mailboxes, because at rest they are empty.
+// idleChannels makes one-message mailboxes, because at rest they are empty.
 func idleChannels(context.Context, setup) (func(int) error, io.Closer, error) {
 	c := new(channels)
 	return func(i int) error {

@@ -13,7 +13,7 @@ import (
 // time.
 const warmFor = 4
 
-// counted counts failed calls and keeps the first error, so that a cell goes on.
+// counted counts failed calls and keeps the first error, so that a cell survives them.
 type counted struct {
 	failed atomic.Int64
 	mu     sync.Mutex

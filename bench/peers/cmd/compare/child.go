@@ -68,7 +68,7 @@ func measure(ctx context.Context, s setup, c contestant, what cell, d time.Durat
 	return r, err
 }
 
-// idle measures n entities at rest, with their structs and ids.
+// idle measures memory per resting entity, with its struct and id.
 func idle(ctx context.Context, s setup, c contestant, n int) (result, error) {
 	create, stop, err := c.idle(ctx, s)
 	if err != nil {

@@ -55,7 +55,7 @@ type entities interface {
 
 const maxWorkers = 256
 
-// none is embedded by partial implementations. Its methods fail.
+// none is embedded by partial implementations. Its calls fail.
 type none struct{}
 
 var errNone = errors.New("this contestant does not implement the call")
@@ -67,7 +67,7 @@ func (none) tell(int, int, []byte) error  { return errNone }
 func (none) told(int, int) (int64, error) { return 0, errNone }
 func (none) Close() error                 { return nil }
 
-// A member is one of a cluster's three. It calls entities by id.
+// A member is one of a cluster's three members. It calls by id.
 type member interface {
 	// call calls an entity that need not exist before.
 	call(id string) error
@@ -112,7 +112,7 @@ var contestants = map[string]contestant{
 	"grpc":              {host: hostGRPC, dial: dialGRPC},
 }
 
-// A group is a set of contestants that run the same cell. Each run has the figures for all rows.
+// A group is a set of contestants that run the same cell. Each run gives the figures for all rows.
 type group struct {
 	name  string
 	cell  cell

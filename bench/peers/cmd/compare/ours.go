@@ -81,7 +81,7 @@ func (a *accounts) told(_, i int) (n int64, err error) {
 	return n, err
 }
 
-// patiently retries while a mailbox is full. Other projects' mailboxes have no bound.
+// patiently repeats f while a mailbox is full. Other projects' mailboxes are unbounded.
 func patiently(f func() error) error {
 	for {
 		if err := f(); !errors.Is(err, shard.ErrOverloaded) {

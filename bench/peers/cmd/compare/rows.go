@@ -145,7 +145,7 @@ type row struct {
 	less   bool // less is better
 }
 
-// forms maps this project's forms to the words in a row's title. The first adds none.
+// forms maps this project's forms to the words that each adds to a row's title.
 var forms = map[string]string{
 	"direct":            ", on a direct lane",
 	"by id each time":   ", by id each time",

@@ -32,8 +32,7 @@ func NewBase(config Config) Base {
 }
 
 // Show replaces the shown view by next, and emits the events that lead from the old view to next.
-// ended returns the last status of a member that next does not have: Exiting, Down, or NoStatus if
-// unknown.
+// ended returns the last status of a member that next lacks: Exiting, Down, or NoStatus if unknown.
 func (n *Base) Show(next *View, ended func(transport.Address) gossip.Status) {
 	old := n.Shown
 	n.Shown, n.Out.Changed = next, true
@@ -71,8 +70,8 @@ func (n *Base) emitMembers(old, next []gossip.MemberView, ended func(transport.A
 	}
 }
 
-// emitRemoved first emits MemberDowned if the view never showed it, because one message can bring
-// both.
+// emitRemoved emits MemberRemoved, and first MemberDowned if the member was Down and no view showed
+// that.
 func (n *Base) emitRemoved(was gossip.MemberView, ended gossip.Status) {
 	if was.Status != gossip.Down && ended != gossip.NoStatus {
 		was.Status = ended

@@ -45,7 +45,7 @@ type Asked struct {
 	Listens bool // somebody listens for the member
 }
 
-// Vacant is the broker's answer to an [Output.Probe]: no Up member of a cluster has subscribed.
+// Vacant is the broker's answer to an [Output.Probe]: no Up member of the cluster has subscribed.
 type Vacant struct{}
 
 // Claimed answers an [Output.Claim]: the broker now directs probes to this node.

@@ -4,7 +4,7 @@ package core
 // are normal, and many indicate a node that does not belong to the cluster.
 type Refusal uint8
 
-// The refusals.
+// The reasons for refusing a message.
 const (
 	// NotRefused means that the message was accepted.
 	NotRefused Refusal = iota

@@ -20,7 +20,7 @@ type Table struct {
 	ProbeInterval time.Duration
 	// Missed is the number of probes without an answer that make a suspicion. Default 3.
 	Missed int
-	// Votes is the number of suspicions of different members within VoteWindow that declare a
+	// Votes is the number of suspicions by different members within VoteWindow that declare a
 	// member dead; fewer suffice if there are fewer others. Default 2.
 	Votes int
 	// VoteWindow is how long a suspicion counts. Default 3m.
@@ -42,8 +42,8 @@ type Table struct {
 	// StandInterval is the time between two stands; above SmallCluster members it is twice as long.
 	// Default 500ms; it must be at most a tenth of QuorumTimeout.
 	StandInterval time.Duration
-	// TouchInterval is the time between two touches of a watched member, which only the broker
-	// answers, if nobody listens; above SmallCluster members it is four times as long. Default
+	// TouchInterval is the time between two touches of a watched member, messages that the broker
+	// reports if nobody listens; above SmallCluster members it is four times as long. Default
 	// 250ms.
 	TouchInterval time.Duration
 	// Within bounds the driver's attempt of one request to the table. Default 5s.
@@ -80,7 +80,7 @@ func (t Table) withDefaults() Table {
 	return t
 }
 
-// kind returns kindKey's value: the settings that must be equal at all members.
+// kind returns the value of kindKey: settings that must be equal at all members.
 func (t Table) kind() string {
 	return fmt.Sprintf("table with Successors %d, ProbeInterval %v, Missed %d, Votes %d, VoteWindow %v, AliveInterval %v, AliveLimit %d, Outage %v",
 		t.Successors, t.ProbeInterval, t.Missed, t.Votes, t.VoteWindow, t.AliveInterval, t.AliveLimit, t.Outage)

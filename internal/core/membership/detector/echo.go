@@ -17,8 +17,7 @@ type Echo struct {
 	pending []sentEcho // sent through this connection and not yet returned
 	Sent    time.Time  // when the last returned echo was sent
 	Good    bool       // an echo came back through this connection
-	// Muffled is the last time at which an echo returned after none had for longer than
-	// SelfHeartbeatTimeout.
+	// Muffled is when an echo last returned after a gap longer than SelfHeartbeatTimeout.
 	Muffled time.Time
 }
 

@@ -17,8 +17,8 @@ type Heartbeats struct {
 	Peers *Peers
 
 	watched []transport.Address // the neighbours on the ring
-	// interest holds the members to which a heartbeat may be due, by address. It was made for the
-	// summary madeFor. Stale is set when interest may lack a member.
+	// interest, made for the summary madeFor, holds the members to which a heartbeat may be due, by
+	// address. Stale is set when interest may lack a member.
 	interest []subject
 	madeFor  *gossip.Summary
 	Stale    bool

@@ -57,7 +57,7 @@ func (ps *Peers) Heard(node transport.Address) {
 	}
 }
 
-// NamedServer records two broker instances: server, which the member from names as its own, and
+// NamedServer records two broker instances: server, which a message's sender names as its own, and
 // via, through which the message came here. An empty via stands for this node's present instance.
 func (ps *Peers) NamedServer(from transport.Address, via string, server message.ServerMark) {
 	if _, ok := ps.Gossip.Index(from); !ok {
@@ -121,8 +121,8 @@ func (ps *Peers) vouchFor(to transport.Address, seq uint64) {
 	}
 }
 
-// Vouched handles a loose message, one that answers no heartbeat. Such a message vouches for this
-// node, because members send none to nodes that they know as Down or removed.
+// Vouched records that node has vouched for this one by a loose message, which answers no
+// heartbeat. Members send none to nodes that they know as Down or removed.
 //
 // The message may have waited long for a paused process. It certainly left the broker after the
 // last returned echo arrived there: both use one connection, which keeps their order.
@@ -133,8 +133,8 @@ func (ps *Peers) Vouched(node transport.Address) {
 	}
 }
 
-// KeptCompany records that a member counts on this node, even if its message prolongs no lease. It
-// records the same time as Vouched.
+// KeptCompany records, like Vouched, that a member does not know this node as Down or removed. The
+// member's message need not prolong a lease.
 func (ps *Peers) KeptCompany(node transport.Address) {
 	if _, ok := ps.Gossip.Member(node); ok && ps.Echo.Good {
 		p := ps.Peer(node)

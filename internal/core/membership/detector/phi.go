@@ -69,13 +69,13 @@ func (d *phiDetector) estimate() {
 	d.Deviation = max(math.Sqrt(squares/float64(len(d.Intervals))), MinDeviation)
 }
 
-// SuspectAt returns the time at which phi reaches the threshold, given as y: see PhiInverse. pause
-// is silence that is allowed in addition.
+// SuspectAt returns the time at which phi reaches the threshold; y is PhiInverse of the threshold.
+// pause is additional allowed silence.
 func (d *phiDetector) SuspectAt(y float64, pause time.Duration) time.Time {
 	return d.last.Add(pause + time.Duration((d.Mean+y*d.Deviation)*float64(time.Second)))
 }
 
-// Phi returns the suspicion at a time; it can be +Inf.
+// Phi returns the suspicion φ at the time now; it can be +Inf.
 func (d *phiDetector) Phi(now time.Time, pause time.Duration) float64 {
 	return PhiOf((now.Sub(d.last).Seconds() - d.Mean - pause.Seconds()) / d.Deviation)
 }
@@ -85,8 +85,8 @@ func PhiOf(y float64) float64 {
 	return math.Log1p(math.Exp(y*(1.5976+0.070566*y*y))) / math.Ln10
 }
 
-// PhiInverse returns the y at which φ reaches the threshold. It uses bisection, because φ grows
-// with y. Callers compute it once, so that SuspectAt gives the time of suspicion in advance.
+// PhiInverse returns the y at which φ, by PhiOf, reaches the threshold. It uses bisection, because
+// φ grows with y. Callers keep y, so that SuspectAt needs no search.
 func PhiInverse(threshold float64) float64 {
 	low, high := -40.0, 40.0
 	for range 100 {

@@ -56,8 +56,8 @@ func (s *Suspicion) RetractAll() {
 	}
 }
 
-// MarkAs writes this node's observation of a member into the gossiped state; NoEvidence withdraws
-// it.
+// MarkAs records evidence e against a member, silent for the time quiet. NoEvidence withdraws the
+// record.
 func (s *Suspicion) MarkAs(node transport.Address, e gossip.Evidence, quiet time.Duration) {
 	held, _ := s.Gossip.Record(s.Config.Self, node)
 	s.Change(func(g *gossip.State) {
@@ -65,8 +65,8 @@ func (s *Suspicion) MarkAs(node transport.Address, e gossip.Evidence, quiet time
 	})
 }
 
-// askServer asks the server of a member that this node's server does not know. It asks only where
-// EvidenceLost counts: see [core.Node.Bound].
+// askServer asks a member's server about the member, if this node's server does not know it. It
+// asks only where EvidenceLost counts: see [core.Node.Bound].
 func (s *Suspicion) askServer(p subject) {
 	if p.Absent.IsZero() || !s.Bound() || p.server == 0 || p.server == s.Mark {
 		return
@@ -144,8 +144,8 @@ func (s *Suspicion) mostQuiet() bool {
 	return watched >= mostPeers && 2*quiet > watched
 }
 
-// ReportVouches adds to this node's records of Down members when it last vouched for each. It waits
-// until SilentAfter has passed since its last loose message: nobody knows when the Down members
+// ReportVouches adds to this node's records of Down members when the node last vouched for each. It
+// waits until SilentAfter after the node's last loose message: nobody knows when the Down members
 // receive that message.
 func (s *Suspicion) ReportVouches() {
 	if s.Phase != core.Joined || len(s.Local().Down) == 0 || s.Now.Sub(s.Beats.Loose) <= s.Config.SilentAfter {

@@ -48,8 +48,8 @@ func (a *Agreement) noteMissed() {
 	}
 }
 
-// agreedSince returns since when more than half of the voters have missed the member. Only
-// reachable voters count.
+// agreedSince returns since when more than half of the voters have missed a member, by the records
+// of reachable voters.
 func (a *Agreement) agreedSince(place int) (since time.Time, agreed bool) {
 	f := a.Local()
 	if len(a.missed) == 0 || !a.Bound() {

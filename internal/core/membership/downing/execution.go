@@ -27,7 +27,7 @@ const (
 type Execution struct {
 	*core.Node
 	batch batch
-	// picked are those members of the batch that are reachable. See pickedFor.
+	// picked are the reachable members in the batch. See pickedFor.
 	picked  []transport.Address
 	judgeAt time.Time // when to judge again in a large cluster
 }
@@ -149,8 +149,8 @@ func (x *Execution) acts(side []transport.Address) bool {
 	return x.Leads()
 }
 
-// firstOf returns the member that acts for a side: its first Up or Leaving member by address,
-// else its first; zero if empty.
+// firstOf returns the member that acts for a side: its first Up or Leaving member by address, else
+// its first; zero for an empty side.
 func (x *Execution) firstOf(side []transport.Address) transport.Address {
 	for _, node := range side {
 		if r, _ := x.Gossip.Member(node); r.Status == gossip.Up || r.Status == gossip.Leaving {

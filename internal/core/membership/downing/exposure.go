@@ -31,9 +31,9 @@ type Exposure struct {
 }
 
 // NoteExposed records whether voters may have found this node gone. It is called when a connection
-// to a server has opened, before the evidence from the former connection is dropped. Only members at
-// the server that lost this node's connection can have found it gone: GoneAfter after its last echo
-// or, if it has moved to a server that theirs does not reach, also later. moved reports whether this
+// to a server has opened, before the evidence from the former connection is dropped. Only members
+// at the server that lost this node's connection can have found it gone: GoneAfter after its last
+// echo, or later if it has moved to a server that theirs does not reach. moved reports whether this
 // node is at another server than before.
 func (e *Exposure) NoteExposed(server string) (moved bool) {
 	same, last := server == e.server, e.Echo.Sent

@@ -22,10 +22,10 @@ type Fence struct {
 	// Down. judged is when it first found that a side with the lease has downed a member.
 	known, judged map[transport.Address]time.Time
 	// ups is how many members had been Up when this node first saw a member Down. The Down member
-	// may know no younger ones, and then needs fewer votes.
+	// may know only these, and then needs fewer votes.
 	ups map[transport.Address]uint32
-	// vouches has the latest time at which each observer may have vouched for a Down member, by
-	// member and then by observer.
+	// vouches has, by Down member and then by observer, the latest time at which the observer may
+	// have vouched for the member.
 	vouches map[transport.Address]map[transport.Address]time.Time
 	// at is when Fence looks again, and looked is the view at its last look.
 	at     time.Time
@@ -140,8 +140,8 @@ func (f *Fence) surelyGone(node transport.Address) bool {
 	})
 }
 
-// foundOut reports whether a condition holds or has held. It records in when the time at which it
-// first found this.
+// foundOut reports whether holds returns true for a node, or once did; the first such time is kept
+// in the map when.
 func (f *Fence) foundOut(when map[transport.Address]time.Time, node transport.Address, holds func() bool) bool {
 	if _, ok := when[node]; ok {
 		return true
@@ -153,12 +153,11 @@ func (f *Fence) foundOut(when map[transport.Address]time.Time, node transport.Ad
 	return true
 }
 
-// broken reports whether the voters that do not know the member to be Down are too few for a
-// quorum.
+// broken reports whether the voters that do not know r to be Down are too few for a quorum.
 func (f *Fence) broken(r gossip.Member) bool { return f.quorumBroken(r, f.Gossip.SeenBy) }
 
-// quorumBroken reports whether r can run no turns without the voters selected by lost: the other
-// voters are no quorum, and no side that may win with r.
+// quorumBroken reports whether r can run no turns without the voters for which lost returns true: r
+// and the others are neither a quorum nor possible winners.
 func (f *Fence) quorumBroken(r gossip.Member, lost func(transport.Address) bool) bool {
 	voters := slices.DeleteFunc(f.Voters.Voters(), func(node transport.Address) bool {
 		v, _ := f.Gossip.Member(node)
@@ -185,7 +184,7 @@ func (f *Fence) quorumBroken(r gossip.Member, lost func(transport.Address) bool)
 	return !f.Strategy.Quorum(electorate).Met(others) && !f.mayWin(r, electorate, others)
 }
 
-// mayWin reports whether the voters selected by with, including r, may go on with half of the
+// mayWin reports whether the voters for which with returns true, including r, win by half of the
 // voters and the oldest. Such a side runs turns once the other half is fenced.
 func (f *Fence) mayWin(r gossip.Member, e splitbrain.Electorate, with func(transport.Address) bool) bool {
 	if d := f.Config.Downing; d == splitbrain.DowningManual || d == splitbrain.DowningAuto || f.surelyGone(r.Address) {
@@ -202,8 +201,8 @@ func (f *Fence) resetFence() {
 	f.vouches = make(map[transport.Address]map[transport.Address]time.Time)
 }
 
-// noteVouches returns, by observer, the latest time at which it may have vouched for a Down member,
-// by this node's clock.
+// noteVouches returns the latest time at which each observer may have vouched for a Down member, by
+// this node's clock.
 func (f *Fence) noteVouches(subject transport.Address) map[transport.Address]time.Time {
 	vouches := f.vouches[subject]
 	for _, row := range f.Gossip.Rows {
@@ -220,8 +219,8 @@ func (f *Fence) noteVouches(subject transport.Address) map[transport.Address]tim
 	return vouches
 }
 
-// vouchesOver returns when a member last vouched for r, a Down member. known is true if each member
-// that is not Down has reported its time, and r has no quorum without these members. Then nobody
+// vouchesOver returns when any member last vouched for r, a Down member. known is true if all
+// members that are not Down have reported this, and r has no quorum without them. Then nobody
 // vouches for r again.
 func (f *Fence) vouchesOver(r gossip.Member) (last time.Time, known bool) {
 	vouches := f.noteVouches(r.Address)

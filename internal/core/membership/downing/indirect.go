@@ -12,15 +12,15 @@ import (
 )
 
 // An Indirect finds this node's side when some members are connected only indirectly, and decides
-// when the side may be acted on. Majority and Splits down members, through Execution; Indirect
-// downs none. Majority also resets the fields since and picks.
+// when others may act on that side. Indirect downs no members: Majority and Splits do, through
+// Execution. Majority also resets the fields since and picks.
 type Indirect struct {
 	*core.Node
 	Peers  *detector.Peers
 	Voters *lease.Voters
 	since  time.Time // since when this node is not on the picked side. See pickWait.
-	// side is this node's side in the view noted, changed is since when the side has been the same,
-	// and picks since when sides have been picked. See unsettled.
+	// side is this node's side in the view noted. changed is when the side last changed, and picks
+	// since when sides have been picked. See unsettled.
 	side           []transport.Address
 	noted          *gossip.Summary
 	changed, picks time.Time
@@ -103,7 +103,7 @@ func (i *Indirect) unsettled(side []transport.Address, picked bool) bool {
 	return false
 }
 
-// watch records the side early, in small clusters, so that it may have settled when an
+// watch records the side early, in small clusters, so that it has lasted long enough when an
 // unreachable member is due.
 func (i *Indirect) watch() {
 	if i.Small() && i.noted != i.Local().Summary {
@@ -125,7 +125,7 @@ func (i *Indirect) forget() {
 }
 
 // indirectlyConnected reports whether the accusations show more than a clean partition between the
-// members in out and all others.
+// members that out marks and all others.
 func (i *Indirect) indirectlyConnected(list *gossip.Accusations, out []bool) bool {
 	g, f := i.Gossip, i.Local()
 	for _, a := range list.List() {
@@ -155,9 +155,9 @@ func (i *Indirect) indirectlyConnected(list *gossip.Accusations, out []bool) boo
 	return false
 }
 
-// mostBroken returns, of the members not in out, the one with the most broken paths to the others, the
-// youngest of equals; -1 if no path is broken. With DetectionManyEdges it considers only unreachable
-// members, because a broken path between reachable members may not matter.
+// mostBroken returns the index of the member with the most broken paths, the youngest of equals; -1
+// if no path is broken. It ignores the members that out marks. With DetectionManyEdges it considers
+// only unreachable members, because a broken path between reachable members may not matter.
 func (i *Indirect) mostBroken(list *gossip.Accusations, out []bool) (worst int) {
 	g := i.Gossip
 	within := func(a gossip.Accusation) bool { return !out[a.Observer] && !out[a.Subject] }
@@ -188,7 +188,7 @@ func (i *Indirect) mostBroken(list *gossip.Accusations, out []bool) (worst int) 
 	return worst
 }
 
-// evidenceWithout returns the evidence if the members in out do not count.
+// evidenceWithout returns the evidence that remains without the members that out marks.
 func (i *Indirect) evidenceWithout(list *gossip.Accusations, out []bool) []gossip.Evidence {
 	f := i.Local()
 	evidence := list.Weigh(out)

@@ -26,8 +26,8 @@ type Majority struct {
 	Unreachable *Unreachables
 }
 
-// downGone downs the members that are gone. In a small cluster the observer does so. The leader
-// does so too, because the observer may have died.
+// downGone downs the gone members. In a small cluster each observer downs those that it found gone.
+// The leader downs all, because the observer may have died.
 func (d *Majority) downGone() {
 	var victims []gossip.Member
 	leads := d.Leads()
@@ -69,10 +69,10 @@ func (d *Majority) downAt(place int) time.Time {
 	return at
 }
 
-// downByMajority judges the members that have been unreachable for long enough, or that are lost to
-// all voters. This side stops only if it would lose even together with those that have not been
-// unreachable for long enough: they may come back, and when connections have just opened,
-// accusations of the other side are visible here for a moment.
+// downByMajority judges the members whose time to be judged has come, or that are lost to all
+// voters. This side stops only if it would lose even together with the unreachable members whose
+// time has not come. These may come back; and when connections have just opened, this node sees
+// accusations of the other side for a moment.
 func (d *Majority) downByMajority() {
 	var due []gossip.Member
 	var pending []transport.Address

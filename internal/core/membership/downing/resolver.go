@@ -86,9 +86,9 @@ func (d *Resolver) ForgetRemoved() {
 	maps.DeleteFunc(d.Fence.vouches, func(node transport.Address, _ map[transport.Address]time.Time) bool { return gone(node) })
 }
 
-// ResetDowning forgets an unfinished claim, and since when members are unreachable, known to be
-// Down, or vouched for. It is called after this node's connection was renewed or silent, because
-// these times count only while the node hears others and is heard.
+// ResetDowning forgets an unfinished claim, and when members became unreachable, were known to be
+// Down, and were vouched for. It is called after this node's connection was renewed or silent,
+// because these times count only while the node hears others and is heard.
 func (d *Resolver) ResetDowning() {
 	d.Unreachable.since, d.Unreachable.absent = make(map[transport.Address]time.Time), make(map[transport.Address]time.Time)
 	d.Unreachable.noted = nil

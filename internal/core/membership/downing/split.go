@@ -72,9 +72,9 @@ func (s *Splits) judgeSplit() {
 	}
 }
 
-// splitDue reports whether the split is to be judged: the set of unreachable members has been the
-// same for StableAfter, or has been changing for twice StableAfter. A changing set must have been
-// the same for sideSettles, unless latest has passed.
+// splitDue reports whether to judge the split: the set of unreachable members has been the same for
+// StableAfter, or has kept changing for twice StableAfter. A changing set must have been the same
+// for sideSettles, unless latest has passed.
 func (s *Splits) splitDue() bool {
 	var now []transport.Address
 	for _, i := range s.Local().Unreachable {
@@ -104,7 +104,7 @@ func (s *Splits) splitDue() bool {
 	return true
 }
 
-// latest returns when a split is judged even if the set or the side still changes.
+// latest returns when a split is judged even if its sides still change.
 func (s *Splits) latest() time.Time {
 	return s.first.Add(2*s.Config.StableAfter + lease.MaxUnsettled)
 }
@@ -127,8 +127,8 @@ func (s *Splits) downOthers(side []transport.Address, by Sentence) {
 	s.Execution.DownMembers(victims, by)
 }
 
-// claimLease requests the lease for this side; with later, after MinorityDelay. OnLeaseAnswer acts
-// on the answer.
+// claimLease requests the lease, after MinorityDelay if later is true. OnLeaseAnswer acts on the
+// answer.
 func (s *Splits) claimLease(later bool, side []transport.Address) {
 	c := &s.claim
 	if c.due.IsZero() {
@@ -164,8 +164,7 @@ func (s *Splits) claimLease(later bool, side []transport.Address) {
 	}
 }
 
-// loseClaim downs all members of this side, including this node, because the others wait
-// for its decision.
+// loseClaim downs all members of this side, including this node, which alone decides for the side.
 func (s *Splits) loseClaim(side []transport.Address, reason string) {
 	s.Execution.DownMembers(slices.DeleteFunc(slices.Clone(s.Gossip.Members), func(r gossip.Member) bool {
 		return !gossip.HasAddress(side, r.Address)

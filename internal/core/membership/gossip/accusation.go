@@ -2,8 +2,8 @@ package gossip
 
 import "slices"
 
-// A Detection is the rule for how many observers make a silent or cut member unreachable. For a
-// gone member one observer suffices, because Gone is proof.
+// A Detection decides how many observers must accuse a silent or cut member to make it unreachable.
+// For a gone member one observer suffices, because Gone is proof.
 type Detection uint8
 
 // The kinds of detection.
@@ -73,7 +73,7 @@ func newAccusations(g *State, rule Rule, ring Ring) *Accusations {
 // List returns all accusations, ordered by subject.
 func (a *Accusations) List() []Accusation { return a.list }
 
-// EachSubject calls f with the accusations against each subject.
+// EachSubject calls f for each accused member, with the accusations against it.
 func (a *Accusations) EachSubject(f func(subject int, against []Accusation)) {
 	for list := a.list; len(list) > 0; {
 		n := 1
@@ -96,13 +96,13 @@ func ByObserver(list []Accusation, observer int) bool {
 }
 
 // Weigh returns the evidence against each member, in the order of Members. It ignores accusations
-// by or against members in out, which may be nil.
+// by or against members that out marks; out may be nil.
 func (a *Accusations) Weigh(out []bool) []Evidence {
 	g := a.state
 	evidence := make([]Evidence, len(g.Members))
 	mute := make([]bool, len(g.Members))
 	copy(mute, out)
-	// round adds at once all members for which reason is true.
+	// round makes unreachable at once all members for which reason returns true.
 	round := func(reason func(subject int, against []Accusation, strongest Evidence) bool) bool {
 		var found []int
 		a.EachSubject(func(subject int, against []Accusation) {
@@ -145,7 +145,7 @@ func (a *Accusations) Weigh(out []bool) []Evidence {
 
 // UnheardBy returns the evidence with a further rule applied for the member self: an accused member
 // is unreachable if self hears an accuser, directly or through heard members, but not the accused
-// member. By this rule both sides of a partition detect it, even a small side whose observers are
+// member. So both sides of a partition detect the partition, even a small side whose observers are
 // mostly on the other side. A member that hears nobody but is heard by all harms only itself.
 // UnheardBy returns nil if the rule adds nothing.
 func (a *Accusations) UnheardBy(self int, evidence []Evidence, out []bool) []Evidence {
@@ -173,8 +173,8 @@ func (a *Accusations) UnheardBy(self int, evidence []Evidence, out []bool) []Evi
 }
 
 // HeardBy returns which members self hears, directly or through other heard members. A member hears
-// the members that it watches and does not accuse. Some observers watch a member only because
-// nearer observers are unreachable. They count only for the members for which late is true.
+// the members that it watches and does not accuse. An observer that watches a member only because
+// nearer observers are unreachable counts only if late returns true for the member.
 func (a *Accusations) HeardBy(self int, evidence []Evidence, out []bool, late func(int) bool) []bool {
 	g := a.state
 	against := make(map[int][]Accusation)
@@ -198,9 +198,9 @@ func (a *Accusations) HeardBy(self int, evidence []Evidence, out []bool, late fu
 	return heard
 }
 
-// outvoted reports whether more observers watch the subject without accusing it than accuse it.
-// Observers in mute are not replaced by members further away. A replacement has had no time to miss
-// the subject, so it would vote for every member across a partition.
+// outvoted reports whether more observers accuse the subject than watch it without accusing it.
+// Observers that mute marks are not replaced by members further away. A replacement has had no time
+// to miss the subject, so it would vote for every member across a partition.
 func (a *Accusations) outvoted(mute []bool, subject int, against []Accusation) bool {
 	accusing := 0
 	for _, x := range against {

@@ -11,7 +11,7 @@ import (
 // An Ordering is the relation of one version to another.
 type Ordering uint8
 
-// The orderings.
+// The relations of two versions.
 const (
 	Same Ordering = iota
 	Before

@@ -48,10 +48,10 @@ func (l *Local) EvidenceAgainst(node transport.Address) Evidence {
 }
 
 // Speaker returns the member that sends a version merged from concurrent versions to all others. It
-// is the leader, unless a member reports this node as unreachable. Then this node's own view does
-// not count: an unreachable node may be the leader there, and after a split all nodes are
-// unreachable to each other. The speaker is then the leader in the view of the other members or,
-// without one, the first member in the order of leaders.
+// is the leader, unless this node counts as unreachable. Then this node's own view does not count:
+// an unreachable node may be the leader there, and after a split all nodes are unreachable to each
+// other. The speaker is then the leader in the view of the other members or, without one, the first
+// member in the order of leaders.
 func (l *Local) Speaker() transport.Address {
 	if l.Self < 0 || l.Evidence[l.Self] == NoEvidence {
 		return l.Leader

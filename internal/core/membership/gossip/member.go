@@ -12,7 +12,7 @@ import (
 // records of one member are merged, the higher status is kept.
 type Status uint8
 
-// The statuses.
+// The statuses of a member.
 const (
 	// NoStatus is the status of a node that is not a member, or not yet.
 	NoStatus Status = iota

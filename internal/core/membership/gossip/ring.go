@@ -60,8 +60,8 @@ func NewRing(members []Member) Ring {
 	return r
 }
 
-// After calls more with the index of each member after place on the ring, in order, until more
-// returns false. A member exactly at place comes last.
+// After calls the function more with the index of each member after place on the ring, in order,
+// until more returns false. A member exactly at place comes last.
 func (r Ring) After(place uint64, more func(member int) bool) {
 	r.walk(place, 1, more)
 }
@@ -112,8 +112,8 @@ func (r Ring) Neighbours(members []Member, self transport.Address, n int, eviden
 	return nodes
 }
 
-// Walk calls more with the index of each member, in the order of the ring, until more returns
-// false.
+// Walk calls the function more with the index of each member, in the order of the ring, until more
+// returns false.
 func (r Ring) Walk(more func(member int) bool) {
 	for _, spot := range r.spots {
 		if !more(spot.member) {

@@ -9,9 +9,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An ObserverRow holds the members that one member cannot reach. Only the observer changes it, and
-// increments Version with each change. So of two rows, the one with the higher version is kept as a
-// whole.
+// An ObserverRow holds the members that one observer cannot reach. Only the observer changes it,
+// and increments Version with each change. So of two rows, the one with the higher version is kept
+// as a whole.
 type ObserverRow struct {
 	Observer transport.Address // the member that made the observations
 	Version  uint64            // the number of changes by the observer
@@ -59,8 +59,8 @@ func HasRecord(records []Record, subject transport.Address) bool {
 	return ok
 }
 
-// WithRecord returns rows in which rec replaces the observer's record about rec.Subject. A rec with
-// NoEvidence removes that record.
+// WithRecord returns rows in which rec replaces the record of observer about rec.Subject. A rec
+// with NoEvidence removes that record.
 func WithRecord(rows []ObserverRow, observer transport.Address, rec Record) []ObserverRow {
 	rows = slices.Clone(rows)
 	i, ok := slices.BinarySearchFunc(rows, observer, compareRow)

@@ -137,9 +137,9 @@ func (g *State) observer(subject transport.Address) transport.Address {
 	return transport.Address{}
 }
 
-// Electorate returns the members with a vote: the Up and Leaving members. It includes Down members
-// that are not fenced, if a side with the lease downed them, because that side may have been the
-// smaller one.
+// Electorate returns the members with a vote: the Up and Leaving members. It includes unfenced Down
+// members that a side with the lease for splits downed, because that side may have been the smaller
+// one.
 func (g *State) Electorate() []transport.Address {
 	var nodes []transport.Address
 	for _, r := range g.Members {

@@ -132,9 +132,9 @@ func (a *Admission) headless() bool {
 }
 
 // answersFirst reports whether this node must answer a joiner: it is one of the joiner's seeds or,
-// without seeds, one of the fewAnswer staying members after the joiner on the ring. In a large
-// cluster the leader answers first, so that one version of the state admits many joiners. More
-// members answer later attempts.
+// without seeds, one of the first fewAnswer staying members after the joiner on the ring. In a
+// large cluster the leader answers first, so that one version of the state admits many joiners.
+// More members answer later attempts.
 func (a *Admission) answersFirst(joiner transport.Address, seeds []string, attempt uint32) bool {
 	patient := attempt >= patientAttempt
 	switch {

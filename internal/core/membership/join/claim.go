@@ -18,7 +18,7 @@ import (
 //  2. The claimant broadcasts its claim twice. When the second broadcast returns, the broker
 //     has already delivered the first one to all others. So of two claimants at one broker, at least one
 //     hears the other in time.
-//  3. A claimant that hears a preceding claimant withdraws. One that hears a later claimant waits
+//  3. A claimant that hears one with a lower incarnation withdraws. One that hears another waits
 //     until that one withdraws, is gone, or answers as a member.
 //  4. If there is a store, its founding record must name the claimant: see [Foundings].
 //

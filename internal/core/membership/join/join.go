@@ -50,11 +50,11 @@ type candidate struct {
 
 const (
 	helloInterval = 100 * time.Millisecond
-	// A joiner doubles its hello interval for each fewCandidates preceding joiners, up to
-	// longestHello. Thus two thousand starting nodes do not overload each other.
+	// A joiner doubles its hello interval for each fewCandidates joiners of lower incarnation, up
+	// to longestHello. Thus two thousand starting nodes do not overload each other.
 	fewCandidates = 8
 	longestHello  = 10 * time.Second
-	// candidateLife is how long a joiner counts after a hello, in intervals between its hellos.
+	// candidateLife is how long a joiner counts after its last hello, in its hello intervals.
 	candidateLife = 5
 	// askSpread is the time per known joiner over which Join requests are spread.
 	askSpread = 500 * time.Microsecond

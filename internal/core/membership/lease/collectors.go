@@ -24,22 +24,23 @@ const (
 	// collectors is the number of members that collect votes. With more than one, leases survive a
 	// collector's death.
 	collectors = 3
-	// maxCollectors bounds the candidates. If a random majority of the members survives, it lacks
-	// all candidates with probability 2^-24.
+	// maxCollectors bounds the members that may collect votes. If a random majority survives, it
+	// lacks all of these with probability 2^-24.
 	maxCollectors = 24
 	// collectorMute is how long a collector may leave a vote unanswered before it is skipped. It is
 	// short compared with QuorumTimeout.
 	collectorMute = 1500 * time.Millisecond
-	// VoteInterval is the time in which a member sends one vote to each collector.
+	// VoteInterval is the time between two votes of a member to one collector.
 	VoteInterval = 3 * time.Second
 )
 
 type collector struct {
 	node transport.Address
 	due  time.Time // when to vote there; zero means never yet
-	// asked is when the first of the unanswered votes was sent to it; zero means there are none.
+	// asked is when this collector was sent the first of its unanswered votes; zero means there are
+	// none.
 	asked time.Time
-	// answered is when it last answered.
+	// answered is when this collector last answered.
 	answered time.Time
 }
 
@@ -96,8 +97,8 @@ func (cs *Collectors) mute(c *collector) (mute bool, at time.Time) {
 	return !cs.Now.Before(at), at
 }
 
-// inUse returns the first three collectors that answer. It adds the mute ones before these, because
-// they may answer again.
+// inUse returns the first three collectors that answer, and the mute ones before them in list,
+// which may answer again.
 func (cs *Collectors) inUse() []collector {
 	answering := 0
 	for i := range cs.list {

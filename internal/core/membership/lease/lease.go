@@ -30,14 +30,14 @@ type Lease struct {
 	Votes      *Votes
 
 	Until time.Time
-	// since is when the lease last ran out. While Heartbeats.AskAll is set, others may have judged
-	// this node meanwhile. Then a vouching majority is not enough to start again: its nodes could
-	// all have stood still. All reachable members must have vouched since then. A majority must
-	// have done so too, because just after a reconnection perhaps no member is reachable.
+	// since is when the lease last ran out or came into doubt. While Heartbeats.AskAll is set,
+	// turns start again only after all reachable members and a majority have vouched since then. A
+	// majority alone could have stood still while others judged this node; and just after a
+	// reconnection perhaps no member is reachable.
 	since time.Time
 	moved bool       // in doubt only because of Moved, and not run out
 	kept  leaseBench // for small clusters
-	// Met is when this node first counted another's vote. See Unheard.
+	// Met is when this node first counted each voter. See Unheard.
 	Met map[transport.Address]time.Time
 }
 
@@ -101,12 +101,12 @@ func (l *Lease) enoughAlone() bool {
 	return l.Strategy.Quorum(l.Voters.Electorate(voters)).Met(func(node transport.Address) bool { return node == l.Config.Self })
 }
 
-// leaseBench has two sets of members; a quorum of each must vouch. It is cached for a view and an
-// electorate.
+// leaseBench has two sets of members, all and settled; a quorum of each must vouch. It is cached
+// for a view and an electorate.
 //
 // A quorum of all is not enough if some came Up after the last converged view, or if this node is
 // not Up yet. The other side of a split may not count these newcomers, and may have a majority of
-// the rest (ADR 0008). So settled, the voters of that view, must have a quorum too.
+// the rest (ADR 0008). settled are the voters of that view.
 type leaseBench struct {
 	of, elected  *gossip.Summary
 	all, settled bench
@@ -187,9 +187,9 @@ func (l *Lease) countVouched() (all bool) {
 	return all
 }
 
-// Moved lets the lease run out unless a majority vouches for this node from now on, because it has
-// connected to another server: members at the former server may find it gone. In a large cluster
-// that would take longer than the lease lasts, so there it has no effect (ADR 0009).
+// Moved is called when this node has connected to another server: members at the former server may
+// find it gone. The lease then runs out unless a majority vouches for this node from now on. In a
+// large cluster that takes longer than a lease lasts, so Moved has no effect (ADR 0009).
 func (l *Lease) Moved() {
 	if l.Phase == core.Joined && l.Small() && !l.Beats.AskAll {
 		l.Doubt()
@@ -197,8 +197,8 @@ func (l *Lease) Moved() {
 	}
 }
 
-// Doubt puts the lease in doubt, and at once sends Alive, and heartbeats to all members. It may be
-// called again while the lease is in doubt.
+// Doubt puts the lease in doubt, and makes Alive, votes and heartbeats to all members due at once.
+// It may be called again while the lease is in doubt.
 func (l *Lease) Doubt() {
 	l.Beats.AskAll, l.since = true, l.Now
 	l.Echo.At, l.Presence.At, l.Beats.Stale = l.Now, l.Now, true
@@ -212,19 +212,19 @@ func (l *Lease) Doubt() {
 	l.WakeAt(l.Now)
 }
 
-// LeaseHold bounds how long a side of a split runs turns if another side has taken the lease of the
-// strategy "lease majority". It is counted from when a voter of the other side last vouched for
-// this side: the time to find that voter unreachable, to decide, and to take the lease. After
-// LeaseHold the side with the lease may give away the shards of the other sides. It keeps the lease
-// for twice as long, so that no other side takes it later.
+// LeaseHold bounds how long a side of a split runs turns after another side has taken the lease of
+// the strategy "lease majority". It counts from the last vouching of a voter of the other side for
+// this side, until that voter is found unreachable and the lease is taken. After LeaseHold the side
+// with the lease may give away the shards of the other sides. It keeps the lease for twice as long,
+// so that no other side takes it later.
 func (l *Lease) LeaseHold() time.Duration {
 	c := l.Config
 	return c.SilentAfter + 2*c.StableAfter + MaxUnsettled + c.MinorityDelay + MaxClaim + c.QuorumTimeout
 }
 
-// Unheard returns a voter, not Down, that has not vouched for this node for longer than LeaseHold.
-// That voter's side may have taken the lease and given away this node's shards. This node then runs
-// no turns and does not claim the lease.
+// Unheard returns a voter, not Down, that has not vouched for this node for longer than LeaseHold;
+// in a large cluster, a placeholder for any such member. Its side may have taken the lease and given
+// away this node's shards. This node then runs no turns and claims no lease.
 func (l *Lease) Unheard() (gossip.Member, bool) {
 	if l.Config.Downing != splitbrain.DowningLeaseMajority {
 		return gossip.Member{}, false

@@ -15,7 +15,7 @@ type Voters struct {
 	*core.Node
 	Converged []transport.Address // the electorate of the last converged view
 	Elected   *gossip.Summary     // the view for which Converged was made
-	// joined are the voters that this node knew last while it was not Up itself.
+	// joined are the voters that this node last knew before it was Up itself.
 	joined []transport.Address
 }
 
@@ -116,10 +116,10 @@ func (v *Voters) Electorate(voters []transport.Address) splitbrain.Electorate {
 	return e
 }
 
-// LostToAll reports whether all voters that can be reached hold EvidenceLost, or more, against a
-// member, and all vouching is bound (see package detector). Then no such voter has vouched for it
-// since its server lost it. If they are a majority, its lease has ended, because at another server
-// it needs a majority that vouches for it there.
+// LostToAll reports whether all reachable voters hold EvidenceLost, or more, against a member, and
+// all vouching is bound (see package detector). Then no such voter has vouched for the member since
+// its server lost it. If they are a majority, the member's lease has ended: at another server the
+// member would need a majority that vouches for it there.
 func (v *Voters) LostToAll(node transport.Address) (lost bool) {
 	if !v.Bound() {
 		return false
@@ -152,7 +152,8 @@ func (v *Voters) counted(r gossip.Member) bool {
 	return false
 }
 
-// Room returns how many more voters may be added before two sides could both have a static quorum.
+// Room returns how many more voters the strategy allows, so that two sides never both have a static
+// quorum.
 func (v *Voters) Room() int {
 	most, bounded := splitbrain.MostVoters(v.Strategy)
 	if !bounded {

@@ -45,8 +45,8 @@ type Votes struct {
 	tally    tally                        // kept for tallyLife, because most voters bar the same members
 
 	// majority is when a quorum certainly last vouched for this node; that proof stays valid even
-	// if members join or leave later. all is when all reachable members last vouched, and every is
-	// when all members that are not Down did.
+	// if members join or leave later. all and every say since when all reachable members, and all
+	// members that are not Down, have vouched.
 	majority, all, every time.Time
 }
 
@@ -63,7 +63,7 @@ type ballot struct {
 	at     time.Time // the vote was certainly sent after this time
 }
 
-// tally is a collector's count of the votes whose senders bar the same nodes.
+// tally is a collector's count of the votes whose senders bar, as Down or removed, the same nodes.
 type tally struct {
 	of     *gossip.Summary
 	barred uint64
@@ -72,8 +72,8 @@ type tally struct {
 	same   map[transport.Address]time.Time // the time of each such member's vote
 	enough time.Time                       // the time of the vote that completes a quorum
 	half   time.Time                       // the time of the vote that completes half of all, whomever they bar
-	// oldest is the time of the oldest vote of the reachable members that bar the same nodes. every
-	// is the same for all members that are not Down. Zero means that a vote is missing.
+	// oldest is the time of the oldest vote, among reachable members that bar the same nodes. every
+	// is the same among all members that are not Down. Zero means that a vote is missing.
 	oldest, every time.Time
 }
 
@@ -105,9 +105,9 @@ func (v *Votes) ForgetBallots() {
 	})
 }
 
-// nextVote returns when the i-th collector gets its next vote. Three consecutive collectors are
-// evenly spaced, or the lease could lapse before the next answer. Times of different members are
-// random.
+// nextVote returns when the i-th collector gets its next vote. Three consecutive collectors get
+// votes evenly spaced, or the lease could lapse before the next answer. The times are random at
+// each member.
 func (v *Votes) nextVote(i int) time.Time {
 	if v.first.IsZero() {
 		v.first = v.Now.Add(time.Duration(v.Random.Int64N(int64(VoteInterval))))
@@ -146,7 +146,7 @@ func (v *Votes) vote(c *collector) {
 	v.Send(c.node, vote)
 }
 
-// otherVoters returns the number of other members that count for the lease, with or without a
+// otherVoters returns the number of other members that count, even if DowningRole denies them a
 // vote.
 func (v *Votes) otherVoters() int {
 	v.countVoters()
@@ -206,7 +206,7 @@ func (v *Votes) answer(voter transport.Address, msg message.Vote) message.VoteAc
 	}
 }
 
-// ageOf returns the age of a time, at least 1 ms; 0 means never.
+// ageOf returns the time since at, at least 1 ms; 0 means never.
 func (v *Votes) ageOf(at time.Time) time.Duration {
 	if at.IsZero() {
 		return 0

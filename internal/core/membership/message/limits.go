@@ -24,9 +24,9 @@ const (
 	maxMembers = 1 << 16
 	// maxElements bounds the roles, descriptions and records of all members together.
 	maxElements = 1 << 18
-	// freeElements is how many addresses, and how many elements, any state may have. Each byte on the
-	// wire allows one more address and elementsPerByte more elements: an address alone has eight
-	// random bytes.
+	// freeElements is how many addresses, and how many elements, any state may have. Each byte of
+	// the state on the wire allows one more address, which has eight random bytes, and
+	// elementsPerByte more elements.
 	freeElements    = 1 << 12
 	elementsPerByte = 4
 	maxSeeds        = 1 << 10

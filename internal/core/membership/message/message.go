@@ -69,8 +69,8 @@ type Join struct {
 	Roles  []string          // of the joiner
 	Meta   []gossip.KeyValue // its description of itself; see Member.Meta
 	Compat []gossip.KeyValue // the values that must be equal at all members; see Config.Compat
-	// Version is that of the table in which the joiner has checked its settings; 0 asks for no
-	// write. Server is its broker instance.
+	// Version is the table's version at which the joiner checked its settings; 0 asks for no write.
+	// Server is the joiner's broker instance.
 	Version uint64
 	Server  string
 	Proved  bool // all members that the joiner must probe have answered
@@ -215,9 +215,9 @@ type VoteAck struct {
 	Target uint32 // the voter
 	Seq    uint64 // of the vote
 	// Majority is the age of the vote that completes a quorum, among the votes for the voter. All
-	// is the age of the oldest vote of the reachable members, and Every of the members that are not
-	// Down. Heard is the age of the vote that completes half of all votes, whether or not they
-	// vouch for the voter. 0 means never, so ages are at least 1 ms.
+	// is the age of the oldest of these votes by reachable members, and Every by members that are
+	// not Down. Heard is the age of the vote that completes half of all votes, for the voter or
+	// not. 0 means never, so ages are at least 1 ms.
 	Majority, All, Every, Heard time.Duration
 }
 

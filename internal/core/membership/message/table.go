@@ -36,14 +36,15 @@ func (m Snapshot) String() string {
 
 // Stand tells a guide the version that the sender knows, and asks how long ago that version was
 // certainly the table's latest. A guide is a member that answers for others. The sender knows no
-// later version, and has no unfinished write that declares a member dead.
+// later version, and is declaring no member dead, except those in Except.
 type Stand struct {
 	Target  uint32     // the guide
 	Seq     uint64     // the number of the stand, for the answer
 	Version uint64     // the latest that the sender knows
 	Got     uint64     // the Number of the guide's last answer that the sender has got; 0 means none
 	Server  ServerMark // the broker instance of the sender
-	// Except are members that the sender may have declared dead by a write of unknown outcome.
+	// Except are members that the sender may have declared dead, by a write whose outcome it does
+	// not know.
 	Except []transport.Address
 	// Alive is the age of the last I-am-alive write that the sender knows of; 0 means never.
 	Alive time.Duration
@@ -52,8 +53,8 @@ type Stand struct {
 	Dead []Contact
 }
 
-// A Contact says how long ago the sender last exchanged stands with a member: it answered a [Stand]
-// of the member, or got the answer to its own.
+// A Contact says how long ago the sender last exchanged stands with Node: it answered a [Stand] of
+// Node, or got the answer to its own.
 type Contact struct {
 	Node transport.Address
 	Age  time.Duration

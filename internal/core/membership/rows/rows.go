@@ -16,8 +16,8 @@ import (
 
 // A Row is one member in the table. Its lists are shared: do not modify them.
 type Row struct {
-	// Member is the node as all views show it. A member that left in order has status Removed, one
-	// that was declared dead Down, and Fenced once it certainly runs no more turns.
+	// Member is the node as all views show it. Its status is Removed after it left in order, and
+	// Down after it was declared dead; Fenced is set once it certainly runs no more turns.
 	gossip.Member
 	Compat  []gossip.KeyValue // the settings that must be equal at all members
 	Founder transport.Address // who made the first row of the table
@@ -25,7 +25,7 @@ type Row struct {
 	Server string
 	// Suspicions are the votes against the member, from the oldest to the youngest.
 	Suspicions []Suspicion
-	// Touched is the version replaced by the member's last own write of its row, plus 1.
+	// Touched is the version that the member's last write of its own row replaced, plus 1.
 	Touched uint64
 	// Started, Alive and Ended are when the member made its row, when it last wrote that it is
 	// alive, and when it left or was declared dead, by the clocks of the writers. Deaths and
@@ -84,8 +84,8 @@ func (t *Table) Row(a transport.Address) *Row {
 	return nil
 }
 
-// With returns the table at a later version, in which set replaces or adds rows, and the rows of
-// deleted are gone. set is sorted by address.
+// With returns the table at a later version: set replaces or adds rows, and the rows of the nodes
+// in deleted are left out. set is sorted by address.
 func (t *Table) With(version uint64, set []Row, deleted []transport.Address) *Table {
 	next := &Table{Version: version, Rows: make([]Row, 0, len(t.Rows)+len(set))}
 	for i, j := 0, 0; i < len(t.Rows) || j < len(set); {
@@ -115,11 +115,11 @@ type applied struct {
 	one  bool // see ApplyAlike
 }
 
-// ApplyAlike makes Apply return the same table for all tables to which change t is applied, with
-// the I-am-alives of the first. This lets large simulations share tables.
+// ApplyAlike makes Apply return one table for all tables to which it applies change t: the first's,
+// with its I-am-alives. This lets large simulations share tables.
 func (t *Table) ApplyAlike() { t.applied.one = true }
 
-// Apply is [Table.With] for change's version and rows, but shares equal results.
+// Apply does [Table.With] with change's version and rows, but shares equal results.
 func (t *Table) Apply(change *Table, deleted []transport.Address) *Table {
 	a := &change.applied
 	a.mu.Lock()

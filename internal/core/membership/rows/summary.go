@@ -40,8 +40,8 @@ type marked struct {
 	byAddress, byAge []gossip.MemberView
 }
 
-// keptMarked bounds the lists that a Summary keeps. Members of one process share them, and a member
-// that makes its view again gets the same lists.
+// keptMarked is how many results of Marked a Summary keeps. Members of one process share them; a
+// member that makes its view again gets the same lists.
 const keptMarked = 8
 
 // Marked returns ByAddress and ByAge with the marks.
@@ -131,7 +131,7 @@ func (s *Summary) sortRing() {
 	}
 }
 
-// After calls do for the members behind self on the ring, in order, until do returns false or all
+// After calls do for the members after self on the ring, in order, until do returns false or all
 // other members were passed.
 func (s *Summary) After(self *Row, do func(*Row) bool) {
 	at, _ := slices.BinarySearch(s.places, gossip.RingPlace(self.Address))

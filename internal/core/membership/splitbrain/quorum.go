@@ -20,7 +20,7 @@ type Quorum struct {
 	spare transport.Address
 }
 
-// Met reports whether the voters for which has is true are a sufficient set.
+// Met reports whether the voters for which has returns true are a sufficient set.
 func (q Quorum) Met(has func(transport.Address) bool) bool {
 	votes, others := 0, 0
 	for _, node := range q.voters {
@@ -37,8 +37,8 @@ func (q Quorum) Met(has func(transport.Address) bool) bool {
 	return votes >= q.Need && !slices.ContainsFunc(q.anchors, func(a transport.Address) bool { return !has(a) })
 }
 
-// Since returns the latest time for which the voters heard since then are a sufficient set, or the
-// zero time.
+// Since returns the latest time since which a sufficient set was heard, or zero. heard returns when
+// a voter was last heard.
 func (q Quorum) Since(heard func(transport.Address) time.Time) time.Time {
 	times := make([]time.Time, len(q.voters))
 	for i, node := range q.voters {
@@ -47,8 +47,8 @@ func (q Quorum) Since(heard func(transport.Address) time.Time) time.Time {
 	return q.SinceTimes(times, heard)
 }
 
-// SinceTimes is Since for callers that have the times of the voters, in the order of the voters. It
-// changes the order of times.
+// SinceTimes does the same as Since. times says when each voter was heard, in the order of the
+// voters; SinceTimes changes its order.
 func (q Quorum) SinceTimes(times []time.Time, heard func(transport.Address) time.Time) time.Time {
 	var others time.Time // since when all but the spare one were heard
 	first := true

@@ -59,7 +59,7 @@ func (s Split) Majority() bool {
 // A Verdict is the decision of a side of a split.
 type Verdict uint8
 
-// The verdicts.
+// The verdicts of a [Strategy].
 const (
 	Wait     Verdict = iota // do nothing yet
 	GoOn                    // this side downs the others

@@ -36,7 +36,7 @@ type broadcastProgress struct {
 	seen          bool          // this node has acknowledged the version to the broadcaster
 	owed          bool          // the state has to be sent: by the leader to all, by others to the leader
 	next          time.Time     // the earliest time for the next state
-	// told is when the first message to the leader was sent that is still unanswered.
+	// told is when this node sent the leader its first message that is still unanswered.
 	told time.Time
 	// announced is the version that was last broadcast as seen by all.
 	announced gossip.Digest

@@ -54,8 +54,8 @@ func (s *Spreader) Spread(before *gossip.State) {
 }
 
 // tell sends the state if the node has not seen the version, and else the status. In a large
-// cluster it always sends the status: the node mostly has the state from the leader, and asks for
-// the state if not.
+// cluster it always sends the status: mostly the node has the state from the leader, and otherwise
+// it asks.
 func (s *Spreader) tell(node transport.Address) {
 	if node.IsZero() || node == s.Config.Self {
 		return
@@ -215,8 +215,8 @@ func (s *Spreader) introduce(to transport.Address, target uint32) {
 
 // comparable reports false, and answers, if the sender's state g is too old to be merged:
 // tombstones are kept for MaxTombstones removals, so g may hold members whose removal this node has
-// forgotten. If this node's state is too old, g replaces it while g still has this node. Only a
-// process that stood still falls so far behind.
+// forgotten. If this node's state is too old, g replaces it, unless this node is Down or missing in
+// g. Only a process that stood still falls so far behind.
 func (s *Spreader) comparable(from transport.Address, g *gossip.State) bool {
 	switch {
 	case g.RemovalCounter+gossip.MaxTombstones <= s.Gossip.RemovalCounter:

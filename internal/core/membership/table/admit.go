@@ -28,13 +28,13 @@ import (
 // While nobody is active, the node that made the first row is asked.
 
 const (
-	// crowd is the number of joiners, or of their hellos, above which a joiner asks guides.
+	// crowd is the number of joiners with rows, or with hellos, above which a joiner asks guides.
 	crowd = 8
 	// maxRows and maxRowBytes bound the rows of one write, and half the transport's message limit
 	// does too. Sizes are estimates. A store may count more, so maxRowBytes is far below its limit.
 	maxRows     = 100
 	maxRowBytes = 64 << 10
-	// admitEvery is the least time between two writes of one member for joiners.
+	// admitEvery is the least time between one member's writes for joiners.
 	admitEvery = 20 * time.Millisecond
 	// Nobody is admitted within admitQuiet after a joiner got a row, unless one has waited for
 	// admitPatience.
@@ -45,8 +45,8 @@ const (
 	askEvery = 500 * time.Millisecond
 	askLife  = 3 * time.Second
 	// A joiner writes its row itself after askQuiet without a change of the table, and after
-	// askPatience in any case. To both, a random time of up to spreadPer for each one of the crowd
-	// is added.
+	// askPatience in any case. A random time of up to spreadPer for each joiner of the crowd is
+	// added to both.
 	askQuiet    = time.Second
 	askPatience = 5 * time.Second
 	spreadPer   = 2 * time.Millisecond
@@ -82,7 +82,8 @@ func (m *Machine) together(r *rows.Row) bool {
 	return m.joiner.version != 0 && uint64(r.UpNumber) > m.joiner.version && m.crowded() && !slices.Contains(m.guides(), r.Address)
 }
 
-// askable returns the nodes that a joiner asks: the guides, or who made the first row.
+// askable returns the nodes that a joiner asks: the guides or, without guides, who made the first
+// row.
 func (m *Machine) askable() []transport.Address {
 	if guides := m.guides(); len(guides) > 0 {
 		return guides
@@ -151,7 +152,7 @@ type admits struct {
 	most  int       // the most joiners in one write, after failures; 0 means that nothing has failed
 }
 
-// A request is a joiner's: for a row or, if join.Proved is set, for its admission.
+// A request is what a joiner asks for: a row or, if join.Proved is set, admission.
 type request struct {
 	node        transport.Address
 	join        message.Join
@@ -180,8 +181,8 @@ func (m *Machine) asked(from transport.Address, msg message.Join) {
 	q.join, q.last = msg, m.Now
 }
 
-// wroteAdmission handles the end of a write: if one for joiners has failed, one of them may be the
-// reason, so the next has half of them.
+// wroteAdmission handles the end of a write. If one for joiners has failed, one of them may be the
+// reason, so the next write has half of them.
 func (m *Machine) wroteAdmission(w *core.TableWrite, done bool) {
 	a, n := &m.admits, 0
 	var last *request
@@ -299,7 +300,8 @@ func (m *Machine) admitted() (list []rows.Row) {
 	return list
 }
 
-// since returns the members that became active after the lowest version seen by a joiner.
+// since returns the members that became active after the lowest version checked by a joiner in
+// list.
 func (m *Machine) since(list []*request) []*rows.Row {
 	seen := m.table.Version
 	for _, q := range list {
@@ -322,7 +324,7 @@ func (m *Machine) differ(a, b *rows.Row) bool {
 	return gossip.Incompatible(a.Name, a.Compat, b.Name, b.Compat) != "" || m.Mismatch(a.Member, []gossip.Member{b.Member}) != ""
 }
 
-// namesake reports whether another member, or an earlier joiner, has the name of a joiner.
+// namesake reports whether another member, or an earlier joiner, has the name of joiner r.
 func (m *Machine) namesake(r *rows.Row) bool {
 	at, _ := m.table.Index(transport.Address{Name: r.Name})
 	for i := at; i < len(m.table.Rows) && m.table.Rows[i].Name == r.Name; i++ {

@@ -27,11 +27,11 @@ type client struct {
 	failures int
 	rivals   int // conflicts in a row
 	// passed is the version at which the last write met a conflict: the table has a later one, so
-	// nothing is written over this one again.
+	// no further write replaces this one.
 	passed uint64
-	// contact is when the write of the known version began if this node wrote it, with its own
-	// row; else zero. At some later moment the version was certainly the table's. A read does not
-	// prove that, because it may return an earlier table.
+	// contact is when this node began the write that made the known version, if it wrote its own
+	// row too; else zero. At some later moment the version was certainly the table's. A read does
+	// not prove that, because it may return an earlier table.
 	contact time.Time
 	touch   bool              // a write of the own row is wanted, for a proof
 	writer  transport.Address // who broadcast the known version, if anybody did
@@ -64,8 +64,8 @@ const (
 	maxAhead   = 64
 )
 
-// backOff returns the time of the next attempt after a number of failures. The pause doubles with
-// each failure up to retryLast, and a random part of up to half of it is left out.
+// backOff returns the time of the next attempt after a number of failures. The pause is first,
+// doubles with each failure up to retryLast, and is shortened at random by up to half.
 func (m *Machine) backOff(first time.Duration, failures int) time.Time {
 	d := min(first<<min(failures-1, 10), retryLast)
 	return m.Now.Add(d/2 + time.Duration(m.Random.Int64N(int64(d)/2+1)))

@@ -21,20 +21,20 @@ type death struct {
 	bounced time.Time
 	touch   time.Time // when the next Removal is sent
 	quiet   time.Time // since when no member that may not know of the death has written I-am-alive
-	// contacts has, by member, the latest time at which it can have exchanged proofs with the dead
-	// one.
+	// contacts has, by member, the latest time at which it may have exchanged stands with the dead
+	// member.
 	contacts map[transport.Address]time.Time
-	// fence is the last computed time at which this node may fence the member; look is the next
-	// computation's.
+	// fence is when this node may fence the member, as last computed; look is when to compute that
+	// again.
 	fence, look time.Time
 }
 
-// clockSpread divides a duration to give its possible clock error: clocks differ in rate by at most
-// 1/50, or 2 %.
+// clockSpread is the divisor that gives a duration's possible clock error: clocks differ in rate by
+// at most 1/50, or 2 %.
 const clockSpread = 50
 
-// noteDeaths begins to record each death that is new in the table. It forgets the death of a member
-// when its row is fenced or gone.
+// noteDeaths begins to record each death that is new in the table. It forgets a death when the
+// member's row is fenced or deleted.
 func (m *Machine) noteDeaths() {
 	for _, r := range m.table.Summary().Down {
 		if m.deaths[r.Address] == nil {
@@ -96,7 +96,7 @@ func (m *Machine) ownServer(r *rows.Row) bool {
 	return m.Conn.Alone || r.Server != "" && lasting(r.Server) == lasting(m.place)
 }
 
-// lasting returns the server's name in place, which a restart does not change.
+// lasting returns the server's name from place, without the instance, which a restart changes.
 func lasting(place string) string {
 	name, _, _ := strings.Cut(place, " ")
 	return name
@@ -183,9 +183,9 @@ func (m *Machine) fencedByTime(r *rows.Row, d *death) time.Time {
 	return core.Later(at, met.Add(byTime)).Add(time.Duration(rank) * fenceTurn)
 }
 
-// provenAt returns the time of the latest proof that any dead member may have. All dead members
-// are taken together, because they may have given each other their proofs. ok is false unless all
-// active members have said when they last exchanged stands with each of them. See doc.go.
+// provenAt returns the time of the latest proof that any dead member may have. All dead members are
+// taken together, because they may have given each other their proofs. ok is false unless all
+// active members have said when they last exchanged stands with each dead member. See doc.go.
 func (m *Machine) provenAt() (at time.Time, ok bool) {
 	s := m.table.Summary()
 	for _, dead := range s.Down {
@@ -211,8 +211,8 @@ func (m *Machine) provenAt() (at time.Time, ok bool) {
 	return core.Later(at, m.ended), true // so may those that were fenced or have left
 }
 
-// noteEnded updates ended, the latest proof that dead members may have got from members that t
-// newly shows as fenced, left or deleted.
+// noteEnded updates m.ended, the latest proof that dead members may have got from members that are
+// newly fenced, left or deleted in t.
 func (m *Machine) noteEnded(t *rows.Table) {
 	if m.table == nil {
 		m.ended = m.Now
@@ -262,9 +262,9 @@ func (m *Machine) contacts() (all []message.Contact) {
 // time.
 const maxContacts = 32
 
-// noteContacts records when member from last exchanged stands with dead members, as it says. Each
-// time is taken as late as it can have been: the message took time, and the member's clock may run
-// fast.
+// noteContacts records when a sender, as its contacts say, last exchanged stands with dead members.
+// Each time is taken as late as it can have been: the message took time, and the sender's clock may
+// run fast.
 func (m *Machine) noteContacts(from transport.Address, contacts []message.Contact) {
 	for _, c := range contacts {
 		if d := m.deaths[c.Node]; d != nil {
@@ -278,7 +278,7 @@ func (m *Machine) noteContacts(from transport.Address, contacts []message.Contac
 }
 
 // metAll returns the latest time at which this node met a member that may not know a version; all
-// is false if one of these is not met. Each met member has waited for this node's stands since,
+// is false if some of these are not met. Each met member has waited for this node's stands since,
 // so it cannot have told the dead member that all members stand at an earlier version.
 func (m *Machine) metAll(version uint64) (last time.Time, all bool) {
 	s := m.table.Summary()
@@ -323,7 +323,8 @@ func (m *Machine) mayLag(r *rows.Row, version uint64) bool {
 	return p == nil || p.latest < version
 }
 
-// quietSince returns since when no member that may not know of the death has written I-am-alive.
+// quietSince returns the latest time at which a member that may not know of the death wrote
+// I-am-alive, or d.known.
 func (m *Machine) quietSince(d *death) time.Time {
 	s := m.table.Summary()
 	for _, list := range [][]*rows.Row{s.Ages, s.Down} {

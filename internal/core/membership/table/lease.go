@@ -15,13 +15,12 @@ import (
 // at most SelfHeartbeatTimeout after it sent the last echo that came back. See doc.go.
 type lease struct {
 	until time.Time
-	// proof is a moment, the latest known, at which the table certainly did not have this node dead.
+	// proof is the latest known moment at which this node was certainly not dead in the table.
 	proof time.Time
-	// written is like proof, but proved only by writes to the table, of this node or one that it
-	// asked.
+	// written is like proof, but counts only writes to the table by this node or one that it asked.
 	written time.Time
-	// doubt means that the lease waits for a write later than since, when the connection was made:
-	// the broker may have called this node gone before, and another member fenced it.
+	// doubt means that the lease waits for a write later than since, when the connection was made.
+	// Before, the broker may have called this node gone, and another member fenced it.
 	doubt bool
 	since time.Time
 }
@@ -29,7 +28,7 @@ type lease struct {
 // proved records a time at which the known version was certainly the table's.
 func (m *Machine) proved(at time.Time) { m.lease.proof = core.Later(m.lease.proof, at) }
 
-// wasWritten records a proof by a write to the table that was made at that time or later.
+// wasWritten records a proof: the table was written at the given time or later.
 func (m *Machine) wasWritten(at time.Time) {
 	m.lease.written = core.Later(m.lease.written, at)
 	m.proved(at)
@@ -82,8 +81,8 @@ type stand struct {
 	behind uint64      // the highest version that a guide has named
 	alive  time.Time   // the latest known I-am-alive write, of any member
 	agreed agreed      // kept for agreedLife
-	// patience is how old a proof may become before this node writes for another; it is chosen for
-	// each proof.
+	// patience is the age of a proof at which this node writes to get another; each proof has its
+	// own.
 	patience time.Duration
 	proof    time.Time
 }
@@ -99,7 +98,7 @@ type answer struct {
 	sent   time.Time
 }
 
-// stood is the last stand of a peer that counts for unanimity.
+// A stood is a peer's last stand that counts in agree.
 type stood struct {
 	version uint64
 	at      time.Time // the stand was sent later
@@ -179,8 +178,8 @@ func (m *Machine) runStand() {
 	m.wantProof(guides)
 }
 
-// firstSuffices reports whether it is enough to send stands to the oldest guide. In a large cluster
-// it is, as long as that guide answers and this node's proof is young.
+// firstSuffices reports whether stands to the oldest guide are enough. They are in a large cluster,
+// as long as that guide answers and this node's proof is young.
 func (m *Machine) firstSuffices(first transport.Address) bool {
 	p := m.peers[first]
 	return m.large() && m.Phase == core.Joined && p != nil && p.absent.IsZero() &&
@@ -266,7 +265,7 @@ func (m *Machine) unsureNodes() (nodes []transport.Address) {
 	return nodes
 }
 
-// ageOf returns how long ago at was, at least 1 ms; 0, which means never, for the zero time.
+// ageOf returns the time since at, at least 1 ms; 0, which means never, for the zero time.
 func (m *Machine) ageOf(at time.Time) time.Duration {
 	if at.IsZero() {
 		return 0
@@ -338,8 +337,9 @@ func (m *Machine) onStandAck(from transport.Address, msg message.StandAck) {
 	}
 }
 
-// sendTable sends the table to a node that knows version; if it does not fit in a message, the
-// node reads the table itself. For recentChange after a change, its broadcast is awaited instead.
+// sendTable sends the table to a node that knows version; if the table does not fit in a message,
+// the node reads it itself. For recentChange after a change, the change's broadcast is awaited
+// instead.
 func (m *Machine) sendTable(to transport.Address, version uint64) {
 	if m.Now.Sub(m.knownSince(version+1)) < recentChange {
 		return
@@ -349,8 +349,8 @@ func (m *Machine) sendTable(to transport.Address, version uint64) {
 	}
 }
 
-// meets records that a peer has answered a message sent through the present connection. If the peer
-// knows the version with this node's row, it counts on this node for unanimity.
+// meets records that a peer has answered a message sent through the present connection. A peer that
+// knows the version with this node's row waits for this node's stands.
 func (m *Machine) meets(p *peer, version uint64) {
 	if p.met.IsZero() && m.joiner.version != 0 && version >= m.joiner.version {
 		p.met = m.Now

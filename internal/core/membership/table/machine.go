@@ -372,7 +372,7 @@ func (m *Machine) noteVersion(version uint64) {
 	m.known = append(m.known, knownAt{version, m.Now})
 }
 
-// knownSince returns when this node first knew a version, or a later time.
+// knownSince returns when this node first knew a version or, without record of that, a later time.
 func (m *Machine) knownSince(version uint64) time.Time {
 	for _, k := range m.known {
 		if k.version >= version {
@@ -382,7 +382,7 @@ func (m *Machine) knownSince(version uint64) time.Time {
 	return m.Now
 }
 
-// knewBefore reports whether this node already knew a node's row the given time ago.
+// knewBefore reports whether this node has known a node's row for the given time.
 func (m *Machine) knewBefore(node transport.Address, ago time.Duration) bool {
 	for _, p := range m.pasts {
 		if m.Now.Sub(p.at) < ago {

@@ -26,7 +26,7 @@ type asked struct {
 	subject transport.Address
 	via     transport.Address // the third member of an indirect probe
 	watch   bool              // a probe of a watched member
-	// For a third member: whose indirect probe this is, and until when it is answered.
+	// asker, seq and until belong to an indirect probe of member asker: this node answers by until.
 	asker transport.Address
 	seq   uint64
 	until time.Time
@@ -38,7 +38,7 @@ type suspicion struct {
 	at     int64
 }
 
-// probe is what this node concludes about a member from its probes.
+// probe is what this node's probes show about a member.
 type probe struct {
 	seq        uint64    // of the probe on its way; 0 means none
 	due        time.Time // when the next is sent, or the present one has failed
@@ -49,7 +49,7 @@ type probe struct {
 	quarantine bool              // messages to it could not be delivered
 }
 
-// successors calls do for each active or joining member behind this node on the ring, until do
+// successors calls do for each active or joining member after this node on the ring, until do
 // returns false.
 func (m *Machine) successors(do func(r *rows.Row) bool) { m.table.Summary().After(m.self(), do) }
 
@@ -182,7 +182,7 @@ func (m *Machine) third(subject transport.Address) (transport.Address, bool) {
 	return list[m.Random.IntN(len(list))], true
 }
 
-// onProbe answers a probe if this node knows the version that the probe names.
+// onProbe answers a probe if this node knows the version named in it.
 func (m *Machine) onProbe(from transport.Address, msg message.Probe) {
 	m.health.probed = m.Now
 	m.peer(from).isBehind(msg.Server, msg.Seq)
@@ -351,8 +351,8 @@ func (m *Machine) onSuspected(node transport.Address) {
 	}
 }
 
-// lostWait after the broker's first report about a peer, a message is sent whose answer counts for
-// a fence. Meanwhile members read what the peer had sent them before: see fencedAt.
+// lostWait is the time from the broker's first report about a peer to the message whose answer
+// counts for a fence. Meanwhile members read what the peer sent before: see fencedAt.
 const lostWait = 100 * time.Millisecond
 
 // onUnreachable handles the broker's report that nobody listens for a peer. One report proves
@@ -389,7 +389,7 @@ func (m *Machine) onUnreachable(in core.Unreachable) {
 	}
 }
 
-// askServer asks the server that a member's row names, if it is not this node's.
+// askServer asks the server named in a member's row about the member, unless it is this node's.
 func (m *Machine) askServer(r *rows.Row, interval time.Duration) {
 	if server := markOf(r); server != 0 && !m.ownServer(r) {
 		m.peer(r.Address).elsewhere.Ask(&m.Base, r.Address, server, interval)
@@ -426,10 +426,10 @@ func (m *Machine) leaveOut(p *peer) {
 	}
 }
 
-// gone reports whether a member's own server has reported for GoneAfter that nobody listens for
-// the member. If it is not this node's server, it is asked through another connection. If this
-// node and the member share a server that has restarted since the member was connected, the member
-// has [detector.ReturnGrace] to come back.
+// gone reports whether a member's own server has reported for GoneAfter that nobody listens for the
+// member. Another server than this node's is asked through another connection. If this node and the
+// member share a server that has restarted since the member was connected, the member has
+// [detector.ReturnGrace] to come back.
 func (m *Machine) gone(r *rows.Row) bool {
 	p := m.peers[r.Address]
 	switch {

@@ -34,7 +34,7 @@ func (m *Machine) publish() {
 	}
 }
 
-// last returns the last status of a member that the view shows no longer, from its row.
+// last returns the last status, by its row, of a member that the view no longer shows.
 func (m *Machine) last(node transport.Address) gossip.Status {
 	switch r := m.table.Row(node); {
 	case r == nil:

@@ -3,7 +3,7 @@
 // I/O; package direct drives it.
 //
 // All messages go through the broker, on subjects bound to their sender, so the key in a message is
-// certainly its sender's:
+// certainly its sender's. I is the process that begins, P its peer:
 //
 //	I → P  Offer    lane, nonce, hash of I's key; I's address if I listens
 //	P → I  Accept   lane, nonce, hash of P's key, P's address: I dials it

@@ -31,7 +31,7 @@ func (r Reason) String() string {
 	return "unknown"
 }
 
-// IsFault reports whether such an end stops offers to the peer for a while.
+// IsFault reports whether a connection's end for this reason stops offers to the peer for a while.
 func (r Reason) IsFault() bool { return r <= Revoked }
 
 // An Output is the work that an input of the Machine leaves to its driver.

@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// suites maps each mutated folder to the tests that must notice a mutant, in order. For a package
-// without tests these are its driver's.
+// suites maps each mutated folder to the tests that must notice a mutant, in order. A package
+// without tests has its driver's tests.
 var suites = map[string][]suite{
 	"internal/core/durable": {{pkg: "."}, {pkg: "./internal/sim/durable"}, {pkg: "./internal/driver/durablehost"}, {pkg: "./runtime", run: "Durable|List"}},
 	"internal/core/membership/table": {
