@@ -151,7 +151,7 @@ func (c command) missing(o *options) error {
 func (c command) do(ctx context.Context, o *options, stdout io.Writer) error {
 	if o.timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not within %v (raise -timeout?)", o.timeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("the command did not end within %v (raise -timeout?)", o.timeout))
 		defer cancel()
 	}
 	if c.alone != nil {

@@ -125,7 +125,7 @@ func listLetters(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 
 func noLetter(o *storeOptions, err error) error {
 	if errors.Is(err, store.ErrNotFound) {
-		return fmt.Errorf("feed %s has no letter %s (shardctl dead %s lists them)", o.kind, o.id, o.kind)
+		return fmt.Errorf("feed %s has no dead letter %s (shardctl dead %s lists the dead letters)", o.kind, o.id, o.kind)
 	}
 	return err
 }
@@ -134,7 +134,7 @@ func requeue(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Writ
 	names := []string{o.id}
 	switch {
 	case (o.id == "") != o.all:
-		return errors.New("say which letter, or -all")
+		return errors.New("give the id of a dead letter or -all, and not both")
 	case o.all:
 		all, err := feeds.Letters(ctx, s, o.kind)
 		if err != nil {

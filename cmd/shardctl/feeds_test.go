@@ -111,8 +111,8 @@ func TestFeeds(t *testing.T) {
 	}
 	for _, c := range []struct{ args, want string }{
 		{"dead paid 0-11264", `"why": "no such account"`},
-		{"requeue paid", "say which letter, or -all"},
-		{"requeue paid 0-1", "has no letter 0-1"},
+		{"requeue paid", "give the id of a dead letter or -all, and not both"},
+		{"requeue paid 0-1", "has no dead letter 0-1"},
 		{"requeue paid -all", "letter 0-11264 of paid is requeued"},
 		{"rewind paid", "say -to which position"},
 		{"replay paid", "say -to which position"},

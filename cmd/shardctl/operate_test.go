@@ -107,7 +107,7 @@ func TestOperatorsQuestions(t *testing.T) {
 	var at jsonPlace
 	require.NoError(t, json.Unmarshal([]byte(expect("where Account ann -json", exitOK, `"since": "20`, "").stdout), &at))
 	moved := fmt.Sprintf("Account/%d", at.Shard)
-	expect("move Account n1", exitFailed, "", `"Account" is no shard: give its type and number`)
+	expect("move Account n1", exitFailed, "", `"Account" is not a shard: give its type and number`)
 	expect("move "+moved+" n9", exitFailed, "", "no such member")
 	expect("move Account/1 n1", exitFailed, "", "Account has no shard 1")
 	back := map[string]string{"n1": "n2", "n2": "n1"}[other]

@@ -304,7 +304,7 @@ func move(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	at := strings.LastIndexByte(o.shard, '/')
 	number, err := strconv.ParseUint(o.shard[at+1:], 10, 32)
 	if at <= 0 || err != nil {
-		return fmt.Errorf("%q is no shard: give its type and number, as in Cart/300 (shardctl where prints the number of an entity's)", o.shard)
+		return fmt.Errorf("%q is not a shard: give its type and number, as in Cart/300 (shardctl where prints the shard of an entity)", o.shard)
 	}
 	kind := o.shard[:at]
 	if err := c.MoveShard(ctx, kind, uint32(number), o.node); err != nil {

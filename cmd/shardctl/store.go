@@ -172,7 +172,7 @@ func (c storeCommand) parse(args []string, env func(string) string, stderr io.Wr
 	case c.name == "import" && o.from == "":
 		err = errors.New("-from is missing: name the file")
 	case c.name == "repair" && (o.shard != 0) == (given == 2):
-		err = errors.New("say which entity, or which -shard")
+		err = errors.New("give the id of an entity or -shard, and not both")
 	case c.name == "repair" && o.drop == (o.from != ""):
 		err = errors.New("give one of -from and -drop")
 	case c.name == "delete" && !o.force && o.follower == "":
@@ -182,7 +182,7 @@ func (c storeCommand) parse(args []string, env func(string) string, stderr io.Wr
 	case c.name == "list" && o.most < 1:
 		err = fmt.Errorf("-n is %d: want 1 or more", o.most)
 	case c.name == "clear" && !o.remembered && !o.leases && !o.terms && !o.table:
-		err = errors.New("say what: -remembered, -leases, -terms, -table")
+		err = errors.New("nothing to clear: give -remembered, -leases, -terms or -table")
 	case o.timeout <= 0:
 		err = fmt.Errorf("-timeout is %v: want more than 0", o.timeout)
 	default:

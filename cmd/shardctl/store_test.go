@@ -124,7 +124,7 @@ func TestStoreCommandLine(t *testing.T) {
 		{"store list x -n 0", exitUsage, "", "-n is 0: want 1 or more"},
 		{"store clear", exitUsage, "", "say which cluster"},
 		{"store clear -h", exitOK, "", "usage: shardctl store clear [flags] CLUSTER"},
-		{"store clear bank", exitUsage, "", "say what: -remembered, -leases, -terms, -table"},
+		{"store clear bank", exitUsage, "", "nothing to clear: give -remembered, -leases, -terms or -table"},
 		{"store import", exitUsage, "", "-from is missing: name the file"},
 		{"store delete Wallet", exitUsage, "", "all entities of Wallet would be lost: say -force to delete them"},
 		{"store repair Wallet a", exitUsage, "", "give one of -from and -drop"},

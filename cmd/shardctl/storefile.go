@@ -322,7 +322,7 @@ func storeImport(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 	defer func() { _ = file.Close() }()     // it was only read
 	if err = checkLines(file); err == nil { // before anything is written
 		if _, err = file.Seek(0, io.SeekStart); err != nil {
-			err = fmt.Errorf("not a regular file, and import reads it twice: %w", err)
+			err = fmt.Errorf("import reads the file twice, so it must be a regular file: %w", err)
 		}
 	}
 	im := importer{store: s, options: o, out: w, types: make(map[string]bool)}

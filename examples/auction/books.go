@@ -117,7 +117,7 @@ func (b books) check() (v verdict) {
 		}
 		for _, m := range ends[id] {
 			if m.subject != subject || m.To != to || m.Bid != a.High {
-				v.failf("%s: %s to %s with %d, want %s to %s with %d", id, m.subject, m.To, m.Bid, subject, to, a.High)
+				v.failf("%s: the mail is %s to %s with bid %d, want %s to %s with bid %d", id, m.subject, m.To, m.Bid, subject, to, a.High)
 			}
 			if m.at.Before(a.Ends) {
 				v.failf("%s: its mail came %v before its deadline", id, a.Ends.Sub(m.at))

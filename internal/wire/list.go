@@ -156,7 +156,7 @@ func ParseListPage(b []byte, r *ListRequest) (p ListPage, last []byte, err error
 		return nil
 	})
 	if err == nil && p.more && n == 0 {
-		err = fmt.Errorf("the page announces more ids, but contains none")
+		err = fmt.Errorf("the page has no ids, but says that more follow")
 	}
 	if err != nil {
 		return ListPage{}, nil, fmt.Errorf("page of a list: %w", err)

@@ -41,7 +41,7 @@ func TestListPage(t *testing.T) {
 		{name: "twice", ids: []string{"a", "a"}, fails: "out of order"},
 		{name: "without the prefix", request: ListRequest{Prefix: "de-"}, ids: []string{"de"}, fails: "out of order"},
 		{name: "an empty id", ids: []string{""}, fails: "out of order"},
-		{name: "more than nothing", more: true, fails: "contains none"},
+		{name: "more than nothing", more: true, fails: "has no ids"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

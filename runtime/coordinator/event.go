@@ -126,7 +126,7 @@ func (c *Coordinator) explain(id placement.ShardID) (text string, since time.Tim
 	case k == nil:
 		return fmt.Sprintf("no member hosts %s", id.Kind), since
 	case s == nil:
-		return fmt.Sprintf("%s has %d shards, and none of number %d", id.Kind, k.info.Shards, id.Shard), since
+		return fmt.Sprintf("%s has %d shards, but no shard %d", id.Kind, k.info.Shards, id.Shard), since
 	}
 	var b strings.Builder
 	switch {

@@ -121,7 +121,7 @@ func (c *claim) again(s *Shard, h head) {
 func lostHead(l *wire.DurableLost) error {
 	had := Mark{l.GetHadEpoch(), l.GetHadWrite(), store.Position(l.GetHadSince())}
 	lost := Mark{l.GetEpoch(), l.GetWrite(), store.Position(l.GetSince())}
-	return fmt.Errorf("%w: node %s wrote a head (%v), but the store has an older one (%v), without changes that were acknowledged since",
+	return fmt.Errorf("%w: node %s wrote a head (%v), but the store has an older head (%v), which lacks changes acknowledged since",
 		errRolledBack, l.GetNode(), lost, had)
 }
 

@@ -354,7 +354,7 @@ func (d *DurableShard) strayed(e *region.Entity, tenure *durablehost.Tenure) str
 	}
 	a := d.entity(e)
 	if a == nil || a.tenure != tenure || !a.ready || e.Value == nil {
-		return "its shard was claimed anew in the store"
+		return "its shard was claimed again in the store"
 	}
 	if in.HadTasks() && d.differs(e, a) {
 		return strayedState

@@ -500,7 +500,7 @@ func (e *noRoom) Error() string {
 	case region.NodeBytes:
 		return bytes("all calls that wait at", cfg.BufferBytes, "Config.Limits.BufferBytes")
 	case region.ClientBytes:
-		return fmt.Sprintf("waiting calls of all clients with its caller's name, or of one caller behind gateways, may hold %d bytes at %s, half of Config.Limits.BufferBytes, and %d more are too many (retry later, or send less at once)",
+		return fmt.Sprintf("the waiting calls of one client name, or of one caller behind gateways, may hold %d bytes at %s, half of Config.Limits.BufferBytes, and %d more are too many (retry later, or send less at once)",
 			region.ClientLimit(cfg.BufferBytes), cfg.Name, e.size)
 	case region.ShardCalls:
 		return fmt.Sprintf("its shard %v at %s is not open and already holds %d calls (retry later, or raise Config.Limits.BufferSize)", s.ID, cfg.Name, cfg.BufferSize)

@@ -348,7 +348,7 @@ func (p chooser) once(c *outCall, up *turn, limit *calls.Deadline, i, try int) (
 // poolErr returns why calls cannot choose an instance of the kind, or nil.
 func (k *Kind) poolErr() error {
 	if k.Err == nil && k.Pool == nil {
-		return fmt.Errorf("%w: type %s is a pool for one client in this program and no pool for another client (run go generate for both)", ErrMismatch, k.Desc.Name)
+		return fmt.Errorf("%w: clients of type %s in this program disagree whether it is a pool (run go generate for all of them)", ErrMismatch, k.Desc.Name)
 	}
 	return k.Err
 }

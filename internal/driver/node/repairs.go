@@ -66,7 +66,7 @@ func PassivateNow(s *HostedShard, e *region.Entity) error {
 // SetState replaces the state of an inactive entity. The caller has the entity's turn.
 func SetState(s *HostedShard, e *region.Entity, state []byte) error {
 	if e.Value != nil {
-		return errors.New("the entity is active, so its state can be read (call a method to change it)")
+		return errors.New("the entity is active, so its state cannot be replaced (call a method to change it)")
 	}
 	if s.Durable != nil {
 		return errors.New("the entity is durable, so its state is in the store (shardctl store repair replaces or drops a state that cannot be read)")

@@ -30,7 +30,7 @@ func Epoch(ctx context.Context) (uint64, error) {
 	}
 	if d := durableOf(t); d != nil {
 		if d.tenure == nil {
-			return 0, fmt.Errorf("%w: an interceptor asked for it before the turn had begun", ErrNoEpoch)
+			return 0, fmt.Errorf("%w: an interceptor asked for the epoch before the turn had begun", ErrNoEpoch)
 		}
 		return d.tenure.Epoch(), nil
 	}

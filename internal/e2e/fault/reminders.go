@@ -97,7 +97,7 @@ func reminded(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outc
 		return r, err
 	}
 	if r.SetIn = time.Since(began); time.Now().After(first) {
-		return r, fmt.Errorf("the reminders were set in %v, too slowly for this run", r.SetIn)
+		return r, fmt.Errorf("setting the reminders took %v, too long for this run", r.SetIn)
 	}
 	if err := sleep(ctx, time.Until(first)); err != nil {
 		return r, err

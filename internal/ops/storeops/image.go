@@ -118,7 +118,7 @@ func rest(ctx context.Context, s store.Backend, shard store.Shard, placed uint64
 		return err
 	}
 	if !tenure.Rested() {
-		return fmt.Errorf("shard %v: a copy of it ended before its whole log was in records (repeat the command; if it fails again, shardctl store verify %s says what is damaged)", shard, shard.Type)
+		return fmt.Errorf("shard %v: its copy in memory ended before its whole log was written to records (repeat the command; if it fails again, shardctl store verify %s says what is damaged)", shard, shard.Type)
 	}
 	return nil
 }

@@ -268,7 +268,7 @@ func (c Config) Validate() error {
 				return fmt.Errorf("configure membership: key %q occurs twice in Meta or Compat", kv.Key)
 			}
 			if !utf8.ValidString(kv.Key) || !utf8.ValidString(kv.Value) {
-				return fmt.Errorf("configure membership: %q or its value %q is not UTF-8", kv.Key, kv.Value)
+				return fmt.Errorf("configure membership: key %q or its value %q is not UTF-8", kv.Key, kv.Value)
 			}
 		}
 	}

@@ -291,7 +291,7 @@ func (m *Machine) wantedEntry() (core.TableWrite, bool) {
 		return core.TableWrite{}, false // once active, this node does not go to their servers
 	}
 	if !m.enough() {
-		j.why = "too few members have joined (Config.MinMembers)"
+		j.why = "too few members have joined (see Config.Membership.MinMembers and MinRoleMembers)"
 		return core.TableWrite{}, false
 	}
 	j.checked = m.table.Version

@@ -116,7 +116,7 @@ func packages(only string) (dirs []string, err error) {
 		dirs = slices.DeleteFunc(dirs, func(dir string) bool { return !slices.Contains(wanted, dir) })
 	}
 	if len(dirs) == 0 {
-		return nil, fmt.Errorf("-only %q: no such folder has suites", only)
+		return nil, fmt.Errorf("-only %q: no folder of this name is mutated", only)
 	}
 	for _, dir := range dirs {
 		if _, err := os.Stat(dir); err != nil {
