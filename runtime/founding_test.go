@@ -25,9 +25,9 @@ func TestSecondBrokerWithTheSameStoreIsRefused(t *testing.T) {
 	log := make(lines, 1000)
 	v.tune = func(cfg *shard.Config) { cfg.Logger, cfg.Membership.JoinTimeout = log.logger(), 6*time.Second }
 	refused := v.node("b")
-	require.ErrorContains(t, refused.Start(testContext(t)), "the store has a cluster of this name, formed by a#")
+	require.ErrorContains(t, refused.Start(testContext(t)), "the store's record names a cluster formed by a#")
 	require.NoError(t, refused.Close())
-	require.Contains(t, log.await(t, "the store has a cluster of this name"), "founder=a#")
+	require.Contains(t, log.await(t, "the store already has a cluster of this name"), "founder=a#")
 
 	total(t, v.nodes["a"], "v", 1)
 	v.kill("a")

@@ -113,7 +113,7 @@ func TestHealthBeforeUp(t *testing.T) {
 		ctx, cancel := context.WithCancel(testContext(t))
 		started := make(chan error, 1)
 		go func() { started <- n.Start(ctx) }()
-		becomes(t, n.Health, true, false, "the node is not up: 1 members have joined, and Config.Membership.MinMembers is 2) are there")
+		becomes(t, n.Health, true, false, "the node is not up: 1 members have joined, and Config.Membership.MinMembers is 2")
 		cancel()
 		require.Error(t, receive(t, started, "Start gives up"))
 	})

@@ -36,8 +36,8 @@ func TestEventsOfARestoredStore(t *testing.T) {
 		more int
 		want string
 	}{
-		{3, "the journal goes up to 3: the journal ends before the follower's position"},
-		{5, "the journal goes up to 8: the journal now has another event with this number"},
+		{3, "the journal ends at event 3: the journal ends before the follower's position"},
+		{5, "the journal ends at event 8: the journal now has another event with this number"},
 	} {
 		for range tt.more {
 			_, err := c.Ref("a").Enter(testContext(t), 1, "after")

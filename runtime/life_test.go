@@ -49,7 +49,7 @@ func (j *journal) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(j, &slog.HandlerOptions{Level: slog.LevelInfo}))
 }
 
-const followsAnother = "the cluster was founded anew"
+const followsAnother = "the cluster was founded again"
 
 // keepJournals makes every process log into a journal of its own name.
 func (c *cluster) keepJournals() func(name string) *journal {

@@ -110,7 +110,7 @@ func TestDurableTypeTurnsVolatile(t *testing.T) {
 	require.NoError(t, begin("test", durable))
 	for _, k := range []codegen.Kind{volatile, single} {
 		err := begin("test", k)
-		require.ErrorContains(t, err, "type Boss: the store has the type in another form: durable, and volatile in this program")
+		require.ErrorContains(t, err, "type Boss: the store has the type in another form: it is durable there but volatile in this program")
 		require.ErrorContains(t, err, "write durable in its directive")
 		require.NoError(t, begin("other", k))
 	}

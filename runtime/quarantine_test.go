@@ -102,6 +102,6 @@ func TestQuarantine(t *testing.T) {
 	await(t, events, shard.EventQuarantined, "mute")
 	require.GreaterOrEqual(t, time.Since(up), 4*time.Second)
 	told := <-ended
-	require.Contains(t, told[len(told)-1], "messages which had to arrive could not be delivered to this node")
+	require.Contains(t, told[len(told)-1], "required messages could not be delivered to this node")
 	await(t, events, shard.EventRemoved, "mute")
 }

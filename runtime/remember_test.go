@@ -253,7 +253,7 @@ func TestRememberTooMany(t *testing.T) {
 		_, err := accounts.Ref(fmt.Sprint("e", i)).Add(testContext(t), 1)
 		if err != nil {
 			require.ErrorIs(t, err, shard.ErrOverloaded)
-			require.ErrorContains(t, err, "remembers as many entities as it may: 1 (raise RememberOptions.MaxPerShard, or use more shards)")
+			require.ErrorContains(t, err, "remembers the maximum number of entities: 1 (raise RememberOptions.MaxPerShard, or use more shards)")
 			kind++
 		}
 	}

@@ -80,7 +80,7 @@ func TestWaitingIsTold(t *testing.T) {
 	ctx, cancel = context.WithCancel(context.Background())
 	started := make(chan error, 1)
 	go func() { started <- n.Start(ctx) }()
-	require.Contains(t, log.await(t, "still joining"), "1 members have joined, and Config.Membership.MinMembers is 2) are there")
+	require.Contains(t, log.await(t, "still joining"), "1 members have joined, and Config.Membership.MinMembers is 2")
 	cancel()
 	require.ErrorIs(t, receive(t, started, "Start returns"), context.Canceled)
 }

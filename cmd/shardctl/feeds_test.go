@@ -114,10 +114,10 @@ func TestFeeds(t *testing.T) {
 		{"requeue paid", "give the id of a dead letter or -all, and not both"},
 		{"requeue paid 0-1", "has no dead letter 0-1"},
 		{"requeue paid -all", "letter 0-11264 of paid is requeued"},
-		{"rewind paid", "say -to which position"},
-		{"replay paid", "say -to which position"},
+		{"rewind paid", "-to is missing"},
+		{"replay paid", "-to is missing"},
 		{"rewind other -to 1", "no partition of feed other"},
-		{"dead paid -drop", "say which letter"},
+		{"dead paid -drop", "-drop needs the id of a letter"},
 		{"dead paid 0-11264 -drop", "is deleted"},
 	} {
 		if _, out := ctl(c.args); !strings.Contains(out, c.want) {

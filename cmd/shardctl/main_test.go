@@ -71,7 +71,7 @@ func TestCommandLine(t *testing.T) {
 		{"members -cluster c -name a.b", exitUsage, "", `operator name "a.b"`},
 		{"permissions -h", exitOK, "", "usage: shardctl permissions ROLE"},
 		{"permissions", exitUsage, "", "name a role: client, gateway, operator, reader, source, store, worker"},
-		{"permissions king -cluster c", exitUsage, "", "say for which role"},
+		{"permissions king -cluster c", exitUsage, "", "name a role"},
 		{"permissions client", exitUsage, "", "say which -cluster"},
 		{"permissions client -cluster c", exitUsage, "", "say which -name"},
 		{"permissions client -cluster c -name web more", exitUsage, "", `unexpected argument "more"`},

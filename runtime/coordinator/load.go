@@ -137,7 +137,6 @@ func (c *Coordinator) addUp() {
 		return
 	}
 	c.loaded, c.plan, c.sumAt = false, true, c.now.Add(c.interval())
-	share := float64(c.interval()) / float64(loadsAnHour*c.config.LoadInterval) // of an hour
 	for _, a := range c.order {
 		m := c.members[a]
 		m.load.mean = mean(m.load.mean, m.load.last)
@@ -159,7 +158,7 @@ func (c *Coordinator) addUp() {
 			n++
 		}
 		k.mean = sum / float64(max(1, n))
-		k.earn(share)
+		k.earn(c.now, loadsAnHour*c.config.LoadInterval)
 	}
 }
 
@@ -168,12 +167,15 @@ func (k *entityType) saved() float64 {
 	return max(1, savedAtMost*placement.LoadWeighted{}.Hourly(len(k.shards)))
 }
 
-// earn adds a share of an hour's moves to a type's budget. The saved moves and an hour's moves
-// together exceed LoadWeighted.Hourly by at most one.
-func (k *entityType) earn(share float64) {
+// earn adds to a type's budget what the time since the last call is worth. What may be saved and what
+// an hour adds are together less than one move above LoadWeighted.Hourly.
+func (k *entityType) earn(now time.Time, hour time.Duration) {
 	saved := k.saved()
-	hour := math.Floor(placement.LoadWeighted{}.Hourly(len(k.shards))) + 1 - saved
-	k.balance.Budget = min(saved, k.balance.Budget+hour*share)
+	inHour := math.Floor(placement.LoadWeighted{}.Hourly(len(k.shards))) + 0.99 - saved
+	if !k.earned.IsZero() {
+		k.balance.Budget = min(saved, k.balance.Budget+inHour*float64(now.Sub(k.earned))/float64(hour))
+	}
+	k.earned = now
 }
 
 // costOf returns the processors that a shard uses.
@@ -200,6 +202,7 @@ func (c *Coordinator) planByLoad(k *entityType, w placement.LoadWeighted, homes 
 		k.still, k.balance.Moving = fmt.Sprintf("%s has reported no load in the last %v", name, loadSilent*c.interval()), false
 		return nil, nil
 	}
+	k.earn(c.now, loadsAnHour*c.config.LoadInterval)
 	budget := k.balance.Budget
 	moves, after, still := w.Plan(homes, k.balance, limit)
 	k.still = still

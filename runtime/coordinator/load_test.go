@@ -460,26 +460,28 @@ func (s *watching) Rebalance(_ string, homes []placement.Load, _ int) []placemen
 // TestBudgetOfAnHour: however moves are spread, no hour has more than a tenth of a type's shards, or
 // one.
 func TestBudgetOfAnHour(t *testing.T) {
-	for _, shards := range []int{1, 9, 10, 25, 60, 256, 4096} {
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, shards := range []int{1, 9, 10, 25, 60, 128, 256, 4096} {
 		most := max(1, shards/10)
-		for _, pause := range []int{0, 1, 30, loadsAnHour} { // intervals in which nothing moves
+		for _, pause := range []time.Duration{time.Second, 10 * time.Second, 10 * time.Minute, 3 * time.Hour} {
+			now := time.Unix(0, 0)
 			k := &entityType{shards: make([]shard, shards)}
 			k.balance.Budget = k.saved()
-			var moves []int // in each interval
-			used := 0
-			for i := range 5 * loadsAnHour {
-				n := 0
-				if i%(pause+1) == pause {
-					n = max(0, int(k.balance.Budget))
-					k.balance.Budget -= float64(n)
+			var moves []time.Time
+			for range 20_000 {
+				k.earn(now, time.Hour)
+				for ; k.balance.Budget >= 1; k.balance.Budget-- {
+					moves = append(moves, now)
 				}
-				k.earn(1.0 / loadsAnHour)
-				moves = append(moves, n)
-				if used += n; i >= loadsAnHour {
-					used -= moves[i-loadsAnHour]
+				for len(moves) > 0 && now.Sub(moves[0]) > time.Hour {
+					moves = moves[1:]
 				}
-				if used > most {
-					t.Fatalf("%d of %d shards moved in the hour until interval %d", used, shards, i)
+				if len(moves) > most {
+					t.Fatalf("%d of %d shards moved in the hour until %v", len(moves), shards, now)
+				}
+				now = now.Add(10 * time.Second)
+				if random.IntN(10) == 0 {
+					now = now.Add(time.Duration(random.Int64N(int64(pause))))
 				}
 			}
 		}

@@ -25,7 +25,8 @@ type entityType struct {
 	// load.go: set if the type is placed by load.
 	mean    float64 // mean processors of a measured shard
 	balance placement.Balance
-	still   string // why no more shards move by load, for people
+	earned  time.Time // until when the budget has been earned
+	still   string    // why no more shards move by load, for people
 }
 
 // A shard is the coordinator's knowledge of one shard. The fields that each plan reads are

@@ -59,6 +59,8 @@ type run struct {
 	plan   plan
 	world  *sim.World
 	random *rand.Rand
+	// operators is apart from random, so that runs without operators keep their steps.
+	operators *rand.Rand
 
 	counts Counts
 
@@ -68,8 +70,9 @@ type run struct {
 
 // Run makes the random run of a seed.
 func Run(o Options) Result {
-	r := &run{random: newRandom(o.Seed)}
+	r := &run{random: newRandom(o.Seed), operators: rand.New(rand.NewPCG(o.Seed, 0x09e7a))}
 	r.plan = newPlan(r.random, o)
+	r.plan.told = r.operators.IntN(3) == 0
 	if o.change != nil {
 		o.change(&r.plan)
 	}

@@ -144,6 +144,7 @@ func (r faults) restart() {
 		} else {
 			r.world.Kill(n)
 		}
+		r.told(n)
 		r.world.After(milliseconds(r.random, 0, 2000), func() { r.start(n.Address.Name) })
 	}
 }
@@ -151,18 +152,37 @@ func (r faults) restart() {
 func (r faults) kill() {
 	if n := r.one(); n != nil {
 		r.world.Kill(n)
+		r.told(n)
 	}
 }
 
 func (r faults) killSome() {
 	for _, n := range r.few() {
 		r.world.Kill(n)
+		r.told(n)
 	}
 }
 
 func (r faults) killHost() {
 	if n := r.one(); n != nil {
 		r.world.KillHost(n)
+		r.told(n)
+	}
+}
+
+// told lets operators down a dead process, each at one of the members that run then. Operators of
+// two sides of a partition may do so.
+func (r faults) told(dead *sim.Node) {
+	if !r.plan.told {
+		return
+	}
+	for range 1 + r.operators.IntN(2) {
+		r.world.After(milliseconds(r.operators, 0, 20_000), func() {
+			nodes := slices.DeleteFunc(r.world.Running(), func(n *sim.Node) bool { return !n.IsMember() || n.Frozen() })
+			if len(nodes) > 0 && !r.calm {
+				r.world.Give(nodes[r.operators.IntN(len(nodes))], membership.DownNode{Node: dead.Address})
+			}
+		})
 	}
 }
 

@@ -19,6 +19,7 @@ type plan struct {
 	pause   time.Duration // the longest usual pause between two faults
 	drift   int           // of clocks, in parts of a million
 	cramped bool          // set by byTable
+	told    bool          // operators down processes that have died
 	offset  time.Duration // the largest difference between clocks
 	most    int           // how many processes may run at a time
 	settle  time.Duration // the time within which a healed cluster must have one view

@@ -32,15 +32,30 @@ func (v *Voters) Note() {
 }
 
 // Voters returns the members with a deciding vote: those of the last converged view, except members
-// that are gone, left, fenced, or downed by an operator. Any other Down member keeps its vote until it
-// is fenced. If it lost the vote at once, members that stood still through several decisions could wake
+// that are gone, left, or fenced, or that an operator has downed (see gaveUp). Any other Down member
+// keeps its vote until it is fenced. If it lost the vote at once, members that stood still through several decisions could wake
 // up as a majority of their old view.
 func (v *Voters) Voters() []transport.Address { return slices.DeleteFunc(v.settled(), v.voteless) }
 
 func (v *Voters) voteless(node transport.Address) bool {
 	r, ok := v.Gossip.Member(node)
-	return !ok || r.Status == gossip.Exiting || r.Fenced || r.Forced || !v.Config.Votes(r) ||
+	return !ok || r.Status == gossip.Exiting || v.gaveUp(r) || !v.Config.Votes(r) ||
 		v.Config.Downing.DiscountsGone() && v.EvidenceAgainst(node) == gossip.EvidenceGone
+}
+
+// gaveUp reports whether a member has lost its vote because it is fenced, or because an operator has
+// downed it and all other members are reachable. Unreachable members may have decided together with
+// the downed one before it died.
+func (v *Voters) gaveUp(r gossip.Member) bool {
+	if r.Fenced || !r.Forced {
+		return r.Fenced
+	}
+	for i, other := range v.Gossip.Members {
+		if v.Local().Evidence[i] != gossip.NoEvidence && !other.Fenced && !other.Forced {
+			return false
+		}
+	}
+	return true
 }
 
 // Newcomers returns the members that came Up after the last converged view.
@@ -69,7 +84,7 @@ func (v *Voters) Split(side []transport.Address) splitbrain.Split {
 func (v *Voters) exiting() []transport.Address {
 	return slices.DeleteFunc(v.settled(), func(node transport.Address) bool {
 		r, ok := v.Gossip.Member(node)
-		return !ok || r.Status != gossip.Exiting || r.Fenced || r.Forced || !v.Config.Votes(r) ||
+		return !ok || r.Status != gossip.Exiting || v.gaveUp(r) || !v.Config.Votes(r) ||
 			v.Config.Downing.DiscountsGone() && v.EvidenceAgainst(node) == gossip.EvidenceGone
 	})
 }
@@ -106,7 +121,7 @@ func (v *Voters) Electorate(voters []transport.Address) splitbrain.Electorate {
 	e := splitbrain.Electorate{Voters: voters}
 	settled := slices.DeleteFunc(v.settled(), func(node transport.Address) bool {
 		r, ok := v.Gossip.Member(node)
-		return !ok || r.Fenced || r.Forced || !v.Config.Votes(r)
+		return !ok || v.gaveUp(r) || !v.Config.Votes(r)
 	})
 	for _, oldest := range []transport.Address{v.Gossip.OldestOf(settled), v.Gossip.OldestOf(voters)} {
 		if !oldest.IsZero() && !slices.Contains(e.Oldest, oldest) {
