@@ -19,8 +19,8 @@ const _ = codegen.ABI6
 // JobAPI has the methods of a [Job]. The entity and its references implement
 // it.
 type JobAPI interface {
-	// Every lets the job run each period, at least 1 s. Periods that pass while no worker is there are
-	// made up for, each by a run of its own.
+	// Every lets the job run once each period, which is at least 1 s. Periods missed while no worker
+	// runs are made up for by a run each.
 	Every(ctx context.Context, period time.Duration) error
 
 	// Cron lets the job run at the local times of a zone, as "0 9 * * 1-5" in "Europe/Berlin". If no worker
@@ -101,8 +101,8 @@ type JobRef struct {
 	ref *codegen.Ref
 }
 
-// Every lets the job run each period, at least 1 s. Periods that pass while no worker is there are
-// made up for, each by a run of its own.
+// Every lets the job run once each period, which is at least 1 s. Periods missed while no worker
+// runs are made up for by a run each.
 func (r JobRef) Every(ctx context.Context, period time.Duration) (err error) {
 	turn, err := r.ref.Begin(ctx, "Every")
 	if e, ok := turn.Entity.(*Job); ok {

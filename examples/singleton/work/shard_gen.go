@@ -18,7 +18,7 @@ const _ = codegen.ABI6
 // SchedulerAPI has the methods of a [Scheduler]. The entity and its references
 // implement it.
 type SchedulerAPI interface {
-	// HandOut gives the next job to the worker whose turn it is.
+	// HandOut gives the next job to the next worker.
 	HandOut(ctx context.Context) error
 
 	// Status returns how many jobs were handed out, and the scheduler's node.
@@ -64,7 +64,7 @@ type SchedulerRef struct {
 	ref *codegen.Ref
 }
 
-// HandOut gives the next job to the worker whose turn it is.
+// HandOut gives the next job to the next worker.
 func (r SchedulerRef) HandOut(ctx context.Context) (err error) {
 	turn, err := r.ref.Begin(ctx, "HandOut")
 	if e, ok := turn.Entity.(*Scheduler); ok {

@@ -18,8 +18,8 @@ const _ = codegen.ABI6
 // ResizerAPI has the methods of a [Resizer]. The entity and its references
 // implement it.
 type ResizerAPI interface {
-	// Resize returns a picture of half the width and half the height. width is the picture's, in bytes:
-	// one for each point.
+	// Resize returns a picture of half the width and half the height. width is picture's, in points of
+	// one byte each.
 	Resize(ctx context.Context, picture []byte, width int) ([]byte, error)
 }
 
@@ -89,8 +89,8 @@ type ResizerRef struct {
 	ref *codegen.Ref
 }
 
-// Resize returns a picture of half the width and half the height. width is the picture's, in bytes:
-// one for each point.
+// Resize returns a picture of half the width and half the height. width is picture's, in points of
+// one byte each.
 func (r ResizerRef) Resize(ctx context.Context, picture []byte, width int) (result []byte, err error) {
 	turn, err := r.ref.Begin(ctx, "Resize")
 	if e, ok := turn.Entity.(*Resizer); ok {

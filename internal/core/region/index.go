@@ -209,7 +209,7 @@ func (a *actives) pop() *Entity {
 	return e
 }
 
-// ended records the end of a turn. The parameters was and is tell whether the entity was live
+// ended records the end of a turn. The parameters was and is show whether the entity was live
 // before, and whether it is live now.
 func (a *actives) ended(e *Entity, was, is bool) {
 	if is && !e.listed() {

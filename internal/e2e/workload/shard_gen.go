@@ -274,7 +274,7 @@ func knownTallyState(num int) (bool, codegen.Fields) {
 // ClerkAPI has the methods of a [Clerk]. The entity and its references
 // implement it.
 type ClerkAPI interface {
-	// Serve takes the time long.
+	// Serve waits the given time.
 	Serve(ctx context.Context, long time.Duration) error
 }
 
@@ -342,7 +342,7 @@ type ClerkRef struct {
 	ref *codegen.Ref
 }
 
-// Serve takes the time long.
+// Serve waits the given time.
 func (r ClerkRef) Serve(ctx context.Context, long time.Duration) (err error) {
 	turn, err := r.ref.Begin(ctx, "Serve")
 	if e, ok := turn.Entity.(*Clerk); ok {
@@ -1100,8 +1100,8 @@ func decodePulseBeatReply(d codegen.Decoder) (node string, err error) {
 // RelayAPI has the methods of a [Relay]. The entity and its references
 // implement it.
 type RelayAPI interface {
-	// Burst makes calls with the sequence numbers first to last: the last one as an ask, all others as
-	// tells. Node of the receipt is the relay's.
+	// Burst makes calls with the sequence numbers first to last: number last as an ask, the others as
+	// tells. The receipt's Node is the relay's.
 	Burst(ctx context.Context, entity, sender string, first, last uint64) (Receipt, error)
 }
 
@@ -1148,8 +1148,8 @@ type RelayRef struct {
 	ref *codegen.Ref
 }
 
-// Burst makes calls with the sequence numbers first to last: the last one as an ask, all others as
-// tells. Node of the receipt is the relay's.
+// Burst makes calls with the sequence numbers first to last: number last as an ask, the others as
+// tells. The receipt's Node is the relay's.
 func (r RelayRef) Burst(ctx context.Context, entity, sender string, first, last uint64) (result Receipt, err error) {
 	turn, err := r.ref.Begin(ctx, "Burst")
 	if e, ok := turn.Entity.(*Relay); ok {
