@@ -59,7 +59,7 @@ func TestProcesses(t *testing.T) {
 
 	expect("wait", exitOK, "has settled", "")
 	expect("wait -json", exitOK, `"settled": true`, "")
-	expect("wait -timeout 1s", exitFailed, "", "not within 1s")
+	expect("wait -timeout 1s", exitFailed, "", "the command did not end within 1s")
 	expect("version", exitOK, "shardctl ", "")
 	expect("member", exitUsage, "", `unknown command "member": did you mean members?`)
 }
