@@ -25,7 +25,7 @@ func Init(working, dir string) (string, error) {
 	}
 	name := filepath.Base(dir)
 	if !token.IsIdentifier(name) {
-		return fail(fmt.Errorf("%q cannot be a package's name (name a folder like counter)", name))
+		return fail(fmt.Errorf("%q cannot be a package's name (try a name like counter)", name))
 	}
 	path := filepath.Join(working, dir)
 	if files, err := filepath.Glob(filepath.Join(path, "*.go")); err != nil || len(files) > 0 {

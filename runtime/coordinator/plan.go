@@ -201,7 +201,8 @@ func (c *Coordinator) rebalance() {
 	c.looked(begun, c.count(balancing), refused)
 }
 
-// allowed reports whether a strategy may propose t: an offered shard moves, once, to another home.
+// allowed reports whether t moves a shard in Movable to another of homes, and takes the shard out
+// of Movable.
 func allowed(homes []placement.Load, t placement.Transfer) bool {
 	known, movable := false, false
 	for i := range homes {

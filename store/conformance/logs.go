@@ -102,7 +102,7 @@ func testLogConflict(t *testing.T, h Harness) {
 	wantLog(t, a, shard, store.Start, at[2], "0", "1", "2")
 }
 
-// testLogClaimed checks that a claim, an append that expects no position, makes the former writer's
+// testLogClaimed checks that a claim (an append that expects no position) makes the former writer's
 // appends fail.
 func testLogClaimed(t *testing.T, h Harness) {
 	zombie, home := h.Client(t), h.Client(t)

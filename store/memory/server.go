@@ -90,8 +90,8 @@ func (s *Server) Stop() {
 const MaxUnsynced = 1024
 
 // Start starts the server again from its disk, which lacks the last writes to shards. The parameter
-// lost, at most MaxUnsynced, is how many: 0 as after a crash of the process, more as after its
-// machine's. The revisions and positions of lost writes are assigned again. Small records and
+// lost is their number, at most MaxUnsynced: 0 is like a process crash, more like a machine crash. The
+// revisions and positions of lost writes are assigned again. Small records and
 // leases are never lost.
 func (s *Server) Start(lost int) {
 	s.mu.Lock()

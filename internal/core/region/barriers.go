@@ -338,8 +338,7 @@ func (s *Shard) GoDirect(sender transport.Address, epoch placement.Epoch, now ui
 	return fx
 }
 
-// rebar bars Enter while calls are not direct, a barrier is closed, or held calls are being
-// delivered.
+// rebar makes Enter refuse while Direct is off, a barrier is closed, or held calls are delivered.
 func (s *Shard) rebar() {
 	s.barred.Store(!s.direct || len(s.barriers.closed) > 0 || s.reopening > 0)
 }

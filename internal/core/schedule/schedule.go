@@ -218,7 +218,7 @@ func (t times) count(low, high int64) (n int) {
 	return n
 }
 
-// beforeLast returns a time at or after low. At most n due times follow it up to high.
+// beforeLast returns a time >= low with at most n due times after it and up to high.
 func (t times) beforeLast(n int, low, high int64) int64 {
 	if t.cron == nil {
 		return max(low, t.start+(t.cell(high)-int64(n))*t.period)

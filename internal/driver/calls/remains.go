@@ -38,8 +38,8 @@ func (r remains) Again(e *wire.Envelope) {
 	r.env.Count(Retried)
 }
 
-// returned has, for each shard, the flushes and certainly unhandled calls that the shard forwarded
-// on a closed session.
+// returned has what each shard forwarded on a closed session: flushes, and calls that certainly did
+// not run.
 type returned map[Shard]*remainsOf
 
 type remainsOf struct {

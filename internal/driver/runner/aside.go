@@ -8,9 +8,8 @@ import (
 	"github.com/shardgen/shardgen/internal/core/region"
 )
 
-// asides holds tells set aside because their entity's turn goes on without the run token. When a
-// tell of that turn ends, Runner.Leave runs the next, so tells stay in order. It is safe for
-// concurrent use.
+// asides holds tells to entities whose turn goes on without the run token. When the tell that runs
+// there ends, Runner.Leave runs the next, so tells stay in order. It is safe for concurrent use.
 type asides struct {
 	n     atomic.Int32 // number of entities whose tells are set aside; written under mu
 	bytes atomic.Int64 // bytes of the tells, counted as in a batch

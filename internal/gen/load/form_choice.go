@@ -23,8 +23,8 @@ type formChoice struct {
 	formed map[formKey]*model.Type // the types whose form a tag chose
 }
 
-// setForm sets m's form and returns true if t's methods encode t. Without a choice binary comes
-// first, because it loses less. Types for which [crossing.isOpen] is true are encoded by field.
+// setForm sets m's form and returns true if t's methods encode t. If chosen is "", binary
+// precedes text, as it loses less, and [crossing.isOpen] types are encoded by field.
 func (c *crossing) setForm(m *model.Type, t types.Type, chosen string) bool {
 	switch {
 	case chosen != formText && hasBinary(t):

@@ -50,8 +50,8 @@ func newSource(r *report, p *packages.Package, l *loader) *source {
 	return s
 }
 
-// syntaxErrors reports syntax errors. Such a package is not read: the parser may have skipped a
-// method.
+// syntaxErrors lists syntax errors. If it returns true, do not read the package: it may lack
+// methods.
 func (s *source) syntaxErrors() bool {
 	found := false
 	for _, e := range s.pkg.Errors {

@@ -184,8 +184,8 @@ func (f *Fence) quorumBroken(r gossip.Member, lost func(transport.Address) bool)
 	return !f.Strategy.Quorum(electorate).Met(others) && !f.mayWin(r, electorate, others)
 }
 
-// mayWin reports whether the voters for which with returns true, including r, win by half of the
-// voters and the oldest. Such a side runs turns once the other half is fenced.
+// mayWin reports whether the voters that with accepts, r among them, win as the half that has the
+// oldest. Such a side runs turns once the other half is fenced.
 func (f *Fence) mayWin(r gossip.Member, e splitbrain.Electorate, with func(transport.Address) bool) bool {
 	if d := f.Config.Downing; d == splitbrain.DowningManual || d == splitbrain.DowningAuto || f.surelyGone(r.Address) {
 		return false

@@ -287,9 +287,9 @@ func (j *Joiner) ask(from transport.Address) {
 	}
 }
 
-// OnAliveAsJoiner records that a cluster exists, so that this node does not form another. A
-// partition or a pause may have kept this node's hellos from the members. When many nodes join,
-// hellos are rare, so the Alive broadcast counts as an offer to join.
+// OnAliveAsJoiner records that a cluster exists, so that this node forms no other; a partition may
+// have kept its hellos from the members. When many nodes join, so that hellos are rare, it also
+// asks the sender of the Alive for admission.
 func (j *Joiner) OnAliveAsJoiner(from transport.Address) {
 	j.Progress.offered = j.Now
 	if j.withdraw() {

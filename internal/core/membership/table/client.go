@@ -406,8 +406,8 @@ func (m *Machine) ownRow(list []rows.Row) *rows.Row {
 // maxCleaned is the largest number of rows that one write deletes.
 const maxCleaned = 100
 
-// wantedCleaning returns a write that deletes the rows of members that have long been dead or gone.
-// Only the oldest member makes it.
+// wantedCleaning returns a write that deletes the rows of members that left or were fenced more than
+// CleanAfter ago. Only the oldest member makes it.
 func (m *Machine) wantedCleaning() (w core.TableWrite, ok bool) {
 	if m.guides()[0] != m.Config.Self {
 		return w, false

@@ -79,9 +79,9 @@ func (m *Machine) runDeaths() {
 	}
 }
 
-// bounced records the broker's report that nobody listens at a dead member. The report must answer
-// a message sent after this node knew of the death. It does if the last returned echo was sent
-// after that, because the broker answers the messages of a connection in their order.
+// bounced records the broker's report that nobody listens at a dead member. It counts only if an
+// echo sent after this node knew of the death returned before it: the broker answers in order, so
+// the report cannot answer a message sent before.
 func (m *Machine) bounced(r *rows.Row) {
 	d := m.deaths[r.Address]
 	if d == nil || m.echo.Sent.Before(d.known) || !d.bounced.IsZero() || !m.ownServer(r) {
