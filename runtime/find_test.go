@@ -159,7 +159,7 @@ func TestFindOptions(t *testing.T) {
 	}
 	for want, all := range map[string]func(func(string, error) bool){
 		"shard.Active is for List alone":  at.FindByStage(ctx, bank.Closed, shard.Active()),
-		"shard.After continues by id":    at.FindByStageBetween(ctx, "a", "z", shard.After("t1")),
+		"shard.After continues by id":     at.FindByStageBetween(ctx, "a", "z", shard.After("t1")),
 		"shard.After: the id is of type":  at.FindByStage(ctx, bank.Closed, shard.After(3)),
 		"neither a Node nor a Conn (make": shard.FindEntities(ctx, nil, codegen.Index{}, nil, nil, noFormat, codegen.ParseStringID[string]),
 	} {
