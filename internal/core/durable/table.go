@@ -196,8 +196,7 @@ func (t *table) source(s *Source, now time.Time) *known {
 	return k
 }
 
-// raise records finished numbers, and forgets their commands, even running ones: nobody waits for
-// them.
+// raise records numbers that no caller waits for, and forgets their commands, even running ones.
 func (t *table) raise(k *known, f finished) {
 	all, more := k.finished.join(f)
 	if !more {

@@ -338,7 +338,8 @@ func (s *Shard) GoDirect(sender transport.Address, epoch placement.Epoch, now ui
 	return fx
 }
 
-// rebar makes Enter refuse while Direct is off, a barrier is closed, or held calls are delivered.
+// rebar sets whether Enter refuses: if Direct is off, a barrier is closed, or held calls are under
+// delivery.
 func (s *Shard) rebar() {
 	s.barred.Store(!s.direct || len(s.barriers.closed) > 0 || s.reopening > 0)
 }

@@ -13,8 +13,8 @@ import (
 // [Hash]. Entities do not store their hash, to save memory. One goroutine at a time may change
 // the index; other goroutines may call Look meanwhile. The zero value is empty.
 //
-// A concurrent Look may miss an entity, or return one that has left. Both are harmless: the
-// caller then takes the shard's lock, and an entity outside the index is not live.
+// A concurrent Look may miss an entity; the caller then takes the shard's lock. Or it may return one
+// that has left; that one is not live, so Enter refuses it.
 type index struct {
 	table   atomic.Pointer[table] // nil means empty
 	n       int

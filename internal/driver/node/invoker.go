@@ -599,7 +599,7 @@ func (p invoker) failed(c *outCall, w *calls.Call, id uint64, limit *calls.Deadl
 }
 
 // giveUp withdraws a call after its deadline, if possible. It returns how far the call came, and
-// what it waited for.
+// why no further.
 func (p invoker) giveUp(c *outCall, w *calls.Call, id uint64) (calls.Withdrawal, error) {
 	drv, r := p.kind.Driver, p.kind.routeOf(c.Ref.Hash)
 	how, on := drv.Data.Withdraw(&r.Route, w, id, c.Ref.ID)

@@ -262,8 +262,8 @@ func (p chooser) Send(ctx context.Context, r *codegen.Ref, method string, args [
 	return p.invoker.Send(ctx, &p.kind.Pool.calls[p.choose()].ref, method, args)
 }
 
-// Do sends a call to an instance and waits for its results. Until its deadline, a call that has not
-// begun is sent to another instance. So is a call that has begun, if its method may run twice.
+// Do sends a call to an instance and waits for its results. Until its deadline, a call that fails
+// before it begins goes to another instance; so does a lost one, if its method may run twice.
 func (p chooser) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
 	began := p.kind.Driver.Lease.Now()
 	ctx, trace := p.trace(ctx, r, method, false)

@@ -489,7 +489,7 @@ func (j *judge) ordinal(shard int, id string, r result) (uint64, error) {
 	return 0, nil
 }
 
-// nothing does ordinal's work for turns that saw no state.
+// nothing is [judge.ordinal] for turns that saw no state.
 func (j *judge) nothing(all []commit, id string, r result) (uint64, error) {
 	if r.version == 0 && len(all) > 0 && !r.real.IsZero() && all[0].at.After(r.real) {
 		return 0, nil

@@ -287,9 +287,9 @@ func (j *Joiner) ask(from transport.Address) {
 	}
 }
 
-// OnAliveAsJoiner records that a cluster exists, so that this node forms no other; a partition may
-// have kept its hellos from the members. When many nodes join, so that hellos are rare, it also
-// asks the sender of the Alive for admission.
+// OnAliveAsJoiner records that a cluster exists, even if a partition kept this node's hellos from
+// it, so that this node forms no other. When many nodes join, and hellos are rare, it also asks the
+// Alive's sender for admission.
 func (j *Joiner) OnAliveAsJoiner(from transport.Address) {
 	j.Progress.offered = j.Now
 	if j.withdraw() {

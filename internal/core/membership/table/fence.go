@@ -243,7 +243,7 @@ func (m *Machine) noteEnded(t *rows.Table) {
 	}
 }
 
-// contacts returns when this node last exchanged stands with each dead member that is not fenced.
+// contacts returns how long ago this node exchanged lease proofs with each dead, unfenced member.
 func (m *Machine) contacts() (all []message.Contact) {
 	if len(m.deaths) == 0 || len(m.table.Summary().Down) > maxContacts {
 		return nil
