@@ -158,7 +158,6 @@ func (c *Coordinator) addUp() {
 			n++
 		}
 		k.mean = sum / float64(max(1, n))
-		k.earn(c.now, loadsAnHour*c.config.LoadInterval)
 	}
 }
 
