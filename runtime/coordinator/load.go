@@ -72,8 +72,6 @@ const (
 	loadsAnHour = 360
 	// manyMembers is the number of members above which each reports less often.
 	manyMembers = 1000
-	// savedAtMost is the part of an hour's budget that may be saved for a later move.
-	savedAtMost = 1.0 / 3
 )
 
 // ReportInterval returns the interval at which each of that many members sends a [MemberLoad]: 10
@@ -161,20 +159,32 @@ func (c *Coordinator) addUp() {
 	}
 }
 
-// saved returns how many moves a type's budget may save; a coordinator begins with that many.
-func (k *entityType) saved() float64 {
-	return max(1, savedAtMost*placement.LoadWeighted{}.Hourly(len(k.shards)))
+// A spending counts the moves by load of the last 60 minutes and of the current one.
+type spending struct {
+	begun time.Time // its minutes are counted from then on
+	last  int       // the number of the current minute
+	moves [61]int   // by number of the minute, modulo 61
 }
 
-// earn adds to a type's budget what the time since the last call is worth. What may be saved and what
-// an hour adds are together less than one move above LoadWeighted.Hourly.
-func (k *entityType) earn(now time.Time, hour time.Duration) {
-	saved := k.saved()
-	inHour := math.Floor(placement.LoadWeighted{}.Hourly(len(k.shards))) + 0.99 - saved
-	if !k.earned.IsZero() {
-		k.balance.Budget = min(saved, k.balance.Budget+inHour*float64(now.Sub(k.earned))/float64(hour))
+// at returns the count of the current minute, and forgets those of more than an hour ago.
+func (s *spending) at(now time.Time, hour time.Duration) *int {
+	if s.begun.IsZero() {
+		s.begun = now
 	}
-	k.earned = now
+	n, minute := len(s.moves), int(now.Sub(s.begun)/(hour/60))
+	for i := max(s.last+1, minute-n+1); i <= minute; i++ {
+		s.moves[i%n] = 0
+	}
+	s.last = minute
+	return &s.moves[minute%n]
+}
+
+// sum returns the moves of the last hour.
+func (s *spending) sum() (sum int) {
+	for _, n := range s.moves {
+		sum += n
+	}
+	return sum
 }
 
 // costOf returns the processors that a shard uses.
@@ -201,14 +211,13 @@ func (c *Coordinator) planByLoad(k *entityType, w placement.LoadWeighted, homes 
 		k.still, k.balance.Moving = fmt.Sprintf("%s has reported no load in the last %v", name, loadSilent*c.interval()), false
 		return nil, nil
 	}
-	k.earn(c.now, loadsAnHour*c.config.LoadInterval)
-	budget := k.balance.Budget
+	spent := k.spent.at(c.now, loadsAnHour*c.config.LoadInterval)
+	k.balance.Budget = w.Hourly(len(k.shards)) - float64(k.spent.sum())
 	moves, after, still := w.Plan(homes, k.balance, limit)
-	k.still = still
-	if !c.view.Converged {
-		after.Budget = budget // moves are refused
+	k.still, k.balance = still, after
+	if c.view.Converged { // otherwise moves are refused
+		*spent += len(moves)
 	}
-	k.balance = after
 	for _, m := range moves {
 		transfers = append(transfers, m.Transfer)
 		why = append(why, fmt.Sprintf("%v; %.0f of %.0f left", m, max(0, m.Left), math.Floor(w.Hourly(len(k.shards)))))

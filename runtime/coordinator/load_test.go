@@ -464,12 +464,10 @@ func TestBudgetOfAnHour(t *testing.T) {
 		most := max(1, shards/10)
 		for _, pause := range []time.Duration{time.Second, 10 * time.Second, 10 * time.Minute, 3 * time.Hour} {
 			now := time.Unix(0, 0)
-			k := &entityType{shards: make([]shard, shards)}
-			k.balance.Budget = k.saved()
+			var spent spending
 			var moves []time.Time
 			for range 20_000 {
-				k.earn(now, time.Hour)
-				for ; k.balance.Budget >= 1; k.balance.Budget-- {
+				for n := spent.at(now, time.Hour); spent.sum() < most; *n++ {
 					moves = append(moves, now)
 				}
 				for len(moves) > 0 && now.Sub(moves[0]) > time.Hour {

@@ -25,8 +25,8 @@ type entityType struct {
 	// load.go: set if the type is placed by load.
 	mean    float64 // mean processors of a measured shard
 	balance placement.Balance
-	earned  time.Time // until when the budget has been earned
-	still   string    // why no more shards move by load, for people
+	spent   spending // its moves by load
+	still   string   // why no more shards move by load, for people
 }
 
 // A shard is the coordinator's knowledge of one shard. The fields that each plan reads are
@@ -95,7 +95,6 @@ func (c *Coordinator) shard(id placement.ShardID) *shard {
 
 func (c *Coordinator) addType(info TypeInfo) *entityType {
 	k := &entityType{info: info, shards: make([]shard, info.Shards), wanted: c.asked[info.Name]}
-	k.balance.Budget = k.saved()
 	for i := range k.shards {
 		k.shards[i].id = placement.ShardID{Kind: info.Name, Shard: info.Shards + uint32(i)}
 	}

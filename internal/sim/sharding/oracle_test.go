@@ -45,8 +45,8 @@ type oracle struct {
 	paused  bool                                   // a pause of rebalancing was granted
 	onMove  func(at *process, e coordinator.Event) // called when a move begins
 
-	budgets map[*process]*budget          // for moves by load, by coordinator
-	came    map[placement.ShardID]arrival // the latest arrival of each shard
+	spent map[*process][]time.Time      // moves by load in the last hour, by coordinator
+	came  map[placement.ShardID]arrival // the latest arrival of each shard
 
 	counts       map[coordinator.EventKind]int
 	byLoad       int // moves by load
@@ -102,7 +102,7 @@ func newOracle(w *world) *oracle {
 		ran: map[string]bool{}, asked: map[string]bool{}, refused: map[string]bool{},
 		counts: map[coordinator.EventKind]int{}, strikes: w.plan.strikes,
 		pinning: map[placement.ShardID]bool{}, pinned: map[placement.ShardID]string{},
-		budgets: map[*process]*budget{}, came: map[placement.ShardID]arrival{},
+		spent: map[*process][]time.Time{}, came: map[placement.ShardID]arrival{},
 	}
 }
 
@@ -118,7 +118,7 @@ func (o *oracle) term(p *process, t placement.Term) {
 		o.w.fail("term %v begins at %s, and began at %s", t, p.name, other.name)
 	}
 	terms[t] = p
-	delete(o.budgets, p)
+	delete(o.spent, p)
 	if o.w.now.Sub(epochStart) > warmUp {
 		o.w.hide(p)
 	}

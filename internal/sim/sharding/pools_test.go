@@ -3,6 +3,7 @@ package sharding
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -193,12 +194,6 @@ func (p *process) reportPool() {
 	p.control.do(func() { p.control.ToCoordinator(l) })
 }
 
-// A budget is the number of moves by load that the oracle allows a coordinator.
-type budget struct {
-	left float64
-	at   time.Time // the time at which left was computed
-}
-
 // An arrival is the end of a move, as a coordinator knows it.
 type arrival struct {
 	by *process
@@ -226,16 +221,10 @@ func (o *oracle) placed(p *process, e coordinator.Event) {
 	if _, err := fmt.Sscanf(by, "%s at %f, %s", &home, &load, &rest); err != nil {
 		o.w.fail("%s: %q: %v", p.name, e.Reason, err)
 	}
-	b := o.budgets[p]
-	hourly := placement.LoadWeighted{}.Hourly(o.w.plan.shards)
-	if b == nil {
-		b = &budget{max(1, hourly/6), epochStart.Add(-loadInterval)}
-		o.budgets[p] = b
-	}
-	b.left = min(hourly, b.left+hourly*float64(o.w.now.Sub(b.at))/float64(loadHour))
-	b.at = o.w.now
-	if b.left--; b.left < -0.01 && load < 1.495 {
-		o.w.fail("%s moves %v by load, and the budget is used up: %.2f, %s", p.name, e.Shard, b.left, e.Reason)
+	spent := slices.DeleteFunc(o.spent[p], func(at time.Time) bool { return o.w.now.Sub(at) > loadHour })
+	o.spent[p] = append(spent, o.w.now)
+	if most := int(placement.LoadWeighted{}.Hourly(o.w.plan.shards)); len(spent) >= most && load < 1.495 {
+		o.w.fail("%s moves %v by load, after %d moves in an hour of %d allowed: %s", p.name, e.Shard, len(spent), most, e.Reason)
 	}
 	if came, ok := o.came[e.Shard]; ok && came.by == p && o.w.now.Sub(came.at) < loadRest {
 		o.w.fail("%s moves %v by load %v after it came", p.name, e.Shard, o.w.now.Sub(came.at))
