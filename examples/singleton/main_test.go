@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -14,5 +16,14 @@ func TestRun(t *testing.T) {
 	}
 	if want := "twice=0 missing=0 homes=n1,n2,n3 "; !strings.Contains(out.String(), want) {
 		t.Errorf("got %q, want it to hold %q", out.String(), want)
+	}
+}
+
+// TestRunIsStopped: without time for its jobs, run returns the error of its context.
+func TestRunIsStopped(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := run(ctx, 30, 5, time.Hour, &strings.Builder{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context.Canceled", err)
 	}
 }

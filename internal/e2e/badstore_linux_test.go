@@ -9,6 +9,7 @@ import (
 
 // TestBadStoreDiskFull is TestBadStore for a disk that is full.
 func TestBadStoreDiskFull(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it waits for real time-outs")
 	}

@@ -210,6 +210,7 @@ func (c *walletCluster) admin() jetstream.JetStream {
 // TestBadStore breaks the store of a running cluster in several ways. Errors name the entity and
 // the remedy, nothing acknowledged is lost later, and calls succeed again when the cause has ended.
 func TestBadStore(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it waits for real time-outs")
 	}

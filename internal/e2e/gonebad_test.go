@@ -202,6 +202,7 @@ func TestGoneBadAnswer(t *testing.T) {
 // TestGoneBadDown: gossip in another member's name that marks a member as Down ends that member,
 // and the others accept it. An operator's command from a member is refused.
 func TestGoneBadDown(t *testing.T) {
+	t.Parallel()
 	url := leastPrivilege(t, map[string]rights.Rights{"worker": rights.Worker("e2e", "")})
 	bad := newBadMember(t, url("worker"))
 	all := bad.hear(t, "sh.e2e.m.>")

@@ -138,6 +138,7 @@ func notifySocket(t *testing.T) (lines func() string, env []string) {
 // live, but are not ready, and why. On SIGTERM a worker first reports that it is not ready, while
 // it still serves. Then it leaves, and no call is lost.
 func TestProbes(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it builds a program and runs processes")
 	}

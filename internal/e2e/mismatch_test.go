@@ -143,6 +143,7 @@ func TestOneName(t *testing.T) {
 // TestForeignBytes sends random bytes to every subject of a cluster, and the cluster's own messages
 // a second time. They are counted and logged, or ignored, and change nothing.
 func TestForeignBytes(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, natsproc.Start(t).URL())
 	nc, err := nats.Connect(c.url)
 	if err != nil {

@@ -22,6 +22,7 @@ const repository = "../.."
 // would: it requires this one and generates with go tool shardgen. Three of its
 // processes then serve calls of a fourth through both of its entities.
 func TestOutsideModule(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	dir := writeModule(t)

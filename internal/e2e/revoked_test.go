@@ -28,6 +28,7 @@ const attempt = 5 * time.Second
 // TestRevokedRightIsNamed revokes each right that a running process needs, by a reload of the
 // server's configuration. Each use of the right soon fails with an error that names it.
 func TestRevokedRightIsNamed(t *testing.T) {
+	t.Parallel()
 	worker, web := rights.Worker("e2e", "bank"), rights.Client("e2e", "web")
 	ann, php := rights.Operator("e2e", "ann"), rights.Gateway("e2e", "php")
 	all := map[string]rights.Rights{"host": rights.Worker("e2e", "")}

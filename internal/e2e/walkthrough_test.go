@@ -20,6 +20,7 @@ import (
 // TestSecurityPage runs the commands of docs/security.md unchanged, except for the port and the
 // folder, and checks their output.
 func TestSecurityPage(t *testing.T) {
+	t.Parallel()
 	for _, needed := range []string{"bash", "openssl"} {
 		if _, err := exec.LookPath(needed); err != nil {
 			t.Skip(err)
