@@ -15,13 +15,19 @@ func TestOrder(t *testing.T) {
 	if err := order.Add(t.Context(), "tea", 1); !errors.Is(err, ErrSoldOut) {
 		t.Errorf("got %v, want ErrSoldOut", err)
 	}
-	if n := order.Lines["tea"]; n != 1 {
-		t.Errorf("the order has %d, want 1: what is sold out is not added", n)
+}
+
+// TestRestock: an order keeps nothing of a sold-out article, and gets it when there is more.
+func TestRestock(t *testing.T) {
+	tea := &Stock{SKU: "tea"}
+	order := &Order{ID: "o1", Stock: func(SKU) StockAPI { return tea }}
+	if err := order.Add(t.Context(), "tea", 1); !errors.Is(err, ErrSoldOut) || len(order.Lines) > 0 {
+		t.Errorf("got lines %v, error %v; want none, ErrSoldOut", order.Lines, err)
 	}
 	if err := tea.Restock(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := order.Add(t.Context(), "tea", 1); err != nil || order.Lines["tea"] != 2 {
-		t.Errorf("the order has %d after the stock was filled up, error %v", order.Lines["tea"], err)
+	if err := order.Add(t.Context(), "tea", 1); err != nil || order.Lines["tea"] != 1 {
+		t.Errorf("got lines %v, error %v; want one piece", order.Lines, err)
 	}
 }
