@@ -55,8 +55,8 @@ func TestAbsentClientRunsNothingTwice(t *testing.T) {
 	require.EqualValues(t, 1, conn.Counters()["tell lost"], "of unknown outcome")
 }
 
-// TestAbsentClientThatHeardNothing: the same, if the client was cut off before it had heard
-// anything of the home.
+// TestAbsentClientThatHeardNothing: as in TestAbsentClientRunsNothingTwice, the call does not run
+// again, although the client was cut off before it had heard anything of the home.
 func TestAbsentClientThatHeardNothing(t *testing.T) {
 	c := emptyCluster(t)
 	n := c.add("a")

@@ -72,7 +72,7 @@ func (v *clientEnv) Direct(from transport.Peer, body []byte) error {
 	return v.driver.DirectMessage(from, body)
 }
 
-// Heard records at, the time of the latest message from the member that serves this process.
+// Heard records when the latest message from the member that serves this process came.
 func (v *clientEnv) Heard(at time.Time) {
 	v.mu.Lock()
 	v.heardAt = at
@@ -90,8 +90,8 @@ func (v *clientEnv) Served(kinds map[string]uint32) {
 // Refused handles a member's refusal to serve this process. why is its reason.
 func (v *clientEnv) Refused(why error) { (*Conn)(v).refusal(why) }
 
-// TurnedAway fails the calls sent to by, a member that refused them because it has no session with
-// this process.
+// TurnedAway fails the calls sent to a member that has no session with this process and refused
+// them. by is the member, and why its reason.
 func (v *clientEnv) TurnedAway(by transport.Address, why error) {
 	v.driver.Pending.CompleteSent(func(s calls.Carrier) bool { return s.Peer().Address == by },
 		calls.Result{Code: calls.TurnedAway, Text: why.Error()})

@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// stuck is a transport whose links take no message and do not close after jam, as if the broker had
-// stopped reading.
+// stuck is a transport whose links take no message and do not close once jam was called, as if the
+// broker had stopped reading.
 type stuck struct {
 	transport.Transport
 	jammed  chan struct{} // closed by jam

@@ -26,7 +26,7 @@ type Config struct {
 	// Name is the node's name, unique in the cluster, formed like Cluster. Default
 	// "<hostname>-<pid>".
 	Name string
-	// Roles are labels of this node, to which types can be limited (see [HostRole]).
+	// Roles are labels of this node. A type with [HostRole] is hosted only by nodes with that role.
 	// Default none.
 	Roles []string
 	// Zone is where the node runs, such as "eu-1b": 1 to 64 of A-Z a-z 0-9 _ -. The coordinator
@@ -37,9 +37,9 @@ type Config struct {
 	// the load by it. Default GOMAXPROCS, or less if the process's control group has a smaller
 	// quota; 0.01 to 10,000.
 	Capacity float64
-	// Seeds are names of nodes to join; the first one may found the cluster. Default
-	// none: nodes find each other through the broker. A name that no member had within 10
-	// times Membership.SeedTimeout is logged once, because it may be misspelt.
+	// Seeds are names of nodes to join; the node that is named first may found the cluster. Default
+	// none: nodes find each other through the broker. If no member has had a seed's name within 10
+	// times Membership.SeedTimeout, the name is logged once, because it may be misspelt.
 	Seeds []string
 	// Membership has the settings of joining, leaving, failure detection, gossip and downing.
 	Membership membership.Options
@@ -52,8 +52,8 @@ type Config struct {
 	Lanes int
 	// CallTimeout bounds calls whose context has no deadline. Default 5s, minimum 1ms.
 	CallTimeout time.Duration
-	// HandoffTimeout bounds two steps of a shard's move: the end of its turns and stop
-	// hooks, and then the transfer of its state to the new home. If either takes longer,
+	// HandoffTimeout bounds each of two steps of a shard's move: the old home ends the shard's
+	// turns and runs the stop hooks; then the state goes to the new home. If a step takes longer,
 	// the shard stays. Default 60s, minimum 1s.
 	HandoffTimeout time.Duration
 	// Store keeps everything needed after a full restart: the state of durable types, the ids of
@@ -62,19 +62,19 @@ type Config struct {
 	// on JetStream, or package store/memory for tests. All members must have the same store, or
 	// none. Default none.
 	Store store.Backend
-	// Rebalance tunes when shards move to even out their numbers at the members.
+	// Rebalance sets when shards move so that members hold equal numbers of them.
 	Rebalance RebalanceOptions
 	// Direct lets data frames take TCP connections between processes instead of the broker.
 	// Default: they do not.
 	Direct DirectOptions
-	// Gateway lets any client of the broker call the types that this node hosts, in JSON
-	// or protobuf, by a request to sh.<cluster>.g.<caller>.<kind>.<method>.<id>. Access is
-	// controlled by NATS permissions, which grant a client its caller's name; it is "any" in
-	// clusters without permissions. Default false.
+	// Gateway lets any client of the broker call the types that this node hosts, in JSON or
+	// protobuf, by a request to sh.<cluster>.g.<caller>.<kind>.<method>.<id>. NATS permissions
+	// control access: they grant a client the name that it sends as <caller>. In clusters without
+	// permissions <caller> is "any". Default false.
 	Gateway bool
-	// Interceptors are called around the calls and tells that this process makes, the first
-	// outermost; see [Interceptor]. With interceptors, local calls are encoded. [Intercept] sets
-	// interceptors for turns at a node. Default none.
+	// Interceptors are called around the calls and tells that this process makes; the first one is
+	// outermost. See [Interceptor]. With interceptors, local calls are encoded too, which costs
+	// time. [Intercept] sets interceptors for turns at a node. Default none.
 	Interceptors []Interceptor
 	// Tracing records traced calls and turns of this process. Package shardotel implements it.
 	// Default none.
@@ -102,16 +102,17 @@ type Limits struct {
 	ShardBytes int
 	// BufferBytes bounds the bytes, counted as for MailboxBytes, of the calls waiting at this
 	// process: in all its shards, and for shards without a home. Calls of this process that wait on
-	// their callers' goroutines are not encoded and do not count. Tells of this process whose turns
-	// have begun may take as much again; each counts as its arguments and 40 bytes. The calls of
-	// all clients ([Dial]) of one name together may take half of BufferBytes. Default 128 MiB, at
-	// least ShardBytes, at most 1 TiB.
+	// their callers' goroutines are not encoded and do not count. Tells to entities of this process
+	// whose turns have begun may take as much again; each tell counts as its arguments and 40
+	// bytes. The calls of all clients ([Dial]) of one name together may take half of BufferBytes.
+	// Default 128 MiB, at least ShardBytes, at most 1 TiB.
 	BufferBytes int
 	// Window is the number of bytes that one other process may have under way to this
 	// process on one lane. Default 1 MiB, 64 KiB to 16 MiB.
 	Window int
-	// MaxBuffered is the number of bytes that are kept for one other process on one lane; further
-	// calls to that process are refused with [ErrOverloaded]. Default 8 MiB, at least Window.
+	// MaxBuffered is the number of bytes that this process keeps for another one on one lane until
+	// they are acknowledged. Further calls to that process are refused with [ErrOverloaded].
+	// Default 8 MiB, at least Window.
 	MaxBuffered int
 	// AnswerBytes bounds the bytes of answers kept for all clients ([Dial]) of one name until they
 	// acknowledge them. MaxBuffered bounds those for one client on one lane. Beyond either bound,
@@ -137,8 +138,8 @@ type RebalanceOptions struct {
 	// Threshold is the difference in shards of a type that two nodes may have
 	// before shards are moved. Default 1, minimum 1.
 	Threshold int
-	// Interval is how long a shard stays where it is after a move for
-	// rebalancing was given up. Default 10s, minimum 1s.
+	// Interval is how long a shard stays where it is after its move for rebalancing was given up.
+	// Default 10s, minimum 1s.
 	Interval time.Duration
 }
 
@@ -274,9 +275,9 @@ func (c Config) membershipConfig(self transport.Address, seeds []string, meta, c
 
 // DirectOptions let two processes exchange data frames over TCP connections between them, one for
 // each lane, instead of over the broker. A call that waits only for the network then takes about a
-// third of the time. All other messages go over the broker, and so do data frames while there is no
-// TCP connection. The connections are encrypted with keys that each process makes when it starts.
-// Processes with and without direct lanes work together.
+// third of the time that it takes over the broker. All other messages go over the broker, and so do
+// data frames while there is no TCP connection. The connections are encrypted with keys that each
+// process makes when it starts. Processes with and without direct lanes work together.
 type DirectOptions struct {
 	// Listen is the TCP address at which the process accepts connections, as host:port; with port
 	// 0 the system chooses one. A client ([Dial]) never listens. Default "": it does not

@@ -45,7 +45,7 @@ type Conn struct {
 	unsent  error // the result of Close; set before done is closed
 	mu      sync.Mutex
 	refused error             // the latest refusal by a member
-	kinds   map[string]uint32 // the hosted kinds' numbers of shards
+	kinds   map[string]uint32 // the number of shards of each hosted kind
 	reasons control.Reasons   // why shards lack a home
 	heardAt time.Time         // the latest time passed to Heard
 }
@@ -162,7 +162,7 @@ func (c *Conn) Close() error {
 const (
 	// closePatience bounds Close, including node.TellPatience.
 	closePatience = 3 * time.Second
-	// endPatience is the part of closePatience for the end of goroutines.
+	// endPatience is the part of closePatience that is kept for waiting until goroutines end.
 	endPatience = 500 * time.Millisecond
 )
 
@@ -183,7 +183,7 @@ func (c *Conn) finish() error {
 	return c.driver.Undelivered.Since(unsent, unsure)
 }
 
-// sayGoodbye drains the data plane and announces the end of the connection, at most until
+// sayGoodbye drains the data plane and announces the end of the connection. It stops at the latest
 // endPatience before the deadline of ctx.
 func (c *Conn) sayGoodbye(ctx context.Context) {
 	by, _ := ctx.Deadline()
@@ -245,7 +245,8 @@ func (c *connPlane) ShardsOf(kind string) uint32 {
 // Why returns the latest reason why the kind's shards lack homes.
 func (c *connPlane) Why(kind string, now time.Time) string { return c.reasons.Said(kind, now) }
 
-// Waits returns why calls of the kind wait, and whether members host it, as far as a client knows.
+// Waits returns why calls of the kind wait, and whether any member hosts the kind, as far as a
+// client knows.
 func (c *connPlane) Waits(kind string, now time.Time) (why string, hosted bool) {
 	c.mu.Lock()
 	silent, names := now.Sub(c.heardAt), slices.Sorted(maps.Keys(c.kinds))

@@ -20,16 +20,16 @@ type Message = stream.Message
 // Consume makes the cluster apply each message of a stream to durable entities. Call it before
 // Start, at each node that should read, with the same name and source. The name is 1 to 64 letters,
 // digits, _ and -; positions and dead letters are kept in Config.Store under it. Each partition is
-// read at one node; when that ends, at another.
+// read at one node; when that node ends, another reads it.
 //
 // fn maps a message to tells: it makes them with its ctx, and they are sent when it has returned
 // nil. With its ctx, fn may only tell entities of durable types, through clients made with this
 // node; otherwise the message fails. fn must make the same tells whenever it gets the same message.
 //
 // Each tell is applied once and, per entity, in the order of the partition. The next tell to an
-// entity is sent when the one before is committed. At most 1,024 tells of a partition are under
-// way, or 16 MiB; then reading waits. While an entity cannot be reached or activated, its tells
-// wait, without a deadline.
+// entity is sent when the one before is committed. Reading waits while 1,024 tells or 16 MiB of a
+// partition are under way. While an entity cannot be reached or activated, its tells wait, without
+// a deadline.
 //
 // A message is dead if fn returns an error or panics. A tell is dead if its method has panicked or
 // refused its arguments at least 10 times over at least 5 minutes; an error that the method returns

@@ -9,11 +9,11 @@ import (
 )
 
 // AfterCommit calls f when the store has all changes that the turn of ctx made or read, before the
-// turn's answer is sent. f gets nil, or an error if this home of the shard cannot know whether the
-// store has the changes; only the next home finds out. Call AfterCommit in an interceptor of a
-// host, with the interceptor's ctx and after next has returned. AfterCommit returns false and does
-// not call f if there is nothing to wait for: the type is not durable, or the store already has all
-// these changes. f must not block.
+// turn's answer is sent. f then gets nil. f gets an error if this home of the shard cannot know
+// whether the store has the changes; only the next home finds out. Call AfterCommit in an
+// interceptor of a host, with the interceptor's ctx and after next has returned. AfterCommit
+// returns false and does not call f if there is nothing to wait for: the type is not durable, or
+// the store already has all these changes. f must not block.
 func AfterCommit(ctx context.Context, f func(err error)) bool { return node.AfterCommit(ctx, f) }
 
 // ErrNoEpoch means that [Epoch] was called outside a turn of a durable type.
@@ -51,15 +51,15 @@ func Forget(ctx context.Context) error { return node.Forget(ctx) }
 // same instance, after 1 s, doubling up to 1 min; after runtime.Goexit it has ended.
 //
 // A task of a durable singleton begins when the store has the changes of the turn that started it.
-// To change the state, it calls a method through the client: a change of its own is undone before
-// the next turn and ends the instance.
+// To change the state, the task calls a method through the client. If the task changes the state
+// itself, the change is undone before the next turn, and the instance ends.
 func Go(ctx context.Context, task func(context.Context) error) error {
 	return node.StartTask(ctx, task)
 }
 
-// WithHeader returns a context whose calls and tells carry the header beside the headers of ctx, in
-// place of one of the same key. The called method reads it from [CallInfo]; calls that this method
-// makes do not carry it.
+// WithHeader returns a context whose calls and tells carry the headers of ctx and this one. The new
+// header replaces a header of ctx with the same key. The called method reads it from [CallInfo];
+// calls that this method makes do not carry it.
 //
 // A key has 1 to 64 of A-Z a-z 0-9 _ -, and is sent in lower case; a value is any string. A call
 // carries at most 32 headers, with at most 4,096 bytes of keys and values together; WithHeader
@@ -96,13 +96,13 @@ const (
 	Moved       = codegen.Moved       // the state came from another node
 	Recovered   = codegen.Recovered   // the type is durable, and the state comes from the store
 
-	Idle      = codegen.Idle      // not called for IdleAfter, made room (MaxActive), or called Passivate
+	Idle      = codegen.Idle      // not called for IdleAfter, more than MaxActive were active, or Passivate was called
 	Moving    = codegen.Moving    // the shard moves to another node
 	Stopping  = codegen.Stopping  // the node stops without giving the shard away
-	Forgotten = codegen.Forgotten // called Forget, or stopped by its supervisor
+	Forgotten = codegen.Forgotten // Forget was called, or the supervisor stopped the entity
 )
 
-// Timeout bounds each call of a reference. Without it, a call whose context has no deadline is
+// Timeout bounds each call of a reference. Without Timeout, a call whose context has no deadline is
 // bounded by Config.CallTimeout. The called method sees the bound as the deadline of its context.
 func Timeout(d time.Duration) CallOption {
 	return func(o *codegen.CallOptions) { o.Timeout = d }

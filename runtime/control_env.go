@@ -133,7 +133,8 @@ func (v *controlEnv) PeerGone(a transport.Address) {
 // former member that was a home.
 func (v *controlEnv) PeerLeft(a transport.Address) { v.driver.Data.PeerLeft(a) }
 
-// Homes returns the other processes to which calls are routed, except those departed or removed.
+// Homes returns the other processes to which calls are routed, except processes that have left or
+// were removed.
 func (v *controlEnv) Homes() []transport.Address { return v.driver.Data.Homes() }
 
 // RenewLease extends the node's lease: turns may run until the given time.
@@ -158,8 +159,8 @@ func (v *controlEnv) TakeLease(r membership.LeaseRequest) {
 	})
 }
 
-// TakeTerm takes a new coordinator's term, at least atLeast, from the store, and passes it to take
-// with the term stored before. Without a store these are atLeast and 0.
+// TakeTerm gets a term for a new coordinator from the store, not below atLeast. It calls take with
+// this term and the term that the store had before. Without a store these are atLeast and 0.
 func (v *controlEnv) TakeTerm(atLeast uint32, take func(term, before uint32)) {
 	process := v.driver.Durable
 	if process == nil {
@@ -173,8 +174,8 @@ func (v *controlEnv) TakeTerm(atLeast uint32, take func(term, before uint32)) {
 	})
 }
 
-// LastTerm reads the highest coordinator term from the store and passes it to take. Without a store
-// it does nothing.
+// LastTerm reads the highest coordinator term from the store and calls take with it. Without a
+// store it does nothing.
 func (v *controlEnv) LastTerm(take func(term uint32)) {
 	process := v.driver.Durable
 	if process == nil {
@@ -187,7 +188,7 @@ func (v *controlEnv) LastTerm(take func(term uint32)) {
 }
 
 // Serve tells the broker whether it may direct clients without a shard table to this member. Once
-// the broker knows, then runs on the control loop.
+// the broker knows, Serve calls the function then on the control loop.
 func (v *controlEnv) Serve(on bool, then func()) {
 	v.serves.wished.Store(on)
 	v.driver.Group.Go(func() {
@@ -213,8 +214,9 @@ const maxAsking = 8
 // serverPatience bounds the wait for another server's answer.
 const serverPatience = 2 * time.Second
 
-// AskServer asks another server of the broker about a member, unless a question about the member is
-// unanswered, or maxAsking to the server are. It calls answer only if the server answers.
+// AskServer asks another server of the broker about a member. It does nothing while a question
+// about the member is unanswered, or maxAsking questions to the server are. It calls answer only if
+// the server answers.
 func (v *controlEnv) AskServer(q membership.Question, payload []byte, answer func(membership.Asked)) {
 	scout, ok := v.link.(transport.Scout)
 	under := 0

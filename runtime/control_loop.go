@@ -138,7 +138,8 @@ func (c *controlLoop) Why(kind string, now time.Time) string {
 	return c.member.Reasons().Said(kind, now)
 }
 
-// Waits returns why calls of a kind without a home wait, as far as this member knows.
+// Waits returns why calls of the kind wait, and whether any member hosts the kind, as far as this
+// member knows.
 func (c *controlLoop) Waits(kind string, now time.Time) (why string, hosted bool) {
 	v, self := c.member.View(), c.driver.Local.Name
 	if v == nil || v.SelfStatus < membership.WeaklyUp {

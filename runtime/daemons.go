@@ -27,11 +27,11 @@ const (
 // nodes like shards, most evenly if count is a power of two. Options are those of types, such as
 // [HostRole], but not [Handoff] and [Remember].
 //
-// fn should run until its ctx ends: when its daemon moves, the node ends, or the node has lost
-// contact to the others for so long that another node may run the daemon. In an orderly move the
-// next node begins when fn has returned; after Config.HandoffTimeout the move is given up, and fn
-// runs here again once it has returned. If fn returns while its ctx goes on, or panics, it runs
-// again after 1 s, doubling up to 1 min.
+// fn should run until its ctx ends. The ctx ends when the daemon moves, the node ends, or the node
+// has lost contact to the others for so long that another node may run the daemon. In an orderly
+// move the next node begins when fn has returned; after Config.HandoffTimeout the move is given up,
+// and fn runs here again once it has returned. If fn returns while its ctx goes on, or panics, it
+// runs again after 1 s, doubling up to 1 min.
 //
 // At most one node runs a daemon, unless fn goes on after its ctx has ended. So a database should
 // check what fn writes, for example by a position that is compared and set.

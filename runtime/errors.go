@@ -44,8 +44,8 @@ var (
 	ErrBadID = node.ErrBadID
 	// ErrCommandReused means that an earlier call of the entity used the same command id with
 	// another method or other arguments: its key of [CommandID] is not unique. The call did not
-	// run. A call made by a turn also fails with it if the turn is run again and then makes another
-	// call than the first time.
+	// run. If a turn is run again and makes another call than the first time, that call fails with
+	// ErrCommandReused too.
 	ErrCommandReused = node.ErrCommandReused
 	// ErrAnswerForgotten means that a call with the same key of [CommandID] has run (outcome
 	// Executed), but its answer is no longer kept. The call is not run a second time.
@@ -156,10 +156,10 @@ func (e *EntityError) Error() string {
 // Unwrap returns the errors declared with //shard:error that the method's error wrapped.
 func (e *EntityError) Unwrap() []error { return e.causes }
 
-// Is reports true for ErrPanic if the method panicked.
+// Is reports whether target is ErrPanic and the method panicked.
 func (e *EntityError) Is(target error) bool { return e.Panic && target == ErrPanic }
 
-// causes maps errors to the words of CauseOf, which takes the first match.
+// causes lists errors with their words for CauseOf. CauseOf takes the first error that matches.
 var causes = []struct {
 	err  error
 	word string

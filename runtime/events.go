@@ -57,11 +57,11 @@ func (k EventKind) String() string {
 type ClusterEvent struct {
 	Kind   EventKind         // the kind of the change
 	Time   time.Time         // when this node saw it
-	Member Member            // of events about a member
-	Leader transport.Address // of EventLeader
-	Why    string            // of EventDiverged
-	View   ClusterView       // of EventView
-	Missed int               // of EventView: number of events dropped since the previous one
+	Member Member            // set in events about one member
+	Leader transport.Address // set in EventLeader
+	Why    string            // set in EventDiverged
+	View   ClusterView       // set in EventView
+	Missed int               // set in EventView: the number of events dropped since the previous event
 }
 
 // String returns a text such as "up web-1#00c0ffee00c0ffee".
@@ -88,7 +88,7 @@ const eventBuffer = 256
 
 type events struct {
 	mu   sync.Mutex
-	view *membership.View // after all events that were published; nil means none yet
+	view *membership.View // the view after all events that were published; nil means that there is none yet
 	lost []string         // names of members that were lost, until takeLost
 	subs map[*subscription]bool
 }

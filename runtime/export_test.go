@@ -74,7 +74,7 @@ func (n *Node) Waiting(kind, id string) (waiting int) {
 	return waiting
 }
 
-// LoseShard gives the node a table in which node to is the home of the entity's shard.
+// LoseShard gives the node a table in which another node, to, is the home of the entity's shard.
 func (n *Node) LoseShard(kind, id string, to transport.Address) {
 	s := n.shardOf(kind, id)
 	epoch, _ := s.Placement()
@@ -236,8 +236,9 @@ func (c *Conn) DirectLane(to transport.Peer, lane int) peers.DirectLane {
 	return c.driver.Sessions.Session(to, lane).DirectLane()
 }
 
-// FindOnlyBy makes the node keep only the type's index by, whose keys the function keys appends, or
-// no index if by is empty, like a node with another program. It is called before the node starts.
+// FindOnlyBy makes the node keep only one index of the type, like a node with another program. by
+// is the Kind of the index, and the function keys appends its keys. If by is empty, the node keeps
+// none. It is called before the node starts.
 func (n *Node) FindOnlyBy(kind, by string, keys func(b []byte, entity any) []byte) {
 	h := &(*n.driver.Kinds.Load())[kind].Host.Desc
 	h.Indexes = slices.DeleteFunc(slices.Clone(h.Indexes), func(x codegen.Index) bool { return x.Kind != by })

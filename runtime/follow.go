@@ -71,9 +71,9 @@ type eventsOptions struct {
 }
 
 // FromNow lets a loop without a position begin behind the newest events, instead of at the oldest
-// ones: it gets what is committed after its first reads, and perhaps in the second before them.
-// FromNow has no effect on a loop that continues at a given position or at the one stored for its
-// name.
+// ones: it gets the events committed after its first reads, and perhaps those committed up to a
+// second before. FromNow has no effect on a loop that continues at a given position or at the one
+// stored for its name.
 func FromNow() EventsOption {
 	return func(o *eventsOptions) { o.now = true }
 }
@@ -85,11 +85,11 @@ func OfEntity(id string) EventsOption {
 	return func(o *eventsOptions) { o.entity = &id }
 }
 
-// OfPart lets a loop read a part of the type's shards, so that several loops share the work: part
-// i, of n parts, for i from 0 to n-1. n is at most the number of the type's shards. A position is
-// valid only for its part, and under a [FollowerName] each part has its own record. Later loops of
-// the name may divide shards into other parts: they continue where the former were. [Daemons] runs
-// one loop for each part.
+// OfPart lets a loop read only part i of the type's shards, so that several loops share the work. i
+// is from 0 to n-1, where n, the number of parts, is at most the number of the type's shards. A
+// position is valid only for its part, and under a [FollowerName] each part has its own record.
+// Later loops of the name may use another n: they continue where the former loops were. [Daemons]
+// runs one loop for each part.
 func OfPart(i, n int) EventsOption {
 	return func(o *eventsOptions) { o.part = &durablehost.Part{Number: i, Of: n} }
 }
@@ -106,8 +106,8 @@ func FollowerName(name string) EventsOption {
 	return func(o *eventsOptions) { o.name = &name }
 }
 
-// followPause is the pause of a follower without new events. Events are in the journal about 250 ms
-// after their commit.
+// followPause is the time for which a follower waits after it found no new events. Events are in
+// the journal about 250 ms after their commit.
 const (
 	followPause  = 250 * time.Millisecond
 	followSave   = time.Second
@@ -390,8 +390,9 @@ func (f *following) end(ctx context.Context) {
 	}
 }
 
-// positionFormat is the prefix of every new position. Those with positionFormatBefore lack
-// checksums; where they name no event, reading begins at the oldest.
+// positionFormat is the prefix of every new position. Positions with the prefix
+// positionFormatBefore have no checksums of events. In a shard for which such a position names no
+// event, reading begins at the oldest event.
 const (
 	positionFormat       = "2."
 	positionFormatBefore = "1."

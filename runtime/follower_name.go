@@ -62,7 +62,8 @@ func (n *ownedName) take(ctx context.Context, places []durable.Place, resume boo
 	}
 }
 
-// latest returns the places that loops of the name have stored last, or places if there are none.
+// latest returns the places that loops of the name have stored last. If none are stored, it returns
+// the argument places.
 func (n *ownedName) latest(ctx context.Context, own durablehost.Followed, revision store.Revision, places []durable.Place) ([]durable.Place, error) {
 	ctx, cancel := context.WithTimeout(ctx, followAnswer)
 	defer cancel()

@@ -28,17 +28,17 @@ type Health struct {
 	// while the broker cannot be reached. A node that hosts durable types is not ready while the
 	// store has taken no writes for 5s.
 	Ready bool
-	// Settled reports whether, in addition to Ready, nothing is wrong that a rolling restart should
-	// wait for, here or in the cluster as this process sees it. Credentials that end soon and wrong
-	// clocks do not count.
+	// Settled reports whether Ready is true and a rolling restart may go on: nothing that it should
+	// wait for is wrong here, or in the cluster as this process sees it. Credentials that end soon
+	// and wrong clocks do not count.
 	Settled bool
 	// Ending reports whether the node is leaving, or the process is stopping or has stopped: it
 	// will not be ready again.
 	Ending bool
 	// Reasons name the faults, each in a sentence without a full stop and with what to do: first
-	// why Live or Ready is false, then other faults of this process and of the cluster as it sees
-	// it, and last what passes by itself, such as members that do not agree yet. If there are more
-	// than 12, a line with the number of the others follows the first 12.
+	// why Live or Ready is false, then other faults of this process and of the cluster as this
+	// process sees it, and last what passes by itself, such as members that do not agree yet. If
+	// there are more than 12, the first 12 are followed by a line with the number of the others.
 	Reasons []string
 }
 
@@ -211,8 +211,8 @@ func endText(text string, err error) string {
 	return text
 }
 
-// waitingTypes returns the types with homeless shards, or with calls waiting here for a home. pool
-// reports whether a type is a pool.
+// waitingTypes returns the types that have homeless shards, or calls that wait here for a home. The
+// function pool reports whether a type is a pool.
 func waitingTypes(drv *node.Driver, reasons *control.Reasons, now time.Time, pool func(kind string) bool) (all []operator.Type) {
 	table, kinds := drv.ShardTable.Load(), *drv.Kinds.Load()
 	names := table.Types()
@@ -243,8 +243,8 @@ func whyWaits(drv *node.Driver, reasons *control.Reasons, name string, waiting b
 	return why
 }
 
-// homeless returns the shards that should have a home and have none. A pool's shards above its
-// highest with a home should not; if none has one, only the first should.
+// homeless returns the shards that should have a home and have none. In a pool, shards above the
+// highest shard with a home need none; if no shard has a home, only the first needs one.
 func homeless(k *placement.TypeTable, pool bool) (numbers []uint32) {
 	has := min(1, int(k.Shards())) // how many elements of numbers count in a pool
 	for number := k.Shards(); number < 2*k.Shards(); number++ {

@@ -60,7 +60,7 @@ func TestHealthOfALife(t *testing.T) {
 	becomes(t, n.Health, false, false, "the node has stopped: shut down node a: context canceled")
 }
 
-// TestLeaveDelayEnds: a node leaves in order after LeaveDelay, once for all calls of
+// TestLeaveDelayEnds: a node leaves in order after LeaveDelay, which begins with the first call of
 // Shutdown.
 func TestLeaveDelayEnds(t *testing.T) {
 	t.Parallel()

@@ -44,8 +44,8 @@ func defaultHostSettings(cfg Config) hostSettings {
 	}}
 }
 
-// singletonHostSettings are a singleton's defaults. It is never passivated, and not run on its
-// callers' goroutines, which runtime.Goexit would end.
+// singletonHostSettings are a singleton's defaults. A singleton is never passivated. Its methods do
+// not run on their callers' goroutines, because a method's runtime.Goexit would end the caller.
 func singletonHostSettings(cfg Config) hostSettings {
 	s := defaultHostSettings(cfg)
 	s.Idle, s.Inline = 0, false
@@ -54,8 +54,8 @@ func singletonHostSettings(cfg Config) hostSettings {
 
 // IdleAfter passivates entities that nobody has called for d: their state is kept encoded and the
 // value is dropped. The runtime looks for idle entities every second or, if d is at least 32s, at
-// intervals of up to 5s; an entity may be passivated later than d by one interval. At most 64 stop
-// hooks of the type run at once, not counting hooks that have run for more than 1s. Default 2
+// intervals of up to 5s; so an entity is passivated up to one interval later than d. At most 64
+// stop hooks of the type run at once, not counting hooks that have run for more than 1s. Default 2
 // minutes, and 0 with [Remember]; minimum 1s; 0 never passivates. Members may differ.
 func IdleAfter(d time.Duration) HostOption {
 	return func(s *hostSettings) { s.Idle, s.idleSet = d, true }
@@ -90,7 +90,7 @@ func HostRole(role string) HostOption { return func(s *hostSettings) { s.role = 
 
 // Allocation sets how the type's shards are placed: [LeastShards], [LoadWeighted], [Beside],
 // [ConsistentHash] or a strategy of your own. A strategy of your own must be set at every node that
-// may become the coordinator, with HostX as host or as [Proxy]. Default LeastShards with
+// may become the coordinator: in HostX, with or without [Proxy]. Default LeastShards with
 // Config.Rebalance.Threshold. Members may differ: the value of the last member to join counts.
 func Allocation(s Strategy) HostOption { return func(h *hostSettings) { h.place = s } }
 
@@ -114,9 +114,9 @@ func MaxMailboxCalls(n int) HostOption { return func(s *hostSettings) { s.Mailbo
 // differ.
 func MaxMailboxBytes(n int) HostOption { return func(s *hostSettings) { s.MailboxBytes = n } }
 
-// Intercept sets the interceptors called around the type's turns at this node, the first outermost.
-// They see the caller before the entity is activated, and may refuse the call. The method gets the
-// context that the last interceptor gave to next, with its values. Calls of a type with
+// Intercept sets the interceptors called around the type's turns at this node; the first one is
+// outermost. They see the caller before the entity is activated, and may refuse the call. The
+// method gets the context that the last interceptor passes to next. Calls of a type with
 // interceptors are encoded, even within one process, and do not run on their callers' goroutines
 // unless the type is durable; a type without interceptors has no extra cost. Hooks, tasks of
 // singletons, and activations without a call are not intercepted. Default none. Members may differ,
@@ -198,9 +198,9 @@ func (s *hostSettings) tuning() coordinator.Tuning {
 	return t
 }
 
-// notForSingletons returns why an option that is set is useless or harmful for a singleton, or "".
-// For example, dropping the instance between turns would let its tasks overlap the next instance's
-// tasks.
+// notForSingletons returns why an option that is set is useless or harmful for a singleton; ""
+// means that none is. For example, IdleAfter would drop the instance between turns, and its tasks
+// would overlap the next instance's tasks.
 func (s *hostSettings) notForSingletons() string {
 	plain := defaultHostSettings(Config{})
 	for _, o := range []struct {
@@ -265,7 +265,8 @@ func (s *hostSettings) validateRemember(k codegen.Kind, stored bool) error {
 	return nil
 }
 
-// validateSingleton checks a singleton's settings. It refuses them for other types.
+// validateSingleton checks a singleton's settings. For other types, it refuses settings of
+// singletons.
 func (s *hostSettings) validateSingleton(k codegen.Kind, stored bool) error {
 	fault := func(format string, args ...any) error {
 		return fmt.Errorf("host %s: "+format, append([]any{k.Name}, args...)...)
@@ -299,16 +300,17 @@ func Singleton(o singleton.Options) HostOption {
 // zero value of each field is its default. Members may differ.
 type RememberOptions struct {
 	// Replicas is the number of other members that keep the ids of a shard if the node has no
-	// Config.Store. Ids survive the loss, at the same time, of as many members as Replicas, the
-	// shard's home included. Default 2, 1 to 5. With a Config.Store, which keeps the ids, Replicas
-	// must be 0.
+	// Config.Store. Ids survive even if as many members as Replicas are lost at the same time, the
+	// shard's home among them. Default 2, 1 to 5. With a Config.Store, which keeps the ids,
+	// Replicas must be 0.
 	Replicas int
-	// ConstantRate activates a group of Entities at this node each Every. Default false: 64
-	// activations at a time, without a pause.
+	// ConstantRate makes this node activate entities in groups: a group has as many entities as the
+	// field Entities says, and groups are the time Every apart. Default false: 64 activations at a
+	// time, without a pause.
 	ConstantRate bool
-	// Entities is the number of entities in a group of ConstantRate. Default 5, minimum 1.
+	// Entities is the number of entities in a group, with ConstantRate. Default 5, minimum 1.
 	Entities int
-	// Every is the time between two groups of ConstantRate. Default 100ms, minimum 1ms.
+	// Every is the time between two groups, with ConstantRate. Default 100ms, minimum 1ms.
 	Every time.Duration
 	// Backoff is the pause before an entity is activated again after its supervisor
 	// stopped it or its activation failed. A call activates it earlier. Default 10s, 10ms
@@ -320,19 +322,19 @@ type RememberOptions struct {
 }
 
 // Remember makes the runtime activate the type's active entities again, without a call, after their
-// shard has moved or its home has crashed; with a [Config].Store, which then keeps the ids, also
-// after a stop of all members. An entity activated in this way has its state only if the state came
-// with the shard's move.
+// shard has moved or its home has crashed. If there is a [Config].Store, it keeps the ids, and the
+// entities are activated after a stop of all members too. An entity activated in this way has its
+// state only if the state came with the shard's move.
 //
-// The first activation of an entity waits until its id is remembered: without a store until another
-// member has the id, but at most a second, and with a store until the store has it. If the store
-// fails, the call fails with outcome NotExecuted. The entity is remembered until it calls
-// [Passivate] or [Forget], its first activation fails, or [IdleAfter] (default 0 with Remember) or
-// [MaxActive] passivates it.
+// The first activation of an entity waits until its id is remembered. Without a store, it waits
+// until another member has the id, but at most a second. With a store, it waits until the store has
+// the id. If the store fails, the call fails with outcome NotExecuted. The entity is remembered
+// until it calls [Passivate] or [Forget], its first activation fails, or [IdleAfter] (default 0
+// with Remember) or [MaxActive] passivates it.
 //
 // With a Config.Store, all members can be stopped and started with another number of shards or
-// another shard function. Members must agree on whether the type is remembered: a node that differs
-// is refused when it joins.
+// another shard function. Remember must be set at all members or at none: a node that differs is
+// refused when it joins.
 func Remember(r RememberOptions) HostOption {
 	return func(s *hostSettings) { s.remember = &r }
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// Info describes a call, apart from its arguments, to the called method and to an [Interceptor]. It
-// is a value that does not change, and is safe for concurrent use.
+// Info describes a call without its arguments. The called method gets it from [CallInfo], and an
+// [Interceptor] as an argument. An Info never changes, and is safe for concurrent use.
 type Info struct {
-	// From is the immediate caller. For a call made by an entity in its turn, From is that entity
-	// at its member, not the entity's own caller. To pass on the origin of a chain of calls, use
-	// headers.
+	// From is the immediate caller. If an entity makes the call in its turn, From names that entity
+	// and its member; it does not name the entity's own caller. To pass on the origin of a chain of
+	// calls, use headers.
 	From Identity
 	// Kind, ID and Method identify the called entity and its method. For a page of a list, Method
 	// is "!list" and ID is "", because the call is to a shard. For a call that sets a reminder,
@@ -88,8 +88,8 @@ type Identity struct {
 	Name string
 	// Incarnation distinguishes processes of one name. It is 0 for callers of the gateway.
 	Incarnation uint64
-	// Kind and ID name the entity whose turn made the call. They are empty for tells, and if no
-	// turn made the call, so always for clients and callers of the gateway.
+	// Kind and ID name the entity whose turn made the call. They are empty for tells, and for calls
+	// that no turn made, so for all calls of clients and of the gateway.
 	Kind, ID string
 }
 
@@ -99,18 +99,18 @@ func (i Identity) String() string {
 }
 
 // An Interceptor is called around all calls that a process makes (Config.Interceptors), or around
-// the turns of a hosted type ([Intercept]). It lets the call go on by calling next, once, on the
-// same goroutine, with ctx or a context derived from it; it refuses the call by returning an error
+// the turns of a hosted type ([Intercept]). To let the call go on, it calls next, once, on the same
+// goroutine, with ctx or a context derived from ctx. To refuse the call, it returns an error
 // without calling next. It must be safe for concurrent use.
 //
 // The caller of a refused call gets a [CallError] with the outcome NotExecuted, for which
 // errors.Is(err, ErrRefused) holds. If the caller's interceptor refused, the CallError wraps the
-// interceptor's error. If the host's did, the CallError has the error's text, and those wrapped
-// errors that are declared with //shard:error. A refused tell is only counted at the host, as
-// "refused".
+// interceptor's error. If the host's refused, the CallError has the error's text, and those wrapped
+// errors that are declared with //shard:error. A tell that the host refuses is only counted there,
+// as "refused".
 //
-// Next returns the call's error when the call has ended, or when the caller has sent a tell. What
-// the interceptor returns after next has no effect.
+// next returns when the call has ended, with the call's error; at the caller of a tell, it returns
+// when the tell is sent. After a call of next, the interceptor's own result has no effect.
 type Interceptor func(ctx context.Context, call Info, next func(context.Context) error) error
 
 // ErrRefused means that an [Interceptor] refused the call. Nothing ran.

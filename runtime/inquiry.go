@@ -13,8 +13,8 @@ import (
 // errNotJoined is returned for questions to the cluster before Start has returned.
 var errNotJoined = errors.New("the node has not joined (call Start first)")
 
-// inquire calls ask at once and every control.ResendEvery, and got with each answer, until either
-// returns true or ctx ends.
+// inquire calls ask at once and then every control.ResendEvery, and it calls got with each answer.
+// It ends when ask or got returns true, or ctx ends.
 func inquire(ctx context.Context, c *controlLoop, ask func(id uint64) bool, got func(transport.Address, coordinator.Message) bool) error {
 	if c.member.View() == nil {
 		return errNotJoined

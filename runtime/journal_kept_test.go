@@ -130,9 +130,9 @@ func followNamed(ctx context.Context, n *shard.Node) *named {
 	return f
 }
 
-// takeOver begins a loop at n1, and later one at n2, whose process uses own. fault decides what
-// happens to its writes of the name's record, by their number from 1. takeOver returns both loops
-// and the number of writes.
+// takeOver begins a loop at n1, and later one at n2, whose process uses the store client own. The
+// function fault decides what happens to that process's writes of the name's record; it gets the
+// number of each write, from 1. takeOver returns both loops and the number of writes.
 func takeOver(ctx context.Context, c *shardtest.Cluster, own *memorystore.Client, fault func(write int) memorystore.Fault) (former, next *named, writes *atomic.Int64) {
 	former, writes = followNamed(ctx, c.Node("n1")), new(atomic.Int64)
 	c.Advance(5 * time.Second)
@@ -339,7 +339,8 @@ func TestNamedFollowerBeforeTheFirstEvent(t *testing.T) {
 	}, shardtest.Nodes(1), shardtest.Host(hostSavings))
 }
 
-// TestEventAtWhichTheBodyPanics: an event at which the body of a loop panics, or ends its goroutine, does not count as read.
+// TestEventAtWhichTheBodyPanics: if the body of a loop panics at an event, or ends its goroutine,
+// the event does not count as read.
 func TestEventAtWhichTheBodyPanics(t *testing.T) {
 	for name, fail := range map[string]func(){"panic": func() { panic("no room") }, "Goexit": runtime.Goexit} {
 		t.Run(name, func(t *testing.T) {

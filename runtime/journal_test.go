@@ -40,7 +40,7 @@ func newProjection() *projection {
 	return &projection{balance: map[string]int64{}, last: map[string]uint64{}, seen: map[string]bool{}}
 }
 
-// follow reads events until the projection has n.
+// follow reads events until the projection has n events.
 func (p *projection) follow(t *testing.T, c *savings.AccountClient, n int, opts ...shard.EventsOption) {
 	t.Helper()
 	for e, err := range c.Events(testContext(t), p.at, opts...) {

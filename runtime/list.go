@@ -12,14 +12,14 @@ import (
 )
 
 // A ListOption says which entities the methods List and FindBy of generated clients yield. Without
-// options List yields all: of a durable type those that have committed a change and not ended, of a
-// volatile type those in the memory of a node, active or passivated.
+// options List yields all entities. Of a durable type, these have committed a change and have not
+// ended; of a volatile type, they are in the memory of a node, active or passivated.
 //
-// A page is one shard's committed state at one moment, with all that was acknowledged before the
-// call. An entity that matches throughout the list appears once. One that begins, ends or changes
-// its value meanwhile may be missing, or in a search between two values appear twice. Expired
-// entities may appear until they are deleted. A shard has until the deadline of the context to
-// answer, default Config.CallTimeout. A list in progress holds about 4 MiB.
+// A page shows one shard's committed state at one moment, with all changes acknowledged before the
+// call. An entity that matches during the whole list appears once. An entity that begins, ends or
+// changes its value meanwhile may be missing; in a search between two values it may appear twice.
+// Expired entities may appear until they are deleted. A shard has until the deadline of the context
+// to answer, default Config.CallTimeout. A list in progress holds about 4 MiB.
 type ListOption func(*listOptions)
 
 type listOptions struct {
@@ -41,8 +41,8 @@ func After(id any) ListOption {
 	return func(o *listOptions) { o.after = id }
 }
 
-// Active lists only the entities that are not passivated, or are in a turn. It is not for FindBy,
-// which reads what is committed.
+// Active lists only the entities that are not passivated, or are in a turn. FindBy refuses Active,
+// because FindBy reads only what is committed.
 func Active() ListOption {
 	return func(o *listOptions) { o.active = true }
 }
@@ -120,7 +120,7 @@ func FindEntities[ID any](ctx context.Context, p codegen.Invoker, x codegen.Inde
 	}
 }
 
-// idsOf yields, of the ids in keys, those that begin with prefix.
+// idsOf yields the ids that are in keys and begin with prefix.
 func idsOf(keys iter.Seq2[string, error], prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for key, err := range keys {

@@ -147,8 +147,8 @@ func TestLeavingNodeLeavesBehindWhatDoesNotEncode(t *testing.T) {
 	}
 }
 
-// laneStop is a transport whose lanes to one peer can be stopped. Messages sent there wait until
-// goOn.
+// laneStop is a transport whose lanes to one peer can be stopped. Messages to that peer wait until
+// goOn is called.
 type laneStop struct {
 	transport.Transport
 	to string

@@ -34,13 +34,13 @@ type Node struct {
 	events  events
 	lines   operator.EventLog // its latest log lines, for operators
 	made    time.Time
-	options map[string]*hostSettings // of the types given to HostX; set before Start
+	options map[string]*hostSettings // the options of each type given to HostX; set before Start
 	cfgErr  error
 
 	mu         sync.Mutex
 	state      nodeState
 	hostErr    []error
-	feeds      []*feeds.Feed // of Consume
+	feeds      []*feeds.Feed // the feeds given to Consume
 	err        error         // the reason why the node ended
 	link       transport.Link
 	give       context.CancelFunc // cancels connecting; nil unless the state is stateOpening
@@ -99,8 +99,8 @@ func (n *Node) ShardInvoker(k codegen.Kind) codegen.Invoker {
 }
 
 // Host makes the node host a type. Only generated code calls it: users call the type's HostX. After
-// Start, Host fails, because a node's types are compared with those of the members when it joins.
-// Start returns Host's errors too.
+// Start, Host fails, because the node's types are compared with the members' types when the node
+// joins. Start returns Host's errors too.
 func (n *Node) Host(h codegen.Host, opts ...HostOption) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -239,7 +239,8 @@ func (n *Node) inventory() (kinds []coordinator.TypeInfo, held []coordinator.Hel
 	return kinds, held
 }
 
-// inspectShards returns the held shards of a type, or of all types if kind is "".
+// inspectShards describes the shards of a type that this node holds, or those of all types if kind
+// is "".
 func (n *Node) inspectShards(kind string) (held []coordinator.InspectedShard) {
 	for _, h := range n.hosted() {
 		if kind != "" && h.Desc.Name != kind {
@@ -401,8 +402,8 @@ func (n *Node) drain(ctx context.Context) {
 }
 
 // stopEntities runs the stop hooks of the remaining entities, and waits until the store has their
-// changes. At the time over, it ends the contexts of running methods and tasks; turnOvertime later
-// it stops waiting for them.
+// changes. When the time over has come, it ends the contexts of running methods and tasks.
+// turnOvertime later it stops waiting for these.
 func (n *Node) stopEntities(ctx context.Context, over time.Time) {
 	ender := time.AfterFunc(time.Until(over), n.driver.Turning.End)
 	defer ender.Stop()
@@ -496,7 +497,8 @@ const (
 	// turnPatience is how long a stopping node waits for running turns after the end of their
 	// contexts.
 	turnPatience = 5 * time.Second
-	// leastPatience is a stopping node's least wait for other goroutines.
+	// leastPatience is the least time for which a stopping node waits for its goroutines, even if
+	// turnPatience is over.
 	leastPatience = time.Second
 )
 

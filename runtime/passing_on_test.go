@@ -15,8 +15,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// slow is a transport that loses messages. After the first large frame from a to b on a lane,
-// everything that b sends to a on this lane is lost until heal.
+// slow is a transport that loses messages. After the first large frame from node a to node b on a
+// lane, everything that b sends to a on this lane is lost until heal is called.
 type slow struct {
 	transport.Transport
 	name string
@@ -52,8 +52,8 @@ func (l *slowLink) Send(ch transport.Channel, to transport.Peer, token uint64, p
 	return l.Link.Send(ch, to, token, payload)
 }
 
-// leaveWithTells makes node a leave while many tells wait there for one of its entities. They are
-// more than fit into one window to b. It returns when a is out of the cluster and b has
+// leaveWithTells makes the node a leave while many tells wait at it for one of its entities. They
+// are more than fit into one window to b. It returns when a is out of the cluster and b has
 // acknowledged none of the tells.
 func leaveWithTells(t *testing.T, tells int) (c *cluster, conn *shard.Conn, lane *slowLane, down chan error) {
 	c, lane = emptyCluster(t), &slowLane{}

@@ -28,10 +28,11 @@ func PoolSize(min, max int) HostOption {
 	return func(s *hostSettings) { s.pool.set, s.pool.least, s.pool.most = true, min, max }
 }
 
-// PerNode bounds the instances of a pool at one member; 0 means any number. With a bound, the pool has
-// at most n instances for each member that is Up and hosts it, even if that is below its minimum. Until
-// an instance has left, a member may have one more than n. Default 1. Members may differ: the value of
-// the last member to join counts.
+// PerNode bounds the instances of a pool at one member to n; 0 means any number. With a bound, the
+// whole pool has at most n times as many instances as members that are Up and host it, even if that
+// is below its minimum. While an instance is ending at a member or moving away from it, the member
+// may have one more than n. Default 1. Members may differ: the value of the last member to join
+// counts.
 func PerNode(n int) HostOption {
 	return func(s *hostSettings) { s.pool.set, s.pool.perNode = true, &n }
 }
@@ -47,8 +48,8 @@ func Survive(f func(nodes int) int) HostOption {
 
 // An InstanceInfo identifies an instance of a pool.
 type InstanceInfo struct {
-	Index int // from 0
-	Count int // instances of the pool, as this process knows; more than Index
+	Index int // the number of this instance, from 0
+	Count int // the number of instances of the pool, as far as this process knows; more than Index
 }
 
 // Instance returns which instance of a pool the turn of ctx belongs to: ctx is the context of a method

@@ -22,11 +22,12 @@ type PublishOption int
 // message is sent at once.
 const BestEffort PublishOption = 1
 
-// Publish publishes v on a subject, as part of the commit of ctx's turn: if and only if the turn's
-// changes are stored. The shard's home publishes it until the JetStream stream that has the subject
-// has stored it, each message of an entity once and in the order of its turns;
-// docs/guide/publishing.md lists the exceptions to "once". A []byte is published as it is, a
-// proto.Message as protobuf, and any other value as JSON. The subject obeys store.CheckSubject.
+// Publish publishes v on a subject as part of the commit of ctx's turn: v is published if and only
+// if the turn's changes are stored. The shard's home sends the message again until the JetStream
+// stream with that subject has stored it. Each message of an entity is stored once, in the order of
+// the entity's turns; docs/guide/publishing.md lists the exceptions to "once". A []byte is
+// published as it is, a proto.Message as protobuf, and any other value as JSON. The subject obeys
+// store.CheckSubject.
 //
 // Publish returns before the message is published. It fails with ErrNotPublished if ctx belongs to
 // no turn of a durable type, if Config.Store is not a [store.Publisher], and for an invalid subject

@@ -28,7 +28,7 @@ type ShardState struct {
 	// then "forwarding" until its callers know of the move. An arriving shard is "preparing", then
 	// "prepared".
 	State    string
-	Entities int // in the shard, active or passivated
+	Entities int // number of entities in the shard, active or passivated
 	Active   int // number of these with a value in memory
 	Waiting  int // calls that wait for the shard to open
 }
@@ -51,14 +51,14 @@ func stateOf(h coordinator.InspectedShard) ShardState {
 
 // Shards are the shards of a type, or of all types, in the whole cluster.
 type Shards struct {
-	Nodes map[string][]ShardState // by the name of each member that hosts types
+	Nodes map[string][]ShardState // the shards at each member that hosts types, by the member's name
 	// Silent are the members that did not answer in time.
 	Silent []string
 }
 
-// Shards asks every member that hosts types for its shards of a type, or of all types if kind is
-// "". If ctx ends before all members have answered, it returns the answers that came, the names of
-// the silent members in Silent, and the error of ctx.
+// Shards asks every member that hosts types for its shards of the type kind, or of all types if
+// kind is "". If ctx ends before all members have answered, it returns the answers that came, the
+// names of the silent members in Silent, and the error of ctx.
 func (n *Node) Shards(ctx context.Context, kind string) (Shards, error) {
 	c := n.control
 	stats := Shards{Nodes: map[string][]ShardState{}}
@@ -115,7 +115,7 @@ func (n *Node) TypeNames() []string {
 
 // A Location is the home of an entity's shard, with the reason for that home.
 type Location struct {
-	Kind, ID string // of the query
+	Kind, ID string // of the entity, as passed to Locate
 	Shard    uint32 // the number of the shard of the id: of 256 shards, 256 to 511
 	// Node is the shard's home in this node's table, or "" if it has none. Epoch is the epoch of
 	// that home.
@@ -165,15 +165,16 @@ func (n *Node) Locate(ctx context.Context, kind, id string) (Location, error) {
 	return at, nil
 }
 
-// PinShards pins shards of a type to nodes, by shard number (see the type's Extractor) and node
-// name; "" withdraws a pin. The moves begin once the view has converged. A pinned shard stays at
-// its node as long as that node hosts the type; otherwise the type's [Allocation] places the shard.
+// PinShards pins shards of a type to nodes. The keys of homes are shard numbers (see the type's
+// Extractor), the values names of nodes; "" withdraws a pin. The moves begin once the view has
+// converged. A pinned shard stays at its node as long as that node hosts the type; otherwise the
+// type's [Allocation] places the shard.
 //
 // PinShards returns nil when every member that hosts types has confirmed the pins, without waiting
 // for the moves. The pins then survive a change of the coordinator and restarts of members, but not
 // a restart of all members at once. It may be called at any member.
 func (n *Node) PinShards(ctx context.Context, kind string, homes map[uint32]string) error {
-	fail := func(err error) error { return fmt.Errorf("place shards of %s: %w", clip(kind), err) }
+	fail := func(err error) error { return fmt.Errorf("pin shards of %s: %w", clip(kind), err) }
 	var pins []coordinator.Pin
 	for shard, node := range homes {
 		pins = append(pins, coordinator.Pin{Shard: shard, Node: node})
@@ -203,9 +204,10 @@ func (n *Node) SizePool(ctx context.Context, kind string, instances int) error {
 
 // MoveShard asks the coordinator to move one shard of a type to the named node. The move counts as
 // rebalancing. The shard is not pinned, so the type's [Allocation] may move it again; LeastShards
-// does if shard numbers become unequal. MoveShard returns nil when the move has begun, or if the
-// shard is already there. It fails if the shard has no home, is moving or pinned, if the node does
-// not host the type, and while the members disagree about the view. It may be called at any member.
+// does if members then hold unequal numbers of shards. MoveShard returns nil when the move has
+// begun, or if the shard is already there. It fails if the shard has no home, is moving or pinned,
+// if the node does not host the type, and while the members disagree about the view. It may be
+// called at any member.
 func (n *Node) MoveShard(ctx context.Context, kind string, shard uint32, node string) error {
 	fail := func(err error) error { return fmt.Errorf("move shard %d of %s: %w", shard, clip(kind), err) }
 	pins := []coordinator.Pin{{Shard: shard, Node: node}}

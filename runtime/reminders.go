@@ -22,19 +22,19 @@ func In(d time.Duration) CallOption {
 // is part of the turn's commit. Elsewhere the tell returns when the entity has the reminder, and
 // has committed it if its type is durable.
 //
-// A reminder has the name of its method, unless [Named] gives it another. One of the same name
-// replaces it, and Unschedule cancels it. An entity has at most 64 reminders, of 16 KiB together; a
-// tell beyond that fails, and so do tells to singletons and pools, and calls of a Ref with these
-// options.
+// A reminder has the name of its method, unless [Named] gives it another. A later reminder of the
+// same name replaces it, and Unschedule cancels it. An entity has at most 64 reminders, of 16 KiB
+// together; a tell beyond that fails. With [In], At, [Every] or [Cron], tells to singletons and
+// pools fail too, and so do all calls of a Ref.
 //
-// In a durable type the reminder is taken out by the commit of the turn that runs it, so it takes
-// effect once. In other types it is in memory, and moves or is lost with the entity's state. If the
-// method panics or returns an error of [TryAgain], it runs again after 1 s, doubling up to 5 min,
-// and in a durable type its changes are dropped. After an hour and at least five tries the reminder
-// is given up, and stays among the entity's reminders; with later due times, it goes on with the
-// next one. After any other error the changes are committed.
+// In a durable type, the commit of the turn that runs a reminder also removes the reminder, so it
+// takes effect once. In other types reminders are in memory, and move or are lost with the entity's
+// state. If the method panics or returns an error of [TryAgain], it runs again after 1 s, doubling
+// up to 5 min; in a durable type its changes are dropped. After an hour and at least five tries the
+// reminder is given up: if it has later due times, it goes on with the next one, and otherwise it
+// stays among the entity's reminders. After any other error the changes are committed.
 //
-// Due times are those of the store's clock, in milliseconds; without a store, of the node's. An
+// Due times are in milliseconds of the store's clock or, without a store, of the node's clock. An
 // entity with reminders does not expire. [Forget] drops them.
 func At(t time.Time) CallOption {
 	return delayed(func(o *codegen.Delay) { o.Kind, o.At = uint8(schedule.KindOnce), t })
@@ -42,15 +42,17 @@ func At(t time.Time) CallOption {
 
 // Every makes a tell a reminder that runs once each period. It is first due one period after the
 // turn that sets it. The period is at least 1 s. Due times that pass while the reminder cannot run
-// are missed: it runs once for all, unless [CatchUpEach] or [SkipLate] says otherwise. See [At].
+// are missed: it then runs once for all of them, unless [CatchUpEach] or [SkipLate] says otherwise.
+// See [At].
 func Every(period time.Duration) CallOption {
 	return delayed(func(o *codegen.Delay) { o.Kind, o.Period = uint8(schedule.KindEvery), period })
 }
 
-// Cron makes a tell a reminder that runs at the local times of a zone, such as "Europe/Berlin"; ""
-// means UTC. The text has the five fields of crontab(5): minute, hour, day of the month, month, day
-// of the week. A local time that is skipped when the clock is set forward is due at that moment, and
-// one that comes twice is due the first time, as in ISC cron. See [At] and [Every].
+// Cron makes a tell a reminder that runs at the times that text describes, in the local time of
+// zone, such as "Europe/Berlin"; "" means UTC. text has the five fields of crontab(5): minute,
+// hour, day of the month, month, day of the week. A local time that is skipped when the clock is
+// set forward is due at that moment, and one that comes twice is due the first time, as in ISC
+// cron. See [At] and [Every].
 func Cron(text, zone string) CallOption {
 	return delayed(func(o *codegen.Delay) { o.Kind, o.Cron, o.Zone = uint8(schedule.KindCron), text, zone })
 }
@@ -67,16 +69,17 @@ func Named(name string) CallOption {
 
 const maxReminderName = 64
 
-// Jitter delays a reminder's due times by less than limit, so that many entities do not run at one
-// moment. The delay depends only on the entity and the name.
+// Jitter delays a reminder's due times by less than limit, so that the reminders of many entities
+// do not run at one moment. The delay depends only on the entity and the reminder's name.
 func Jitter(limit time.Duration) CallOption {
 	return delayed(func(o *codegen.Delay) { o.Jitter = limit })
 }
 
-// CatchUpEach runs a reminder for each due time that it has missed, for the last 1,000 at most.
+// CatchUpEach makes a reminder run once for each due time that it has missed, but at most for the
+// last 1,000.
 func CatchUpEach() CallOption { return delayed(func(o *codegen.Delay) { o.CatchUp = true }) }
 
-// SkipLate drops a reminder's due times that are more than limit past when it could run.
+// SkipLate makes a reminder skip a due time if it can run only more than limit after that time.
 func SkipLate(limit time.Duration) CallOption {
 	return delayed(func(o *codegen.Delay) {
 		if o.SkipLate = limit; limit <= 0 {

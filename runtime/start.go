@@ -18,10 +18,10 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Start connects to the broker and joins the cluster. It returns nil when the node is Up (with
-// Config.Membership.JoinByCommand, when it is connected), and otherwise an error with the reason:
-// an invalid config or host, an unreachable broker, or a refusal by the cluster. ctx bounds the
-// start only: a node that is not Up when ctx ends leaves again, within 2s.
+// Start connects to the broker and joins the cluster. It returns nil when the node is Up, or with
+// Config.Membership.JoinByCommand when it is connected. Otherwise it returns an error with the
+// reason: an invalid config or host, an unreachable broker, or a refusal by the cluster. ctx bounds
+// only the start: if the node is not Up when ctx ends, it leaves again, within 2s.
 func (n *Node) Start(ctx context.Context) error {
 	err := n.begin(ctx)
 	if err == nil {
@@ -41,9 +41,10 @@ func (n *Node) Start(ctx context.Context) error {
 	return err
 }
 
-// Run calls Start, waits for ctx to end, and calls Shutdown, which gets 10s more than
-// Config.Membership.LeaveDelay and Config.Membership.LeaveTimeout together. Run returns nil after the node has left in
-// order, and otherwise the reason why the node ended.
+// Run calls Start, waits for ctx to end, and calls Shutdown. Shutdown may take 10s longer than
+// Config.Membership.LeaveDelay and Config.Membership.LeaveTimeout together. Run returns nil after
+// the node has left in order, and if ctx ends before the node is Up; otherwise it returns the
+// reason why the node ended.
 func (n *Node) Run(ctx context.Context) error {
 	if err := n.Start(ctx); err != nil {
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -79,11 +80,11 @@ func (n *Node) giveUpJoining(why error) {
 	<-n.done
 }
 
-// tellAfter is how long a start or a dial waits before it logs why.
+// tellAfter is the time after which a start or a dial that still waits logs the reason.
 const tellAfter = 2 * time.Second
 
-// awaitUp waits until the node is Up or failed, or reports false when ctx ends. After tellAfter it
-// logs why.
+// awaitUp waits until the node is Up or has failed, and then reports true. If ctx ends first, it
+// reports false. After tellAfter it logs why it still waits.
 func (n *Node) awaitUp(ctx context.Context) bool {
 	late := time.NewTimer(tellAfter)
 	defer late.Stop()
@@ -278,10 +279,10 @@ func (s *serving) announce(ctx context.Context, link transport.Link, log *slog.L
 const stopLook = 20 * time.Millisecond
 
 // StopHosting moves all shards of a type, with their state, to other members. From then on until
-// its next start this node takes no shards of the type and only calls it. Another member must host
-// the type. StopHosting returns nil when the last shard has left and no calls wait here for a shard
-// of the type. If ctx ends first, it returns the error of ctx, but the shards go on leaving; call
-// StopHosting again to wait for them.
+// its next start this node takes no shards of the type; it can still call the type. Another member
+// must host the type. StopHosting returns nil when the last shard has left and no calls wait here
+// for a shard of the type. If ctx ends first, it returns the error of ctx, but the shards go on
+// leaving; call StopHosting again to wait for them.
 func (n *Node) StopHosting(ctx context.Context, kind string) error {
 	fail := func(err error) error { return fmt.Errorf("stop hosting %s: %w", clip(kind), err) }
 	c := n.control

@@ -29,9 +29,10 @@ const (
 	probeOfMember   = 100 * time.Millisecond
 )
 
-// ask calls spawn to run the function try, if a try is due and none is running. After a success the
-// next is due when the duration every has passed since that try began, and since other, when the
-// store last answered a like request. After a failure it is due probeAgainAfter that try began.
+// ask calls spawn to run the function try, if a try is due and none is running. After a failed try
+// the next one is due probeAgainAfter after that try began. After a success, the next one is due
+// when both that try and the time other are at least the duration every ago. other is when the
+// store last answered a similar request.
 func (p *storeProbe) ask(now, other time.Time, every time.Duration, try func() error, spawn func(func())) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,7 +71,8 @@ func (p *storeProbe) said() (string, time.Time) {
 	return p.err.Error(), p.failing
 }
 
-// tryStore writes the record of the cluster's probes.
+// tryStore writes the record that the cluster's members write only to see whether the store takes
+// writes.
 func tryStore(n *Node) error {
 	ctx, cancel := context.WithTimeout(n.driver.Context, storePatience)
 	defer cancel()

@@ -17,24 +17,25 @@ import (
 //
 // Calls that are not traced run as without Tracing, and allocate nothing for it in their own process.
 type Tracing interface {
-	// Ratio returns which part of the calls without a parent is traced, from 0, none, to 1, all.
-	// Ratio and ParentKey are called once.
+	// Ratio returns the share of the calls without a parent that is traced: from 0, none, to 1,
+	// all. Ratio and ParentKey are called once.
 	Ratio() float64
 	// ParentKey returns the key under which contexts have the parent of their calls.
 	ParentKey() any
-	// Sampled reports whether a value under ParentKey is sampled. ok is false if it is no parent. It
-	// is called for each call whose context has such a value, and should not allocate.
+	// Sampled reports whether parent, a context's value under ParentKey, is sampled. ok is false if
+	// the value is no parent. Sampled is called for each call whose context has such a value, and
+	// should not allocate.
 	Sampled(parent any) (sampled, ok bool)
-	// Begin reports whether another trace may begin. It is called for calls without a parent, so
-	// that it can bound their traces.
+	// Begin reports whether another trace may begin. It is called before each trace of a call
+	// without a parent, so that an implementation can bound the number of such traces.
 	Begin(now time.Time) bool
 	// Call begins the trace of a call at its caller. began is when the call began, shortly before.
 	// A tell ends when it is sent.
 	Call(ctx context.Context, call Info, began time.Time) CallTrace
 	// Turn begins the trace of a turn at the host of its entity. The call came at call.Arrived and
-	// has waited until now; zero means no wait. ctx is the turn's context. The parent is in the
-	// context caller, or in the headers of the call if caller is nil. Turn returns nil if the turn
-	// is not traced.
+	// has waited since; zero means that it did not wait. ctx is the turn's context. The parent is
+	// in the context caller, or in the headers of the call if caller is nil. Turn returns nil if
+	// the turn is not traced.
 	Turn(ctx, caller context.Context, call Info) TurnTrace
 	// Extract returns ctx with the parent from a call's headers, or ctx itself if they have none.
 	Extract(ctx context.Context, call Info) context.Context

@@ -32,7 +32,7 @@ type Member struct {
 	// reason.
 	Reachable bool
 	Evidence  string
-	Roles     []string // of its Config
+	Roles     []string // its Config.Roles
 	// Hosts are the entity types that the member hosts, in order.
 	Hosts []string
 }

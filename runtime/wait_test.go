@@ -16,8 +16,8 @@ import (
 // soon is a timeout for calls that should reach their deadline.
 const soon = 100 * time.Millisecond
 
-// hold starts a Hold of bob and returns when its turn has begun. The channel gets the result of
-// Hold.
+// hold calls the method Hold of the account bob, and returns when its turn has begun. The channel
+// gets the result of Hold.
 func (c *cluster) hold(ctx context.Context, accounts *fixture.AccountClient) <-chan error {
 	c.t.Helper()
 	done := make(chan error, 1)
@@ -37,7 +37,7 @@ func receive[T any](t *testing.T, ch <-chan T, what string) (v T) {
 	return v
 }
 
-// waiting waits until n calls wait for bob.
+// waiting waits until n calls wait for the account bob.
 func (c *cluster) waiting(n int) {
 	c.t.Helper()
 	require.Eventually(c.t, func() bool { return c.nodes["a"].Waiting(accountKind, "bob") == n }, testPatience, testTick, "%d calls wait", n)
@@ -158,8 +158,8 @@ func TestEndOfContextInMethod(t *testing.T) {
 	}
 }
 
-// requireEnded checks the error of a call whose context ended while its method ran. It is the error
-// want of the context, unless the method's answer was faster.
+// requireEnded checks the error of a call whose context ended while its method ran. The error must
+// be want, the context's error, unless the method's answer was faster.
 func requireEnded(t *testing.T, err, want error) {
 	t.Helper()
 	var entity *shard.EntityError

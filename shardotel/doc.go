@@ -9,17 +9,17 @@
 // Each process counts its calls and turns anyway, so metrics do not slow calls down.
 // [Telemetry.Produce] hands the counts to a reader of metrics.
 //
-// For spans, a Telemetry is the Tracing of each process, a node or a [shard.Conn]:
+// For spans, set the config's Tracing of each process, a node or a [shard.Conn], to a Telemetry:
 //
 //	telemetry := shardotel.New(shardotel.Options{Ratio: 0.01})
 //	node := shard.New(shard.Config{…, Tracing: telemetry})
 //
-// A call is traced if the span in its context is sampled or, without a span, with the probability
-// [Options.Ratio]. Other calls run as without a Telemetry. A traced call has a span at its caller
-// and one at its host, with children for its wait for the turn ("queue"), the commit of a durable
-// type ("commit"), and calls that the method makes with its own context. The turn of a tell has a
-// trace of its own, linked with its sender's span. Headers of the propagator carry traces over the
-// network, in tells and through the gateway.
+// A call is traced if the span in its context is sampled. A call without a span is traced with the
+// probability [Options.Ratio]. Other calls run as without a Telemetry. A traced call has a span at
+// its caller and one at its host, with children for its wait for the turn ("queue"), the commit of
+// a durable type ("commit"), and calls that the method makes with its own context. The turn of a
+// tell has a trace of its own, linked with its sender's span. Headers of the propagator carry
+// traces over the network, in tells and through the gateway.
 //
 // Ids of entities are in spans and never in metrics, whose labels are types, methods, and values of
 // small fixed sets.

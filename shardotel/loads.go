@@ -124,7 +124,8 @@ const (
 	moveGivenUp   = "given up"
 )
 
-// each reports each count with its name as the value of label, beside the labels in others.
+// each reports every count in counts, with the labels in others and one more label. The key of that
+// label is the parameter label, and its value is the name of the count.
 func each(out metric.Observer, o metric.Int64Observable, counts map[string]uint64, label attribute.Key, others ...attribute.KeyValue) {
 	for name, count := range counts {
 		all := append([]attribute.KeyValue{label.String(name)}, others...)

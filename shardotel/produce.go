@@ -23,7 +23,8 @@ type counted struct {
 }
 
 // Count adds the calls of a process to what [Telemetry.Produce] reports, until stop is called. The
-// calls counted until then stay in the report. Observe counts its process itself.
+// calls counted until then stay in the report. Do not call Count for a process that Observe
+// reports.
 func (t *Telemetry) Count(p Process) (stop func()) {
 	c := &t.counted
 	c.mu.Lock()
@@ -50,7 +51,7 @@ func together(a, b measure.Calls) measure.Calls {
 // give the Telemetry to the reader of metrics, with WithProducer. It does not hold up calls, and is
 // safe for concurrent use.
 //
-// Counts are exact, and sums at most 6 % wrong: see [measure.Calls].
+// Counts are exact, and sums are at most 6 % wrong: see [measure.Calls].
 func (t *Telemetry) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
 	c := &t.counted
 	c.mu.Lock()

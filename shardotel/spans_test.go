@@ -140,8 +140,8 @@ func (s *scene) follows(sent sdktrace.ReadOnlySpan) sdktrace.ReadOnlySpan {
 	return nil
 }
 
-// TestTellsAreLinked: the span of a tell's turn is linked with the sender's span. That ends when
-// the tell is sent, to the same process or another.
+// TestTellsAreLinked: the span of a tell's turn is linked with the sender's span. The sender's span
+// ends when the tell is sent, to the same process or another.
 func TestTellsAreLinked(t *testing.T) {
 	for _, near := range []bool{false, true} {
 		t.Run(fmt.Sprint("near ", near), func(t *testing.T) {

@@ -16,18 +16,19 @@ const name = "github.com/shardgen/shardgen/shardotel"
 
 // Options configure a Telemetry. The zero value of every field is its default.
 type Options struct {
-	// Tracers makes the tracer of the spans. Its sampler decides too, but only about calls that
-	// Ratio has chosen: leave it at OpenTelemetry's default, which samples them all. Default:
-	// OpenTelemetry's global one.
+	// Tracers makes the tracer of the spans. The sampler of Tracers is asked only about calls that
+	// are to be traced: leave it at OpenTelemetry's default, which samples all of these. Default:
+	// OpenTelemetry's global provider.
 	Tracers trace.TracerProvider
-	// Propagator writes traces into the headers of calls. Default: OpenTelemetry's global one.
+	// Propagator writes traces into the headers of calls. Default: OpenTelemetry's global
+	// propagator.
 	Propagator propagation.TextMapPropagator
-	// Ratio is the fraction to trace, from 0 (none) to 1 (all), of calls outside turns without a
-	// parent span. A call whose context has a span is traced if the span is sampled, whatever the
-	// ratio. Default 0.
+	// Ratio is the fraction of calls to trace, from 0 (none) to 1 (all). It applies to calls that
+	// are made outside turns and whose context has no span. A call whose context has a span is
+	// traced if the span is sampled, whatever the ratio. Default 0.
 	Ratio float64
-	// MaxTraces bounds the traces that the Telemetry begins in one second, with a tenth more at once
-	// after a pause; further calls are not traced. Default 1,000, minimum 1.
+	// MaxTraces bounds the traces that the Telemetry begins in one second. After a pause it may
+	// begin a tenth more. Further calls are not traced. Default 1,000, minimum 1.
 	MaxTraces int
 }
 

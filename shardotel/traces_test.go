@@ -57,7 +57,7 @@ func below(ctx context.Context, sampled bool) (context.Context, trace.SpanContex
 }
 
 // TestLocalCall: a call within a process has a span at the caller and one for the turn, below the
-// span of its context. Tracing does not make the call encoded.
+// span of its context. The traced call is not encoded.
 func TestLocalCall(t *testing.T) {
 	telemetry, spans := recording(0, 0)
 	node, _ := account(t, network(), telemetry)

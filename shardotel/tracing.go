@@ -16,8 +16,8 @@ import (
 
 var _ shard.Tracing = (*Telemetry)(nil)
 
-// Ratio returns Options.Ratio. Only the runtime calls it, and ParentKey, Sampled, Begin, Call,
-// Turn, Extract and Inject: see [shard.Tracing].
+// Ratio returns Options.Ratio. Only the runtime calls Ratio, ParentKey, Sampled, Begin, Call, Turn,
+// Extract and Inject: see [shard.Tracing].
 func (t *Telemetry) Ratio() float64 { return t.ratio }
 
 // ParentKey returns the key under which a context holds OpenTelemetry's current span.
@@ -51,8 +51,9 @@ func (t *Telemetry) Sampled(parent any) (sampled, ok bool) {
 	return c.IsValid() && c.IsSampled(), c.IsValid()
 }
 
-// Call starts the span of a call at its caller: of kind client, or producer for a tell, with the
-// outcome of the call ("executed", "not executed" or "unknown") as rpc.response.status_code.
+// Call starts the span of a call at its caller. The span's kind is client, or producer for a tell.
+// When the call ends, the span gets the outcome ("executed", "not executed" or "unknown") as
+// rpc.response.status_code.
 func (t *Telemetry) Call(ctx context.Context, call shard.Info, began time.Time) shard.CallTrace {
 	kind := trace.SpanKindClient
 	if call.Tell {
@@ -106,12 +107,12 @@ func (c *callSpan) End(err error) {
 	c.span.End()
 }
 
-// Turn starts the span of a turn: of kind server as a child of the caller's span or, for a tell or
-// a reminder, of kind consumer in a trace of its own with a link to the sender's span. The span
-// lasts from the call's arrival at the host until its answer may be sent. Its children are the
-// spans "queue" (the wait for the turn), the calls of the method, and for a durable type "commit"
-// (the answer's wait for the store). The span "append" in "commit" is the request to the store,
-// which may have begun earlier.
+// Turn starts the span of a turn. For an ask the span has the kind server, and is a child of the
+// caller's span. For a tell or a reminder it has the kind consumer, in a trace of its own, with a
+// link to the sender's span. The span lasts from the call's arrival at the host until its answer
+// may be sent. Its children are the spans "queue" (the wait for the turn), the calls of the method,
+// and for a durable type "commit" (the answer's wait for the store). The span "append" in "commit"
+// is the request to the store, which may have begun earlier.
 func (t *Telemetry) Turn(ctx, caller context.Context, call shard.Info) shard.TurnTrace {
 	if caller == nil {
 		ctx = t.Extract(ctx, call)
@@ -184,8 +185,8 @@ func (t *Telemetry) Extract(ctx context.Context, call shard.Info) context.Contex
 	return t.propagator.Extract(ctx, headers)
 }
 
-// Inject returns ctx with its span and baggage in the headers of calls. If these do not fit beside
-// other headers, it returns ctx itself, and adds an event to the span.
+// Inject returns a context with which calls have the span and the baggage of ctx in their headers.
+// If these do not fit beside other headers, it returns ctx itself, and adds an event to the span.
 func (t *Telemetry) Inject(ctx context.Context) context.Context {
 	if c := trace.SpanContextFromContext(ctx); t.w3c && !c.IsSampled() && c.TraceState().Len() == 0 && baggage.FromContext(ctx).Len() == 0 {
 		with, _ := shard.WithHeader(ctx, traceparent, unsampled(c)) // if there is no room, WithHeader returns ctx

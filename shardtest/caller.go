@@ -16,8 +16,8 @@ import (
 )
 
 // A Caller replaces a cluster in unit tests of entities that call other entities: clients made with
-// it call plain structs of the test, on the caller's goroutine. A Caller records the calls. It is
-// safe for concurrent use. Unlike a cluster, it does not run an entity's calls one at a time.
+// it call plain structs of the test, on the goroutine of the call. A Caller records the calls. It
+// is safe for concurrent use. Unlike a cluster, it does not run an entity's calls one at a time.
 //
 //	auctions := shardtest.NewCaller()
 //	auctions.Put("Auction", "vase", &auction.Auction{High: 50, Bidder: "bob"})
@@ -54,8 +54,9 @@ func NewCaller() *Caller {
 	return &Caller{entities: map[entityKey]any{}, failures: map[entityKey]error{}}
 }
 
-// Put sets the struct, of the kind's type, that runs asks to an entity; entity points to it. id is
-// the wire form of the entity's id; for a singleton it is "singleton".
+// Put makes asks to the entity with this kind and id run on a struct of the test. entity is a
+// pointer to the struct, whose type must be that of the kind. id is in its wire form; for a
+// singleton it is "singleton".
 func (c *Caller) Put(kind, id string, entity any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,7 +109,8 @@ func (c *Caller) Published() []Message {
 	return slices.Clone(c.messages)
 }
 
-// note records a call and returns the called entity, or an error if the test has none.
+// note records a call and returns the called entity, the error given to Fail, or an error if the
+// test has no such entity.
 func (c *Caller) note(call Call) (entity any, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,7 +181,7 @@ func (c *Caller) failing(kind, id string) bool {
 var _ codegen.Lister = (*invoker)(nil)
 
 // List yields the ids of the test's entities of the kind or, for an index, the keys of entities
-// whose struct has the field. All entities are active.
+// whose struct has the field. All entities count as active.
 func (i *invoker) List(ctx context.Context, l codegen.Listing) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		ids := i.caller.ids(i.kind.Name)
@@ -272,8 +274,7 @@ type turn struct {
 // Value returns nil, because a method does not see the values of its caller's context.
 func (t *turn) Value(any) any { return nil }
 
-// End returns the method's error in the form that callers in a cluster get. It does not recover a
-// panic.
+// End returns the method's error unchanged. If the method panicked, End panics with the same value.
 func (t *turn) End(method string, panicked any, err error) error {
 	if panicked != nil {
 		panic(panicked)

@@ -43,9 +43,10 @@ type Cluster struct {
 	paused map[string]time.Time // until when each node is paused
 }
 
-// Run runs a test of a cluster in virtual time: it calls test in a bubble of testing/synctest, with
-// the cluster that [New] returns. When test has returned, Run closes the nodes and fails the test
-// if goroutines are left. As in every bubble, test must not call t.Run, t.Parallel or t.Deadline.
+// Run runs a test of a cluster in virtual time. It calls the function test in a bubble of
+// testing/synctest, with the cluster that [New] returns. When test has returned, Run closes the
+// nodes and fails the test if goroutines are left. As in every bubble, test must not call t.Run,
+// t.Parallel or t.Deadline.
 func Run(t *testing.T, test func(t *testing.T, c *Cluster), opts ...Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -91,8 +92,8 @@ func (c *Cluster) Seed() uint64 { return c.seed }
 // use it.
 func (c *Cluster) Rand() *rand.Rand { return c.random }
 
-// Broker returns the broker, for faults without a method of Cluster. The delays of [Latency] are
-// set on its path from Any to Any.
+// Broker returns the broker, for faults that no method of Cluster sets. The delays of [Latency] are
+// set on the broker's path from Any to Any.
 func (c *Cluster) Broker() *memory.Broker { return c.broker }
 
 // Store returns the server of the store, for its faults. Each process has its own client of the
@@ -390,8 +391,8 @@ func (c *Cluster) Advance(d time.Duration) {
 	}
 }
 
-// SkipTime sets the clock of the store ahead by d, for tests of reminders and expiry that would
-// take too long with Advance, and returns when the nodes know the new time, less than a minute
+// SkipTime sets the clock of the store ahead by d. It is for tests of reminders and expiry that
+// would take too long with Advance. It returns when the nodes know the new time, less than a minute
 // later. Reminders that the skip made due run late, once each. The nodes report that their wall
 // clocks are behind.
 func (c *Cluster) SkipTime(d time.Duration) {
@@ -403,8 +404,8 @@ func (c *Cluster) SkipTime(d time.Duration) {
 // clockLearnt exceeds the time in which nodes learn that the store's clock was set.
 const clockLearnt = 40 * time.Second
 
-// Until calls done every 10 ms until it returns true. After ten minutes it fails the test; what
-// names the condition in the failure.
+// Until waits for a condition: it calls the function done every 10 ms, until that returns true.
+// After ten minutes Until fails the test, with "waiting until <what>: …".
 func (c *Cluster) Until(what string, done func() bool) {
 	c.t.Helper()
 	why := fmt.Errorf("condition not met after %v", patience)
@@ -433,11 +434,12 @@ func (c *Cluster) Settle() {
 	})
 }
 
-// Storm makes faults happen for d, of the given kinds or, if none is given, of all kinds. The
-// cluster's seed determines the faults. At any time fewer than half of the nodes are away; in a
-// cluster of one or two nodes, at most one is away. The test's log has each fault. Storm returns
-// when all faults have ended and all nodes that ran before run again. Run callers in goroutines of
-// the test, so that their calls meet the faults. Storm fails the test if a node does not become Up.
+// Storm makes random faults happen during the time d. They are of the given kinds or, if none is
+// given, of all kinds. The cluster's seed determines the faults. Kills, departures, pauses and
+// isolations take nodes away: at any time fewer than half of the nodes, or one node in a cluster of
+// one or two. The test's log has each fault. Storm returns when all faults have ended and all nodes
+// that ran before run again. Run callers in goroutines of the test, so that their calls meet the
+// faults. Storm fails the test if a node does not become Up.
 func (c *Cluster) Storm(d time.Duration, faults ...Fault) {
 	c.t.Helper()
 	if len(faults) == 0 {
@@ -557,7 +559,7 @@ func bounded(t testing.TB) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(t.Context(), patience)
 }
 
-// await calls done until it returns nil, for at most patience (10 minutes).
+// await calls the function done until that returns nil, for at most patience (10 minutes).
 func await(t testing.TB, what string, done func() error) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(look) {

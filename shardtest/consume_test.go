@@ -50,7 +50,8 @@ func (p *publisher) publish(id string) {
 	p.source.Publish(len(id)*7%p.source.Partitions(), id, binary.AppendVarint(nil, p.last[id]))
 }
 
-// check waits until each wallet has all its numbers in order, times times.
+// check waits until each wallet has noted all its numbers in order. The parameter times says how
+// often.
 func (p *publisher) check(t *testing.T, c *shardtest.Cluster, times int) {
 	t.Helper()
 	wallets := bank.NewWalletClient(c.Client())
@@ -453,7 +454,8 @@ func TestConsumeLettersOfRemadeStreams(t *testing.T) {
 	}, host, shardtest.Nodes(1))
 }
 
-// A remadeAtOpen is a stream that is made again while a reader opens it, the first times times.
+// A remadeAtOpen is a stream that is made again while a reader opens it. The field times says how
+// often.
 type remadeAtOpen struct {
 	*memorystream.Source
 	times atomic.Int64

@@ -10,9 +10,9 @@ import (
 
 // A History records calls, with their order in time and their outcomes. A checker of
 // linearizability, such as porcupine, takes the History's operations and decides whether the calls
-// could have run one after another: each call at most once, and each answered call exactly once. I
-// describes a call and O its results. The zero History is empty and ready for use. It is safe for
-// concurrent use.
+// could have run one after another: each call at most once, and each answered call exactly once.
+// The type I describes a call, and the type O its results. The zero History is empty and ready for
+// use. It is safe for concurrent use.
 type History[I, O any] struct {
 	mu         sync.Mutex
 	clock      int64
@@ -30,8 +30,8 @@ type Operation[I, O any] struct {
 	Begin, End int64
 }
 
-// Outcome reports whether the call ran. It is Unknown if the call is unfinished, or if its error
-// did not come from a call.
+// Outcome reports whether the call ran. The outcome is Unknown if the call has not ended, or if its
+// error is not that of a call to an entity.
 func (o Operation[I, O]) Outcome() shard.Outcome {
 	var own *shard.CallError
 	var entity *shard.EntityError

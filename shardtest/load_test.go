@@ -15,7 +15,7 @@ import (
 )
 
 // TestLoadWeighted: busy shards of a node move to other nodes, and each move has a reason.
-// Operators see where a shard rests, and which node has the most load.
+// Operators see until when a shard does not move, and which node has the most load.
 func TestLoadWeighted(t *testing.T) {
 	const busy, turn = 6, 100 * time.Millisecond
 	host := shardtest.Host(func(n *shard.Node) error {

@@ -28,15 +28,15 @@ type options struct {
 // to the youngest. Default 3; 0 starts none.
 func Nodes(n int) Option { return func(o *options) { o.nodes = n } }
 
-// Host adds a function that is called for each node before the node starts. It should call HostX
-// for the types under test. The option may be given several times.
+// Host adds a function that is called for each node before the node starts. The function should
+// call the generated HostX of each type X under test. The option may be given several times.
 func Host(host func(*shard.Node) error) Option {
 	return func(o *options) { o.host = append(o.host, host) }
 }
 
 // Config adds a function that changes the config of each node, and of the client named "client",
 // before its use. Name, Transport and Store are already set. Each process has its own client of the
-// cluster's store; the process named "client" needs it for following events.
+// cluster's store as Store; the process named "client" uses its Store only to follow events.
 func Config(tune func(*shard.Config)) Option {
 	return func(o *options) { o.tune = append(o.tune, tune) }
 }
@@ -45,9 +45,9 @@ func Config(tune func(*shard.Config)) Option {
 // random seed.
 func Seed(seed uint64) Option { return func(o *options) { o.seed = &seed } }
 
-// Latency sets how long each message is on its way: a duration from least to most that the seed
-// draws. Messages between two processes keep their order. Default: messages arrive at once, so that
-// a call through three nodes takes no virtual time and no fault can happen in its middle.
+// Latency sets how long messages are on their way. For each message the seed draws a duration from
+// least to most. Messages between two processes keep their order. Default: messages arrive at once,
+// so that a call through three nodes takes no virtual time and no fault can happen in its middle.
 func Latency(least, most time.Duration) Option {
 	return func(o *options) { o.least, o.most = least, most }
 }

@@ -36,8 +36,9 @@ func NewWitness(t testing.TB) *Witness {
 	return &Witness{t: t, running: map[entityKey][]*watched{}, turns: map[entityKey]int{}}
 }
 
-// Watch returns the option of HostX by which w watches the turns of the type. With it, calls within
-// one process are encoded and run on another goroutine ([shard.Intercept]).
+// Watch returns an option for the generated function HostX: w then watches the turns of type X.
+// With the option, calls within one process are encoded and run on another goroutine
+// ([shard.Intercept]).
 func (w *Witness) Watch() shard.HostOption { return shard.Intercept(w.intercept) }
 
 // Turns returns how many turns of the entity have begun, at all nodes, since NewWitness.

@@ -1,42 +1,43 @@
-// Package store defines the storage outside the processes: heads, logs and records of shards for
-// the state of entities ([Shards]), small records with compare-and-set ([Store]), and leases with
-// one holder at a time ([Lease]). A [Backend] has all three.
+// Package store defines the interfaces of the storage outside the processes. [Shards] keeps the
+// state of entities, as a head, a log and records for each shard. [Store] keeps small records, with
+// compare-and-set. [Lease] grants leases, each to one holder at a time. A [Backend] has all three.
 //
 // The runtime takes one Backend, Config.Store, for all that outlives its processes: the state of
-// durable entities, the ids of remembered ones, leases of singletons and of downing, and the
+// durable entities, the ids of remembered entities, leases of singletons and of downing, and the
 // coordinator's terms. store/nats is a store on JetStream, and store/memory one inside the process,
 // for tests. Users may write their own, which must pass the suite in store/conformance.
 //
 // # Shards
 //
-// Only the home of a shard writes its log. A new home claims the shard by two writes: it replaces
-// the head ([Records.SetHead] at the revision that it read), and appends a claim to the log with
-// [Any]. After the first write the former home can change no record, because its [Records.Put]
-// names the former head's revision. After the second write its appends are refused, because each
-// names the position of the append before. So even delayed writes of the former home have no
-// effect. Then the new home reads the log from the head's Since to its own claim.
+// Only the home of a shard writes the shard's log. A shard's head is a small record that names the
+// home. A new home claims the shard by two writes: it replaces the head ([Records.SetHead] at the
+// revision that it read), and appends a claim to the log with [Any]. After the first write the
+// former home can change no record, because its [Records.Put] names the former head's revision.
+// After the second write the former home's appends are refused, because each names the position of
+// the append before. So even delayed writes of the former home have no effect. Then the new home
+// reads the log from the head's Since to its own claim.
 //
 // Reads may be stale. So the home uses a record only together with the head, and only from a
 // replica that has the home's last write: [Records.Get] takes the revision required of the replica.
 //
 // The log has the writes since the last checkpoint, and the records have all older state. The log
-// is needed from Head.Since on; the store removes appends before that.
+// is needed from Head.Since on; [Logs.Trim] lets the store remove appends before that.
 //
 // # Reads and writes
 //
 // A read may be stale, so do not act on a read alone: read, decide, and call [Store.Put] with the
-// revision that was read. Put fails if the record has changed since. A write ends in one of five
-// ways:
+// revision that was read. Put fails if the record has changed since. A write with valid arguments
+// ends in one of five ways:
 //
 //	nil             applied
 //	ErrConflict     not applied: another revision or position is there
-//	ErrBusy         not applied: the same may be tried again
+//	ErrBusy         not applied: the same write may be tried again
 //	ErrUnavailable  not applied: nothing was sent
 //	ErrUncertain    applied, not applied, or applied later
 //
-// After ErrUncertain the same Put may be tried again. If it then conflicts, the record may be the
-// caller's own. A caller that must know includes a unique mark in the value, reads the record, and
-// looks for the mark.
+// After ErrUncertain the same Put may be tried again. If that Put fails with ErrConflict, the first
+// one may have written the record. A caller that must know includes a unique mark in the value,
+// reads the record, and looks for the mark.
 //
 // # Leases and clocks
 //

@@ -63,7 +63,7 @@ type Error struct {
 	// operation of a shard: "append", "read", "trim", "head", "set head", "get records", "put
 	// records" or "list records". A store may have further operations.
 	Op  string
-	Key string // or the prefix, the lease's name, the shard as Type/Number
+	Key string // the record's key, the prefix, the lease's name, or the shard as Type/Number
 	Err error  // wraps one of the causes above
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/store/memory"
 )
 
-// A number that only grows, even over full restarts: read, decide, and let Put fail if the record
-// has changed since.
+// The example raises a number that never falls, even over full restarts: read, decide, and let Put
+// fail if the record has changed since.
 func ExampleStore() {
 	raise := func(ctx context.Context, s store.Store) (int, error) {
 		for {
@@ -35,7 +35,7 @@ func ExampleStore() {
 	// 2 <nil>
 }
 
-// Two processes that want the same lease.
+// Two processes claim the same lease.
 func ExampleLease() {
 	ctx, server := context.Background(), memory.New()
 	a, b := server.Client(), server.Client()

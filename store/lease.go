@@ -15,7 +15,7 @@ type Lease interface {
 	// implementation may have to watch the lease for TTL plus Margin before it grants the lease to
 	// another holder, and it watches only while it is asked.
 	//
-	// A lease lasts at most the TTL of its holder's claim.
+	// Unless it is renewed, a lease lasts at most the TTL of its holder's claim.
 	Acquire(ctx context.Context, c Claim) (Held, error)
 	// Renew extends a lease that Acquire or Renew returned. ErrLost is final: another holder has or
 	// had the lease, or the lease ended. After any other error the lease lasts until h.Until, and
@@ -33,9 +33,9 @@ type Claim struct {
 	// Holder identifies the holder: 1 to MaxKey bytes, different for every process and for every
 	// start of a process. A node's name and incarnation together do this.
 	Holder string
-	// Over is the token of a present holder's lease, which this claim replaces; 0 means none. The
-	// lease is then granted under a new token before the present one ends, even to another holder.
-	// Of several claims over one token, one succeeds.
+	// Over, if not 0, is a token. If the present holder's lease has this token, the claim gets the
+	// lease at once, under a new token, before the present holder's time ends. Of several claims
+	// over one token, one succeeds.
 	Over uint64
 	// TTL is how long the lease lasts without being renewed, at least MinTTL. Renew it every third
 	// of the TTL. A store may require a longer TTL.
@@ -69,8 +69,9 @@ type Held struct {
 	// Token is higher than the tokens of all earlier grants of this lease. It stays the same while
 	// the lease is renewed.
 	Token uint64
-	// Until is when the holder must have stopped, unless it renews the lease before: the time at
-	// which it sent the last renewal, plus TTL, less Margin, on this process's monotonic clock.
+	// Until is when the holder must have stopped, unless it renews the lease before. Until is the
+	// time at which the holder sent the last renewal, plus TTL, less Margin, on this process's
+	// monotonic clock.
 	Until time.Time
 }
 

@@ -11,12 +11,12 @@ import (
 // A Publisher is a store whose server also keeps streams of messages that other programs read. A
 // [Backend] may be one: then entities can publish. Its methods are safe for concurrent use.
 type Publisher interface {
-	// CheckSubject returns an error that wraps ErrBadKey if the store does not publish on the subject:
-	// [CheckSubject] refuses it, or the store itself uses it.
+	// CheckSubject returns an error that wraps ErrBadKey if the store does not publish on the
+	// subject, because the function [CheckSubject] refuses the subject or the store itself uses it.
 	CheckSubject(subject string) error
 	// Publish adds m to the stream that has its subject, unless the stream has a message with m's
-	// ID. It makes one attempt. After any error the same message may be published again, with First.
-	// Errors: ErrNoStream, ErrUnavailable, ErrUncertain, ErrTooLarge, ErrBadKey.
+	// ID. It makes one attempt. After any error the same message may be published again, with
+	// Message.First set. Errors: ErrNoStream, ErrUnavailable, ErrUncertain, ErrTooLarge, ErrBadKey.
 	Publish(ctx context.Context, m Message) error
 	// Send sends data once to those who subscribe to the subject now. A nil error does not mean that
 	// anybody has received it. Errors: ErrUnavailable, ErrTooLarge, ErrBadKey.
@@ -40,7 +40,8 @@ type Message struct {
 const (
 	MaxSubject   = 256  // bytes
 	MaxMessageID = 1024 // bytes
-	// ClockMargin is how much the time of [Clock] may differ from the times in streams.
+	// ClockMargin is how much the time of [Clock] may differ from the times that a stream gives its
+	// messages.
 	ClockMargin = 5 * time.Second
 )
 

@@ -65,7 +65,8 @@ type Head struct {
 	// Since is the position from which the log is needed: Start, or an append of the log. Trim
 	// keeps the log from there.
 	Since Position
-	// Value is for the user of the store, at most MaxHead bytes. It belongs to the caller.
+	// Value is the data that the caller of SetHead stores, at most MaxHead bytes. It belongs to the
+	// caller.
 	Value []byte
 }
 
@@ -94,7 +95,8 @@ func CheckSize(size, limit int) error {
 	return nil
 }
 
-// CheckIDs checks the ids of one Get: at most MaxGet valid ones, and none twice.
+// CheckIDs returns an error that wraps ErrBadKey unless ids are valid for one Get: at most MaxGet
+// ids, each valid, and none twice.
 func CheckIDs(ids []string) error {
 	if len(ids) > MaxGet {
 		return fmt.Errorf("%w: %d records at once: want at most %d", ErrBadKey, len(ids), MaxGet)
@@ -112,7 +114,8 @@ func CheckIDs(ids []string) error {
 	return nil
 }
 
-// CheckChanges checks the arguments of Put: the head's revision, the ids, and sizes up to limit.
+// CheckChanges returns an error unless the arguments of a Put are valid: the head's revision, the
+// ids, and values of at most limit bytes.
 func CheckChanges(head Revision, changes []Change, limit int) error {
 	if head == None {
 		return fmt.Errorf("%w: expected revision is None: call SetHead first", ErrBadKey)

@@ -2,11 +2,12 @@ package store
 
 import "context"
 
-// Shards keeps the state of entities, by shards. All methods are safe for concurrent use, make one
-// attempt, and return when ctx ends. A write then fails with ErrUncertain, or with ErrUnavailable
-// if nothing was sent; a read fails with ErrUnavailable. These errors wrap ctx's error. All errors
-// are of type [*Error]. Every method may fail with ErrUnavailable and ErrBadKey, and every write
-// also with ErrBusy and ErrUncertain. The methods do not keep the bytes passed to them.
+// Shards keeps the state of the entities of each shard. All methods are safe for concurrent use,
+// make one attempt, and return when ctx ends. A write then fails with ErrUncertain, or with
+// ErrUnavailable if nothing was sent; a read fails with ErrUnavailable. These errors wrap ctx's
+// error. All errors are of type [*Error]. Every method may fail with ErrUnavailable and ErrBadKey,
+// and every write also with ErrBusy and ErrUncertain. The methods do not keep the bytes passed to
+// them.
 //
 // A write with an uncertain outcome may be applied later, even after later writes of this process,
 // but only if its expected revision or position is still right then.
@@ -37,8 +38,8 @@ type Logs interface {
 
 // Records are the shards' heads, and the records that the heads protect.
 type Records interface {
-	// Head returns the shard's head; its revision is None if there is none. The head may already
-	// have been replaced.
+	// Head returns the shard's head, with revision None if the shard has no head. The returned head
+	// may already have been replaced.
 	Head(ctx context.Context, s Shard) (Head, error)
 	// SetHead replaces the head if its revision is h.Revision (None expects no head), and returns
 	// the new revision. From then on no Put with the former revision is applied. h.Since must not
@@ -53,18 +54,18 @@ type Records interface {
 	// result may be arbitrarily stale.
 	Get(ctx context.Context, s Shard, ids []string, atLeast Revision) (Head, []Record, error)
 	// Put writes and deletes records, each only if the shard's head then has the revision head. It
-	// returns a revision at which Get sees all changes, or head without changes. No id may be in
-	// changes twice. Put fails with ErrConflict if the head has another revision, and with
-	// ErrTooLarge. After any error but ErrTooLarge and ErrBadKey a part of the changes may have
-	// been applied.
+	// returns a revision at which Get sees all changes; if changes is empty, that is head. No id
+	// may be in changes twice. Put fails with ErrConflict if the head has another revision, and
+	// with ErrTooLarge. After any error but ErrTooLarge and ErrBadKey a part of the changes may
+	// have been applied.
 	//
 	// After ErrUncertain, repeat the same changes until they are applied, or replace the head. Do
 	// not put another value under the same head: the first value may arrive late and overwrite it.
 	Put(ctx context.Context, s Shard, head Revision, changes []Change) (Revision, error)
 	// List returns records with revisions above revision after, in order of revisions, up to about
 	// ListBytes; an empty result means the end. The list is no snapshot: a record written during
-	// the listing appears later, perhaps a second time, and one written just before the listing may
-	// be missing.
+	// the listing appears later, perhaps a second time, and a record written just before the
+	// listing may be missing.
 	List(ctx context.Context, s Shard, after Revision) ([]Record, error)
 }
 

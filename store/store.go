@@ -25,7 +25,7 @@ const None Revision = 0
 
 // A Record is a value stored under a key.
 type Record struct {
-	Key      string   // obeys CheckKey; in a shard's record, its id
+	Key      string   // obeys CheckKey; in a record of a shard, the record's id
 	Value    []byte   // at most MaxValue bytes; belongs to the caller
 	Revision Revision // of the write that made the record; None if there is none
 }
@@ -75,7 +75,8 @@ func inKey(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-' || c == '='
 }
 
-// CheckPrefix is like CheckKey, for a prefix of List: "" or a key followed by a slash.
+// CheckPrefix is like CheckKey, for the prefix given to List. A valid prefix is "", or a key
+// followed by a slash.
 func CheckPrefix(prefix string) error {
 	if prefix == "" {
 		return nil

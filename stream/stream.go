@@ -29,22 +29,24 @@ type Source interface {
 	// Identity returns a text that names the stream among all streams. A stream that is deleted and
 	// made again has a new identity, because its positions begin again. Identity makes one attempt.
 	Identity(ctx context.Context) (string, error)
-	// Open begins to read a partition, with the first message after a position. It fails with
-	// ErrRewound if the stream has never had this position. Open makes one attempt.
+	// Open begins to read a partition, at the first message whose position is above after. It fails
+	// with ErrRewound if the positions of the stream have not reached after. Open makes one
+	// attempt.
 	Open(ctx context.Context, partition int, after uint64) (Messages, error)
 }
 
 // Ended is a [Source] that knows the ends of its partitions.
 type Ended interface {
 	// End returns the position of the last message of a partition, or 0 if there is none. It fails
-	// with errors.ErrUnsupported if it cannot know that. End makes one attempt.
+	// with errors.ErrUnsupported if the source cannot know the last position. End makes one
+	// attempt.
 	End(ctx context.Context, partition int) (uint64, error)
 }
 
 // Messages reads the messages of one partition in order. It is not safe for concurrent use.
 type Messages interface {
-	// Next waits for messages and returns at least one and at most most. It fails if ctx ends. It
-	// also fails if reading cannot continue; then Open must be called again.
+	// Next waits until there is a message, and returns one or more, up to the number most. It fails
+	// if ctx ends. It also fails if reading cannot continue; then Open must be called again.
 	Next(ctx context.Context, most int) ([]Message, error)
 	// Missed returns how many messages were deleted before they could be read. If the partition is
 	// only a part of the stream, Missed may count messages of other partitions.
@@ -53,6 +55,7 @@ type Messages interface {
 	Close()
 }
 
-// ErrRewound means that a stream ends before a position that it has had, so an older copy of it was
-// restored. New messages would get the positions of lost ones.
+// ErrRewound means that a stream ends before the position after which it should be read. So
+// messages that were read are lost, for example because an older copy was restored, and new
+// messages get the positions of lost ones.
 var ErrRewound = errors.New("the stream ends before the last position read (was an older copy restored?)")

@@ -53,7 +53,7 @@ type emitter struct {
 	// functions are the requested functions of types; wanted are those not yet printed.
 	functions map[function]jen.Code
 	wanted    []function
-	// Whether messages hold interfaces with cases, and have JSON.
+	// jsonOneofs reports whether a message with a JSON form may hold an interface with cases.
 	jsonOneofs bool
 }
 

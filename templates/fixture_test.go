@@ -6,7 +6,7 @@ const shopPath = "example.com/shop"
 
 func named(path, name string) *model.Expr { return &model.Expr{Path: path, Name: name} }
 
-// shop is a package as the loader would make it of
+// shop is the package that the loader would make from this source:
 //
 //	type Stock struct {
 //		ID    SKU             `shard:"id"`

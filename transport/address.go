@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// MaxNameBytes bounds cluster and node names.
+// MaxNameBytes is the longest name of a cluster or node, in bytes.
 const MaxNameBytes = 64
 
 // An Address identifies one start of a node. Its name is chosen by people and stays the same over
@@ -20,7 +20,8 @@ type Address struct {
 // IsZero reports whether the address is unset.
 func (a Address) IsZero() bool { return a == Address{} }
 
-// Compare orders addresses by name, then incarnation. All nodes have the same order.
+// Compare orders addresses by name, then incarnation. So all nodes sort addresses in the same
+// order.
 func (a Address) Compare(b Address) int {
 	if c := strings.Compare(a.Name, b.Name); c != 0 {
 		return c
@@ -37,7 +38,7 @@ func (a Address) String() string {
 }
 
 // CheckName returns an error unless name is 1 to 64 of [A-Za-z0-9_-], the characters allowed in
-// subjects and permissions. Errors call it "<what> name".
+// subjects and permissions. The error's text begins with "<what> name".
 func CheckName(what, name string) error {
 	if name == "" {
 		return fmt.Errorf("%s name is empty: want 1 to %d of A-Z a-z 0-9 _ -", what, MaxNameBytes)

@@ -25,8 +25,9 @@ func EscapeID(id string) string {
 	return b.String()
 }
 
-// UnescapeID reverses EscapeID. It refuses a word that EscapeID does not write; its error names the
-// correct word. So each entity has only one subject, whose permission cannot be evaded.
+// UnescapeID reverses EscapeID. It refuses a word that EscapeID does not write; if the word can be
+// decoded, the error names the correct word. So each entity has only one subject, and a permission
+// for the entity cannot be evaded by another spelling.
 func UnescapeID(word string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(word); i++ {

@@ -11,9 +11,9 @@ type Requester interface {
 	// ServeRequests receives the requests for the given kinds until stop is called; stop returns
 	// when no handler runs any more. Requests come to sh.<cluster>.g.<caller>.<kind>.<method>.<id>,
 	// where the id is written by [EscapeID] or missing. Each request goes to one of the members
-	// that serve its kind. The caller's identity is a name of 1 to 64 of [A-Za-z0-9_-], which the
-	// broker's permissions grant. A request with a reply subject is refused unless that subject
-	// begins with _INBOX.<caller>.; the identity "any" may use any _INBOX.
+	// that serve its kind. <caller> is the caller's identity, a name of 1 to 64 of [A-Za-z0-9_-],
+	// which the broker's permissions grant. A request whose reply subject is not below
+	// _INBOX.<caller> is refused; the identity "any" may use any subject below _INBOX.
 	ServeRequests(ctx context.Context, o RequestOptions) (stop func(), err error)
 }
 
@@ -37,7 +37,7 @@ type Request struct {
 	IDErr            error // set if the id in the subject has a wrong escape
 	ContentType      string
 	Timeout          string // as time.ParseDuration reads it; "" when not given
-	// Header has those headers of the request that have no field of their own here, unchanged.
+	// Header has the request's other headers, unchanged: those that have no field in Request.
 	Header map[string][]string
 	Body   []byte
 	// Answer sends the answer. It is nil if the client wants none.

@@ -50,8 +50,9 @@ type Options struct {
 	Lanes  int // number of lanes, 1 to MaxLanes
 	// OnState is called with each change of a channel's connection, and with its first state before
 	// Open returns. Calls for one channel come one after another, and none comes after Close. After
-	// a connection has broken, Send on its channel fails until OnState has returned, so OnState can
-	// arrange that lost messages are sent first. It must not block, nor call Close.
+	// a connection has broken, Send on its channel fails until OnState has returned. So OnState can
+	// arrange that lost messages are sent again before new ones. OnState must not block, nor call
+	// Close.
 	OnState func(Channel, State)
 	Logger  *slog.Logger // nil discards
 }
@@ -76,14 +77,14 @@ func (o Options) Validate() error {
 // A State is the state of a channel's connection.
 type State struct {
 	Connected bool
-	// Server identifies the running broker instance behind the connection. It changes when the link
-	// connects to another instance, and when the same one has restarted.
+	// Server identifies the running broker instance behind the connection. Server changes when the
+	// link connects to another instance, and when the instance has restarted.
 	Server string
-	// Alone reports that the instance belongs to no cluster of brokers, and is the only one
-	// configured. So members with the same configuration listen at this instance or nowhere. Alone
-	// is false if this is not known.
+	// Alone is true if the instance certainly belongs to no cluster of brokers, and is the only one
+	// configured. So members with the same configuration listen at this instance or nowhere.
 	Alone bool
-	// Name identifies the server and its next instances, and no other server; empty if unknown.
+	// Name identifies the server over restarts: all instances of a server have the same Name, and
+	// no other server has it. It is empty if unknown.
 	Name string
 }
 
@@ -106,8 +107,8 @@ type Link interface {
 	// Broadcast sends on Control to every member of the cluster, including the sender. Clients must
 	// not call it; operators may.
 	Broadcast(payload []byte) error
-	// Anycast sends on Control to one serving member, which the broker chooses. If no member
-	// serves, an Unreachable with a zero From comes back.
+	// Anycast sends on Control to one of the members that serve (see Serve), which the broker
+	// chooses. If no member serves, an Unreachable with a zero From comes back.
 	Anycast(token uint64, payload []byte) error
 	// Serve sets whether this member receives Anycast messages. A new link receives none. When
 	// Serve(true) returns nil, the broker has the subscription, or will get it with the next
@@ -154,15 +155,15 @@ const (
 // memory again.
 type Message struct {
 	Kind Kind
-	// An Unreachable with an empty Payload proves that nobody listens. An Unreachable with a
-	// Payload proves nothing about listeners: this process's user lacks a right, which Payload
-	// names as text. From is then the process whose subject the broker refused, or zero if the
-	// channel gets no connection.
+	// Payload is what the sender sent. In an Unreachable, an empty Payload proves that nobody
+	// listens. Any other Payload of an Unreachable is a text: it names a right that this process's
+	// user lacks, and proves nothing about listeners. From is then the process whose subject the
+	// broker refused, or zero if the channel gets no connection.
 	Payload []byte
 	// From is the sender named by the message's subject, which the broker's permissions protect;
-	// what the payload claims is not used. It is zero for a message of a member, because its
-	// subject proves only that some member sent it. In an Unreachable it is the address to which
-	// the message was sent, or zero for Anycast.
+	// what the payload claims is not used. From is zero for a message of a member, because the
+	// subject proves only that some member sent the message. In an Unreachable, From is the address
+	// to which the message was sent, or zero for Anycast.
 	From Address
 	// Token and Server are set in an Unreachable: the token of the Send, and the broker instance
 	// that answered. Server is empty if the link no longer knows it, after too many later
@@ -183,8 +184,8 @@ type Confidential interface {
 type Expiry struct {
 	What        string    // for people, such as "the broker's certificate"
 	From, Until time.Time // From is zero if it is not known
-	// Seen reports whether the present connection, when made, showed this certificate or
-	// credential, which may have been renewed since.
+	// Seen reports whether the end was seen when the present connection was made: the certificate
+	// may have been renewed since. If Seen is false, the end was read just now.
 	Seen bool
 }
 
@@ -197,16 +198,16 @@ type Expiring interface {
 
 // A Mover is a [Link] that can connect Control to another server.
 type Mover interface {
-	// Move ends the connection of Control and connects to another server of the broker, if one is
-	// known and can be reached, otherwise to the same one. It does not wait.
+	// Move ends the connection of Control and connects to another server of the broker. If no other
+	// server is known or can be reached, it connects to the same one. It does not wait.
 	Move()
 }
 
 // A Scout is a [Link] that can ask other servers of the broker than that of Control.
 type Scout interface {
-	// Ask sends payload to a member's Control through a separate connection to the server instance
-	// that at chooses. listens is false if that instance knew no listener. Ask fails if no such
-	// instance can be reached, or ctx ends.
+	// Ask sends payload to a member's Control through a separate connection to a server instance
+	// for which the function at returns true. listens is false if that instance knew no listener.
+	// Ask fails if no such instance can be reached, or ctx ends.
 	Ask(ctx context.Context, at func(server string) bool, to Address, payload []byte) (listens bool, err error)
 }
 

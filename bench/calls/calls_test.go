@@ -267,8 +267,8 @@ func benchmarkRemoteAsk(b *testing.B) {
 	})
 }
 
-// benchmarkRemoteTell tells entities in another member, from outside; the time
-// ends when the last one has run.
+// benchmarkRemoteTell sends tells to entities in another member, from outside the cluster. The
+// measured time ends when the last tell has run.
 func benchmarkRemoteTell(b *testing.B) {
 	startNode(b)
 	told := newTold(b, dial(b), 4096)
@@ -276,7 +276,7 @@ func benchmarkRemoteTell(b *testing.B) {
 	told.settle(b)
 }
 
-// benchmarkLocalTell tells entities of the caller's process.
+// benchmarkLocalTell sends tells to entities of the caller's process.
 func benchmarkLocalTell(b *testing.B) {
 	told := newTold(b, startNode(b), 256)
 	eachLoad(b, told.echo)
@@ -302,13 +302,13 @@ func benchmarkTellOne(b *testing.B) {
 	b.ReportMetric(float64(cpuTime()-before)/float64(b.N), "cpu-ns/op")
 }
 
-// told bounds the tells under way: after every so many tells it asks an entity of one shard, for
-// each shard in turn. The answer shows that earlier tells to that shard have run.
+// told bounds the tells under way: one call in askEvery is an ask, of changing entities. Its answer
+// shows that the earlier tells to that entity have run.
 type told struct {
 	refs  []fixture.AccountRef
 	tells []fixture.AccountTell
-	// askEvery is how many tells go between two calls that wait for them: few where a
-	// mailbox is what fills up, many where it is a path.
+	// askEvery is the number of calls of which one is an ask. It is small where one mailbox gets
+	// all tells, and large where tells wait on the way to another process.
 	askEvery int64
 	next     atomic.Int64
 }
@@ -335,8 +335,8 @@ func (t *told) echo(payload []byte) error {
 	return taken(send)
 }
 
-// refused lets one refused sender retry at a time. Many of them would take the processor time that
-// running tells need.
+// refused lets only one refused sender retry at a time. Many retrying senders would take the
+// processor time that running tells need.
 var refused sync.Mutex
 
 // taken repeats send while it is refused because of overload.
@@ -364,8 +364,8 @@ func (t *told) settle(tb testing.TB) {
 	}
 }
 
-// BenchmarkIdle reports the bytes that an idle entity costs, with the user's struct, its id and the state.
-// ns/op is the time to make one.
+// BenchmarkIdle reports the bytes of memory that an idle entity takes, including the user's struct,
+// the id and the state. ns/op is the time to make one entity.
 func BenchmarkIdle(b *testing.B) {
 	client := fixture.NewAccountClient(startNode(b))
 	before, n := memoryInUse(), 0
@@ -385,8 +385,8 @@ func memoryInUse() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// benchmarkLocalAdd tells 10,000 entities of the caller's process, a number
-// each, from as many goroutines as there are processors.
+// benchmarkLocalAdd sends tells with a number to 10,000 entities of the caller's process, from as
+// many goroutines as there are processors.
 func benchmarkLocalAdd(b *testing.B) {
 	const entities, askEvery = 10_000, 1024
 	node := startNode(b)

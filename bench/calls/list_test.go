@@ -106,8 +106,8 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
-// BenchmarkFind finds ten of the tickets in a JetStream store by their points, and then, among all
-// of them, the tickets between two values.
+// BenchmarkFind finds ten of the tickets in a JetStream store: by the value of their points, and by
+// two bounds of their due times.
 func BenchmarkFind(b *testing.B) {
 	var client *bank.TicketClient
 	filled(b, "finds", func(node *shard.Node) error {

@@ -64,7 +64,8 @@ func (r *Requester) Ask(payload []byte) ([]byte, error) {
 	return reply, nil
 }
 
-// answered ends calls. Their answers are parts of batch, which must not be reused.
+// answered ends the calls that batch answers. The answers share memory with batch, which must not
+// be reused.
 func (r *Requester) answered(batch []byte) error { return eachEnvelope(batch, r.finish) }
 
 func (r *Requester) finish(id uint64, payload []byte) error {

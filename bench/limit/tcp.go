@@ -24,7 +24,7 @@ func writeFrame(conn net.Conn, kind byte, body []byte) error {
 	return err
 }
 
-// readFrame reads a frame. The returned body uses memory if it fits.
+// readFrame reads a frame. The returned body is in the slice memory if it fits there.
 func readFrame(r *bufio.Reader, memory []byte) (kind byte, body []byte, err error) {
 	var header [frameHeaderBytes]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {

@@ -26,8 +26,8 @@ type Teller struct {
 	progress      sync.Cond // signalled when arrived grows
 }
 
-// NewTeller returns a Teller for the Count that runs on subject. It works until stop is called;
-// fail gets its errors.
+// NewTeller returns a Teller that sends to the process that runs Count on subject. The Teller works
+// until stop is called; fail gets its errors.
 func NewTeller(conn *nats.Conn, subject string, fail func(error)) (t *Teller, stop func(), err error) {
 	acks := conn.NewInbox()
 	t = newTeller(func(batch []byte) error { return conn.PublishRequest(subject, acks, batch) })

@@ -13,8 +13,9 @@ import (
 // maxBatch is the size of a full batch in bytes. NATS gains nothing from larger messages.
 const maxBatch = 64 << 10
 
-// A writer collects envelopes into batches. The goroutine that finds no batch being published
-// publishes, or wakes the pump; other goroutines only append. It is safe for concurrent use.
+// A writer collects envelopes into batches. A goroutine that appends while no batch is being
+// published publishes the batch, or wakes the pump if there is one. Other goroutines only append.
+// It is safe for concurrent use.
 type writer struct {
 	publish func(batch []byte) error
 	loaded  func() bool   // whether a yield is likely to gather more

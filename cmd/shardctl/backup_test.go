@@ -70,7 +70,7 @@ func followEntries(t *testing.T, c *savings.AccountClient, at shard.Position, n 
 }
 
 // TestBackup restores an export into an empty store, and into one from which the types were
-// deleted. Then a repeated command gets its first answer, waiting tells arrive, events behind a
+// deleted. Then a repeated command gets its first answer, waiting tells arrive, events after a
 // snapshot are there, and a follower continues.
 func TestBackup(t *testing.T) {
 	t.Parallel()
@@ -249,7 +249,8 @@ func TestImportedFollowers(t *testing.T) {
 	}
 }
 
-// startRenamed starts a node with wallets and a type of package renamed, which host hosts.
+// startRenamed starts a node with wallets and a type of package renamed, which the function host
+// hosts.
 func startRenamed(t *testing.T, url string, host func(*shard.Node, *bank.WalletClient) error) (n *shard.Node, stop func()) {
 	t.Helper()
 	n = shard.New(shard.Config{
@@ -474,7 +475,7 @@ func TestStoreFoldersCopied(t *testing.T) {
 	}
 }
 
-// A snapshot is a stream as JetStream hands it out, and takes it back.
+// A snapshot has the content of a stream, in the form in which JetStream exports and restores it.
 type snapshot struct {
 	Config json.RawMessage `json:"config"`
 	State  json.RawMessage `json:"state"`

@@ -125,7 +125,8 @@ func (g gatewayCall) accepted(ctx context.Context) error {
 // flushTimeout bounds one round trip to the server.
 const flushTimeout = 5 * time.Second
 
-// printCall prints results, or returns why there are none; -json prints that too.
+// printCall prints the results of a call, or returns the error of a call that has none. With -json
+// it prints the error, too.
 func printCall(w io.Writer, o *options, c jsonCall, err error) error {
 	if o.json {
 		c.Type, c.ID, c.Method = o.kind, o.id, o.method

@@ -13,7 +13,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// errUnhealthy sets the exit code after the reasons are printed.
+// errUnhealthy makes the exit code 1, after the reasons were printed.
 var errUnhealthy = errors.New("the cluster is not healthy")
 
 func status(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {

@@ -100,8 +100,8 @@ func TestQuestions(t *testing.T) {
 	shardctl(t, env, "counters").check(t, "counters", exitOK, "COUNT  REASON", "")
 }
 
-// memberVar is the environment variable that makes TestMain run the member of that name. Tests
-// start their own program as such a member, to stop it.
+// memberVar is an environment variable. If it is set, TestMain runs a member, whose name is the
+// value. Tests start their own program as such a member, so that they can stop it.
 const memberVar = "SHARDCTL_TEST_MEMBER"
 
 func TestMain(m *testing.M) {

@@ -60,8 +60,8 @@ func (c command) main(ctx context.Context, args []string, env func(string) strin
 	})
 }
 
-// exitCode prints err, the error of parsing, or else calls do and prints its error. It returns the
-// exit code.
+// exitCode prints err, the error of parsing the arguments. If err is nil, it calls the function do
+// and prints the error that do returns. It returns the exit code.
 func exitCode(stderr io.Writer, name string, err error, do func() error) int {
 	switch {
 	case errors.Is(err, flag.ErrHelp):

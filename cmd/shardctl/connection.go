@@ -261,8 +261,8 @@ func (j *jetStream) account() (a jetstream.AccountInfo, err error) {
 	return a, j.ask("INFO", nil, &a)
 }
 
-// A streamList is a page of streams. A cluster of servers also names the streams for which no
-// server answers.
+// A streamList is a page of JetStream's list of streams. In a cluster of servers it also names the
+// streams for which no server answers.
 type streamList struct {
 	Total   int                     `json:"total"`
 	Streams []*jetstream.StreamInfo `json:"streams"`

@@ -34,7 +34,7 @@ func writeFile(t *testing.T, name string, content []byte) string {
 	return path
 }
 
-// writeCertificate makes a certificate for both sides on 127.0.0.1 that is its own authority.
+// writeCertificate makes a self-signed certificate for a server and a client on 127.0.0.1.
 func writeCertificate(t *testing.T) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

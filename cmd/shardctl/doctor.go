@@ -115,8 +115,8 @@ func sinceText(t time.Time) string {
 	return fmt.Sprintf(" (since %s)", t.Local().Format(time.DateTime))
 }
 
-// interest returns the finding about whether a subscriber outside the cluster also receives the
-// processes' messages.
+// interest returns the finding about eavesdropped, which is true if a subscriber outside the
+// cluster also receives the processes' messages.
 func interest(eavesdropped bool, err error) operator.Finding {
 	switch {
 	case err != nil:

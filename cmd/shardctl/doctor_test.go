@@ -216,7 +216,7 @@ func TestStreamOf(t *testing.T) {
 	require.False(t, streamOf(&s).Clustered)
 }
 
-// TestAccountLimits: limits of the account, also those of tiers.
+// TestAccountLimits: accountLimits returns the limits of an account, also those of its tiers.
 func TestAccountLimits(t *testing.T) {
 	text := func(a jetstream.AccountInfo) (all []string) {
 		for _, f := range verdict.Judge(verdict.Snapshot{JetStream: &verdict.JetStream{Limits: accountLimits(a), Bytes: a.Store}}) {

@@ -20,7 +20,7 @@ type jsonEntity struct {
 	Active     bool            `json:"active"`
 	State      json.RawMessage `json:"state,omitempty"`
 	Unreadable string          `json:"unreadable,omitempty"`
-	NoState    string          `json:"no_state,omitempty"` // why it is not shown
+	NoState    string          `json:"no_state,omitempty"` // why the state is not shown
 	InShard    *jsonShard      `json:"in_shard,omitempty"`
 	Lines      []jsonEvent     `json:"lines"`
 	Turn       *jsonTurn       `json:"turn,omitempty"` // under way

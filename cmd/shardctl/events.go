@@ -92,14 +92,14 @@ func printGap(w io.Writer, o *options, why error) error {
 	return err
 }
 
-// around is how long before and after -at events are printed.
+// around is the time before and after the time of -at within which lines are printed.
 const around = 2 * time.Minute
 
 // moments are accepted layouts of times. Without a zone they are local.
 var moments = []string{time.RFC3339, time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02T15:04", time.TimeOnly, "15:04"}
 
-// momentOf parses a duration before now, such as 30m; a time in the last 24 hours, such as 02:14;
-// or a time with its date.
+// momentOf parses a time. The text may be a duration before now, such as 30m; a time in the last 24
+// hours, such as 02:14; or a time with its date.
 func momentOf(text string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil {
 		if d < 0 {

@@ -73,7 +73,8 @@ func rowsOfFinding(t *testing.T) [][]string {
 	return regexp.MustCompile("(?m)^\\| (.*\\?) \\| `shardctl (.*?)`").FindAllStringSubmatch(string(page), -1)
 }
 
-// TestFindingOut asks the questions of the page, each while the fault lasts that it is about.
+// TestFindingOut asks each question of docs/guide/finding.md while the fault lasts that the
+// question is about.
 func TestFindingOut(t *testing.T) {
 	t.Parallel()
 	rows := rowsOfFinding(t)

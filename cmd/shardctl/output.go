@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// jsonFlags adds the flags for JSON. They set want if JSON is wanted, and form to the template for
-// it.
+// jsonFlags adds the flags -json and -template. Both set *want to true, and -template also sets
+// *form to the template.
 func jsonFlags(f *flag.FlagSet, want *bool, form **template.Template) {
 	f.BoolVar(want, "json", false, "print JSON")
 	f.Func("template", "print each JSON document by a Go `template`, such as '{{range .members}}{{.name}} {{end}}'", func(text string) (err error) {
@@ -25,8 +25,8 @@ func jsonFlags(f *flag.FlagSet, want *bool, form **template.Template) {
 	})
 }
 
-// printBy runs do. The JSON that do writes is printed by the template form, or unchanged if form is
-// nil.
+// printBy runs the function do, and prints the JSON that do writes: by the template in form, or
+// unchanged if form is nil.
 func printBy(form *template.Template, w io.Writer, do func(io.Writer) error) error {
 	if form == nil {
 		return do(w)

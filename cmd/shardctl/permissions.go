@@ -67,7 +67,7 @@ type jsonRights struct {
 	Role      string   `json:"role"`
 	Name      string   `json:"name,omitempty"`
 	Publish   []string `json:"publish"`
-	Subscribe []string `json:"subscribe"` // "subject queue" where a queue group is allowed alone
+	Subscribe []string `json:"subscribe"` // "subject queue" if only subscriptions in that queue group are allowed
 }
 
 func runPermissions(args []string, env func(string) string, stdout, stderr io.Writer) int {

@@ -217,8 +217,8 @@ func version(w io.Writer) error {
 	return err
 }
 
-// nearest returns the candidate with the fewest changed letters, or "" if all candidates differ too
-// much.
+// nearest returns the candidate that differs from word in the fewest letters, or "" if all
+// candidates differ in more letters than one plus a third of word's.
 func nearest(word string, candidates []string) string {
 	best, least := "", 1+len(word)/3
 	for _, c := range candidates {

@@ -44,7 +44,7 @@ shardctl store COMMAND -h lists a command's flags. NATS_URL stands in for -nats.
 // A storeCommand is a command of shardctl store.
 type storeCommand struct {
 	name, about string
-	least, most int    // arguments
+	least, most int    // numbers of arguments
 	argument    string // the name of the first; empty: TYPE
 	second      string // the name of the second; empty: ID
 	top         bool   // it is a command of shardctl, not of shardctl store
@@ -204,7 +204,7 @@ func (c storeCommand) flagSet(o *storeOptions, env func(string) string) *flag.Fl
 }
 
 func (c storeCommand) do(ctx context.Context, o *storeOptions, w io.Writer) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not within %v (raise -timeout?)", o.timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("the command did not end within %v (raise -timeout?)", o.timeout))
 	defer cancel()
 	s, err := natsstore.Open(ctx, o.url, natsstore.Config{
 		Name: o.store, NoCreate: !c.creates, Replicas: o.replicas, Partitions: o.partitions, ConnectOptions: o.connection.options(),
@@ -286,8 +286,8 @@ func refuseHosted(ctx context.Context, o *storeOptions, kind string, t durableho
 	return nil
 }
 
-// notOpened lists the visible stores if -store has no streams: a wrong -store is likelier than a
-// lost store.
+// notOpened returns the error for a store that has no streams. The error lists the visible stores,
+// because a wrong -store is likelier than a lost store.
 func notOpened(ctx context.Context, o *storeOptions, err error) error {
 	if !errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
 		return err

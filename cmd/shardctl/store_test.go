@@ -94,7 +94,8 @@ func fillWallets(t *testing.T, c *bank.WalletClient) {
 	}
 }
 
-// checkWallets compares the sum of each wallet, except the wallets in but.
+// checkWallets checks that each wallet has the sum of fillWallets. The wallet with the number in
+// but, if given, must be empty.
 func checkWallets(t *testing.T, c *bank.WalletClient, but ...int) {
 	t.Helper()
 	for i := range wallets {

@@ -169,7 +169,7 @@ func imageIn(path string, t durablehost.Type, shard store.Shard) (image storeops
 }
 
 // printLost prints the named followers that have read events which the journal does not have. It
-// keeps their positions: only their owners can rebuild what they derived.
+// keeps the followers' positions: only their owners can rebuild what the followers have derived.
 func printLost(ctx context.Context, s store.Backend, shard store.Shard, w io.Writer) error {
 	lost, err := durablehost.LostFollowers(ctx, s, shard)
 	for _, name := range slices.Sorted(maps.Keys(lost)) {

@@ -375,8 +375,8 @@ func TestStoreVerifyEmptied(t *testing.T) {
 	}
 }
 
-// loseLog writes everything to records. Then it makes the head need the log from a position n after
-// its end, as if the server had lost acknowledged entries.
+// loseLog writes everything to records. Then it makes the head need the log from n positions after
+// the log's end, as if the server had lost acknowledged entries.
 func loseLog(ctx context.Context, s *natsstore.Store, at store.Shard, n store.Position) error {
 	kind, err := storeops.TypeOf(ctx, s, at.Type)
 	if err != nil {

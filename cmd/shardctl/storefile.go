@@ -463,8 +463,8 @@ func (i *importer) close(ctx context.Context, whole bool) error {
 	return err
 }
 
-// replaceFile replaces the file at path when write succeeds. It writes directly to what is not a
-// regular file, such as a pipe.
+// replaceFile replaces the file at path if the function write succeeds. To what is not a regular
+// file, such as a pipe, it writes directly.
 func replaceFile(path string, write func(io.Writer) error) (err error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target

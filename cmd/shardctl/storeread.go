@@ -19,7 +19,7 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// each calls do for each shard of a type.
+// each calls the function do for each shard of a type.
 func each(ctx context.Context, s *natsstore.Store, kind string, t durablehost.Type, do func(shard store.Shard, snap durable.Snapshot) error) error {
 	first, end := storeops.ShardsOf(t)
 	for n := first; n < end; n++ {

@@ -316,8 +316,8 @@ var judges = map[string]func(c *judgedCluster) string{
 	},
 }
 
-// unsaid returns the judges that do not say what want matches. If want is nil, they should say
-// nothing.
+// unsaid returns the judges whose words want does not match. If want is nil, it returns the judges
+// that say anything.
 func (c *judgedCluster) unsaid(want *regexp.Regexp) (who []string) {
 	for name, say := range judges { //arch:order-free each is asked by itself
 		if text := say(c); want == nil && text != "" || want != nil && !want.MatchString(text) {
@@ -333,7 +333,7 @@ type sight struct {
 	line  string
 }
 
-// await polls each judge until it says what it should, or for at most long.
+// await polls each judge until the judge says what it should, for at most the duration long.
 func (c *judgedCluster) await(want *regexp.Regexp, long time.Duration) map[string]sight {
 	began := time.Now()
 	all := map[string]sight{}

@@ -32,7 +32,7 @@ const (
 	manifests   = "../kubernetes/worker.yaml"
 )
 
-// A valueSet is a set of the chart's values, and what the members are like with these values.
+// A valueSet is a set of the chart's values, with the expected members and objects.
 type valueSet struct {
 	name, values string
 	least, most  int32 // members
@@ -154,7 +154,7 @@ type objects struct {
 	kinds                   []string
 }
 
-// read reads manifests strictly: an unknown field is an error.
+// read parses manifests strictly: an unknown field is an error.
 func read(t *testing.T, text string) *objects {
 	t.Helper()
 	o := new(objects)

@@ -63,7 +63,8 @@ func (v *verdict) failf(format string, args ...any) {
 	v.wrong = append(v.wrong, fmt.Sprintf(format, args...))
 }
 
-// count compares got, the occurrences of what, with the right number want.
+// count records a fault unless got equals want: how often the thing named by what occurred, and how
+// often it should have occurred.
 func (v *verdict) count(what string, got, want int64) {
 	v.lost += max(want-got, 0)
 	v.doubled += max(got-want, 0)

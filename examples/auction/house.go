@@ -84,7 +84,7 @@ func (h *house) start(ctx context.Context, dir string) (nc *nats.Conn, stop func
 	return nc, stop, err
 }
 
-// launch starts a process, and returns when it works.
+// launch starts a process, and returns when the process has reported that it works.
 func (h *house) launch(ctx context.Context, name string, args ...string) (*process, error) {
 	p := &process{name: name, args: args, logs: io.Discard}
 	if h.verbose {
@@ -150,8 +150,8 @@ func (h *house) run(ctx context.Context, dir string) (books, error) {
 	return settle(ctx, l.books, conn, js)
 }
 
-// killAll kills each process once and then all workers, spread over the time of the load. During
-// away, nobody could close auctions.
+// killAll kills each process once and then all workers together, spread over the time of the load.
+// It returns the times without a server or any worker, in which nobody could close auctions.
 func (h *house) killAll(ctx context.Context) (away []span, err error) {
 	steps := [][]*process{{h.workers[0]}, {h.workers[1]}, {h.workers[2]}, {h.web}, {h.server}, h.workers}
 	next := time.NewTicker(h.load / time.Duration(len(steps)+1))
@@ -202,7 +202,7 @@ func settle(ctx context.Context, b books, conn *shard.Conn, js jetstream.JetStre
 	}
 }
 
-// read asks all entities, and reads all mails.
+// read fills b with the effects of the requests: it asks all entities, and reads all mails.
 func (b *books) read(ctx context.Context, conn *shard.Conn, js jetstream.JetStream) error {
 	auctions, users, paid := auction.NewAuctionClient(conn), auction.NewUserClient(conn), auction.NewPaymentClient(conn)
 	b.auctions, b.users, b.received, b.mails = map[string]auction.View{}, map[string]auction.Account{}, map[string]int64{}, nil

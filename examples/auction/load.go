@@ -55,7 +55,7 @@ type load struct {
 
 	mu    sync.Mutex
 	books books
-	open  []front.Item // the front's last list
+	open  []front.Item // auctions of the front's last list
 }
 
 func newLoad(url string, js jetstream.JetStream, p pace) *load {
@@ -65,8 +65,8 @@ func newLoad(url string, js jetstream.JetStream, p pace) *load {
 	}
 }
 
-// run makes requests until stop ends. A request under way is repeated until it has an answer, or ctx
-// ends.
+// run makes requests until the context stop ends. It repeats a request under way until the request
+// has an answer, or ctx ends.
 func (l *load) run(ctx, stop context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)

@@ -40,7 +40,7 @@ func main() {
 	}
 }
 
-// afterwards bounds the time of a run after its load: the books must balance by then.
+// afterwards bounds the time that a run takes after the end of its load, until the books balance.
 const afterwards = 90 * time.Second
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/examples/auction/auction"
 )
 
-// TestMain runs the tests, or a role if the program started this one as such.
+// TestMain runs the tests or, if the program has started this process in a role, that role.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && roles[os.Args[1]] != nil {
 		if err := run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr); err != nil {
@@ -60,7 +60,7 @@ func balanced() books {
 	}
 }
 
-// TestBooks breaks the books in each way.
+// TestBooks damages the books in each way, and checks the verdict.
 func TestBooks(t *testing.T) {
 	vase := func(change func(*auction.View)) func(*books) {
 		return func(b *books) {

@@ -80,7 +80,8 @@ func (p *process) kill() {
 	}
 }
 
-// restart kills processes at once, and returns when all work again. away ends when the first works.
+// restart kills all processes at once, and returns when all of them work again. away lasts from the
+// kill until the first of them works.
 func restart(ctx context.Context, all ...*process) (away span, err error) {
 	before := make([]int64, len(all))
 	for i, p := range all {

@@ -8,8 +8,8 @@ import (
 // check compares answers, in the order of each caller, with the final totals. It returns a line for
 // each wrong counter. A total below zero is unknown and not checked.
 //
-// Each call added one. So a counter's answers must be 1 to n without a gap (a lost call) or
-// repetition (a lost state), one caller's must rise, and the total must be n.
+// Each call added 1. So the answers of a counter with n calls must be 1 to n: a gap is a lost call,
+// and a repetition is a lost state. Each caller's answers must rise, and the total must be n.
 func check(answers [][]answer, totals []int64) (wrong []string) {
 	all := make([][]int64, len(totals))
 	why := make(map[int]string)

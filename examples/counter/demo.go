@@ -23,7 +23,7 @@ type demo struct {
 	url, cluster          string
 	membership            string
 	calls, counters, rate int
-	joinAt, killAt        int // calls
+	joinAt, killAt        int // numbers of calls after which a worker joins, and one is killed
 	leaveAt               int
 	progress              *progress
 	conn                  *shard.Conn

@@ -64,7 +64,7 @@ func (l *load) fail(what string, err error) {
 	}
 }
 
-// totals asks every counter. A silent counter has total -1, and counts as failed.
+// totals asks every counter. A counter that does not answer has total -1, and counts as failed.
 func (l *load) totals(ctx context.Context) []int64 {
 	totals := make([]int64, l.counters)
 	var next atomic.Int64

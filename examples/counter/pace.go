@@ -40,7 +40,8 @@ func (p *pace) take(ctx context.Context) bool {
 	}
 }
 
-// reserve returns when the next call is due and whether it is the last; ok is false after that.
+// reserve returns when the next call is due, and whether it is the last one. After the last call ok
+// is false.
 func (p *pace) reserve(now time.Time) (at time.Time, last, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,12 +22,12 @@ type process struct {
 	err  error         // how it ended; read after done
 
 	mu       sync.Mutex
-	expected bool   // whether it should end
+	expected bool   // this process has told it to end
 	last     string // its message on why it ended
 }
 
-// startProcess starts a worker, and does not wait until it is ready. report gets its lines. lost
-// gets the error if it ends unasked.
+// startProcess starts a worker, and does not wait until it is ready. report gets each line that the
+// worker prints. lost gets the error if the worker ends without being told to.
 func startProcess(name, url, cluster, membership string, report func(string), lost func(error)) (*process, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -124,7 +124,7 @@ func (p *process) leave(ctx context.Context) error {
 	return nil
 }
 
-// ended is the error of a worker that ended unasked.
+// ended returns the error of a worker that ended without being told to.
 func (p *process) ended() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,7 +19,8 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// leaveTimeout bounds how long a leaving worker hands off: the default of LeaveTimeout.
+// leaveTimeout bounds how long a leaving worker hands off its shards. It is the default of
+// Config.LeaveTimeout.
 const leaveTimeout = 60 * time.Second
 
 func runWorker(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {

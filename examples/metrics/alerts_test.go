@@ -15,7 +15,7 @@ const (
 	page  = "../../docs/guide/alerts.md"
 )
 
-// TestAlertsHaveSections checks that the page has a section on each alert.
+// TestAlertsHaveSections checks that docs/guide/alerts.md has a section on each alert rule.
 func TestAlertsHaveSections(t *testing.T) {
 	yaml, text := read(t, rules), read(t, page)
 	alerts := regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(yaml, -1)

@@ -20,7 +20,7 @@ type cluster struct {
 	meters    metric.MeterProvider
 	conn      *shard.Conn
 	nodes     []*shard.Node
-	ends      []func() // in the order in which they were begun
+	ends      []func() // end what was started, in the order of the starts
 }
 
 func (c *cluster) close() {
@@ -83,8 +83,8 @@ func (c *cluster) start(ctx context.Context, o options) error {
 	return nil
 }
 
-// node starts a node that hosts auctions and users. The calls of each node are counted, and the state
-// of the first one is observed, because a program usually has one node.
+// node starts a node that hosts auctions and users. The metrics count the calls of each node, and
+// show the state of the first node alone, because a program usually has one node.
 func (c *cluster) node(ctx context.Context, config shard.Config) error {
 	n := shard.New(config)
 	c.nodes = append(c.nodes, n)

@@ -14,7 +14,7 @@ import (
 type tally struct {
 	mu      sync.Mutex
 	Calls   int                `json:"calls"`
-	Failed  int                `json:"failed"` // for other reasons than the entity's
+	Failed  int                `json:"failed"` // calls that failed for other reasons than an error of the entity
 	Methods map[string]*method `json:"methods"`
 }
 
@@ -48,8 +48,9 @@ func (t *tally) count(name string, took time.Duration, err error) {
 	}
 }
 
-// bid makes deposits, reads of the highest bid, and bids beyond the user's money: o.calls calls or, if
-// that is 0, calls at o.rate without waiting for answers. It returns when all calls have ended.
+// bid makes deposits, reads of the highest bid, and bids beyond the user's money. It makes o.calls
+// calls. If o.calls is 0, it makes calls at o.rate, without waiting for answers. It returns when
+// all calls have ended.
 func bid(ctx context.Context, auctions *auction.AuctionClient, users *auction.UserClient, o options) *tally {
 	t := &tally{Methods: map[string]*method{}}
 	var calls sync.WaitGroup

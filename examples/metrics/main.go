@@ -9,8 +9,8 @@
 //	metrics -nats nats://127.0.0.1:4222 -name n1 -listen 127.0.0.1:9464
 //	metrics -nats nats://127.0.0.1:4222 -listen 127.0.0.1:9467 [-rate 200] [-for 1m] [-timeout 1s] [-calls n]
 //
-// With -calls it makes that many calls as fast as 256 callers can, and not at a rate for a time.
-// After its calls the client prints how many calls of each method it made, how they ended and
+// With -calls it makes that many calls as fast as 256 callers can, instead of calls at a rate for a
+// time. After its calls the client prints how many calls of each method it made, how they ended and
 // how long they took, for comparison with Prometheus. It then serves metrics until its standard
 // input is closed.
 //

@@ -60,8 +60,8 @@ func program(t *testing.T, args ...string) (p *exec.Cmd, input io.Closer, output
 	return p, in, bufio.NewReader(out)
 }
 
-// A scraped cluster is a server, three nodes and a Prometheus that scrapes them and the client, each a
-// process.
+// A scraped cluster is a server, three nodes and a Prometheus that scrapes the nodes and the
+// client. Each is a process.
 type scraped struct {
 	asked  string // the address of Prometheus
 	broker string // its URL
@@ -115,7 +115,7 @@ func (s scraped) start(t *testing.T, args ...string) (input io.Closer, output *b
 	return input, output
 }
 
-// tallied reads what the client prints.
+// tallied reads the tally that the client prints.
 func tallied(t *testing.T, output *bufio.Reader) (own *tally) {
 	t.Helper()
 	line, err := output.ReadBytes('\n')
@@ -128,7 +128,8 @@ func tallied(t *testing.T, output *bufio.Reader) (own *tally) {
 	return own
 }
 
-// equal fails the test unless Prometheus has the client's calls of each method and outcome.
+// equal fails the test unless Prometheus has as many calls of each method and outcome as the client
+// has counted.
 func (s scraped) equal(t *testing.T, own *tally) {
 	t.Helper()
 	for name, m := range own.Methods {
@@ -148,10 +149,10 @@ const calls = `rpc_client_call_duration_seconds_count{job="client"`
 
 var many = flag.Int("many", 20_000, "`calls` of TestManyCallsAreExact")
 
-// TestManyCallsAreExact makes -many calls to three nodes. The client, the nodes together, and what
-// Prometheus has of both must agree on how many calls of each method there
-// were; a call whose outcome is unknown may have run or not. Then a node is killed
-// among a tenth as many calls, and of the client's outcomes none may be missing.
+// TestManyCallsAreExact makes -many calls to three nodes. Prometheus must have as many calls of
+// each method as the client counted, and as many turns at the nodes; a call whose outcome is
+// unknown may have run or not. A second client then makes fewer calls while a node is killed.
+// Prometheus must have the outcome of each.
 func TestManyCallsAreExact(t *testing.T) {
 	s := scrapeCluster(t)
 	input, output := s.start(t, "-calls", fmt.Sprint(*many))

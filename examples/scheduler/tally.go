@@ -15,7 +15,7 @@ type tally struct {
 	due    map[string][]time.Time // of each job's runs
 }
 
-// add adds run r; at is its arrival in the stream.
+// add adds run r, whose message arrived in the stream at the time at.
 func (t *tally) add(r job.Run, at time.Time) {
 	t.runs++
 	if at.Before(r.Due) {

@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
-// reserve shows how a caller distinguishes how a call failed.
+// reserve shows how a caller distinguishes the ways in which a call fails.
 func reserve(ctx context.Context, stock shop.StockAPI) string {
 	_, err := stock.Reserve(ctx, 3)
 	switch {

@@ -109,7 +109,8 @@ type watcher struct {
 	pause     time.Duration // the longest that an answer took
 }
 
-// until waits until that many jobs were handed out. It always asks, to learn the node.
+// until waits until the scheduler has handed out that many jobs. It asks at least once, to learn
+// the scheduler's node.
 func (w *watcher) until(ctx context.Context, jobs int64) error {
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
@@ -131,7 +132,7 @@ func (w *watcher) until(ctx context.Context, jobs int64) error {
 }
 
 // judge asks the workers for their jobs. It returns how often jobs were repeated, and how many of
-// numbers 0 to jobs-1 were missing.
+// the numbers 0 to jobs-1 were missing.
 func judge(ctx context.Context, client *work.WorkerClient, workers, jobs int64) (twice, missing int, err error) {
 	times := map[int64]int{}
 	for i := range workers {

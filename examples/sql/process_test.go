@@ -21,8 +21,8 @@ import (
 	"github.com/shardgen/shardgen/transport/nats/embedded"
 )
 
-// role is the environment variable that makes the test program run as a process of a test: in the
-// role that it names.
+// role is the environment variable that names a role. If it is set, the test program does not run
+// tests: it runs in that role, as a process of a test.
 const role = "SHARDGEN_SQL_ROLE"
 
 // TestMain runs the tests, or the role in which a test has started this program.
@@ -63,8 +63,8 @@ func follow(url, driver, source string) error {
 	return projection.Run(ctx, db, account.NewAccountClient(conn))
 }
 
-// host hosts documents until its process is killed. It does not return when its node has ended, so
-// that a running turn continues.
+// host hosts documents until its process is killed. It does not return even when its node has
+// ended, so that a running turn continues.
 func host(url, name, driver, source string) error {
 	ctx := context.Background()
 	db, err := sql.Open(driver, source)
@@ -210,7 +210,7 @@ func (p *process) signal(t *testing.T, s os.Signal) {
 	}
 }
 
-// proceed lets a process write that waits in hesitant.
+// proceed makes a process write that waits in a hesitant database.
 func (p *process) proceed(t *testing.T) {
 	t.Helper()
 	if _, err := io.WriteString(p.input, "\n"); err != nil {

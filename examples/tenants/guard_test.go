@@ -120,8 +120,8 @@ func TestTenantsAreKeptApart(t *testing.T) {
 	}
 }
 
-// TestGatewayCallersHaveTenantsToo checks a caller without a shardgen library: its subject says who
-// it is, and a header for which tenant it calls.
+// TestGatewayCallersHaveTenantsToo checks a caller without a shardgen library: its subject names
+// the caller, and a header names the tenant.
 func TestGatewayCallersHaveTenantsToo(t *testing.T) {
 	ctx, url, _ := start(t)
 	nc, err := nats.Connect(url, nats.CustomInboxPrefix("_INBOX.php"))

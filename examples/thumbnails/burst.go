@@ -31,7 +31,7 @@ type burst struct {
 
 type result struct {
 	began           time.Time
-	made            int // thumbnails, as callers were told
+	made            int // thumbnails, by the albums' answers
 	missing, failed int
 	killed          int
 	fewest, most    int // resizers

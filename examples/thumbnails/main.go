@@ -9,8 +9,9 @@
 //
 //	thumbnails=1000 missing=0 failed=0 killed=3 resizers=2..4 slowest=2.1s seconds=11.8
 //
-// resizers is the smallest and the largest pool that was seen; a pool that is busy for 30 s grows, so
-// more pictures show more of that. The exit code is 1 if a thumbnail is missing or a call has failed.
+// resizers is the smallest and the largest size of the pool that was seen. The pool grows when it
+// is busy for 30 s, which takes more pictures. The exit code is 1 if a thumbnail is missing or a
+// call has failed.
 package main
 
 import (

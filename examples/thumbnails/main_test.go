@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestKilledWorkersMissNothing kills a worker with SIGKILL under load, and checks that no picture
-// failed, because a resizer's method may run twice.
+// failed: a resizer's method may run twice, so a failed call is repeated.
 func TestKilledWorkersMissNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts processes")

@@ -17,8 +17,8 @@ const (
 	patience = 30 * time.Second
 )
 
-// TestKilledAtEachStep books a trip and kills a node after each 5 ms of it. In the end the trip has a
-// seat of each service, or none.
+// TestKilledAtEachStep books one trip after another, and kills a node 0 ms, 5 ms, 10 ms and so on
+// after the booking began. In the end the trip has a seat of each service, or none.
 func TestKilledAtEachStep(t *testing.T) {
 	for step := range 24 {
 		for _, victim := range []string{"n1", "n2", "n3"} {

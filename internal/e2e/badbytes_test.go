@@ -57,7 +57,7 @@ func (c *walletCluster) without(f func()) {
 	c.startNodes()
 }
 
-// badStoreAppend puts bytes into the logs that are no valid append.
+// badStoreAppend puts bytes that are not a valid append into the logs.
 func badStoreAppend(t *testing.T) {
 	c := startWallets(t, t.TempDir(), "")
 	c.serves()
@@ -91,7 +91,7 @@ func badStoreAppend(t *testing.T) {
 	c.check()
 }
 
-// badStoreNewer puts a record into the store as a later release writes it.
+// badStoreNewer puts into the store a record such as a later release writes.
 func badStoreNewer(t *testing.T) {
 	const id = "later"
 	record, err := proto.Marshal(&wire.DurableRecord{Format: 2, Entity: []byte(id), Version: 3, State: []byte("state")})

@@ -75,8 +75,8 @@ func TestBadConfig(t *testing.T) {
 	}
 }
 
-// TestHostileIDs calls entities whose ids have all characters with a meaning in NATS subjects. They
-// work like any other entities, and each id is another entity.
+// TestHostileIDs calls entities whose ids have all characters with a meaning in NATS subjects.
+// These entities work like any others, and each id names an entity of its own.
 func TestHostileIDs(t *testing.T) {
 	c := newCluster(t, natsproc.Start(t).URL())
 	c.start("a")

@@ -136,8 +136,8 @@ func (c *walletCluster) serves() {
 	}
 }
 
-// wantRefusal adds to every wallet until an error names its wallet and has one of the words. Until
-// then errors may instead say that the store does not answer yet.
+// wantRefusal repeats additions to all wallets until an error names its wallet and contains all
+// words. Errors before that may say that the store does not answer yet.
 func (c *walletCluster) wantRefusal(words ...string) {
 	c.t.Helper()
 	var last error

@@ -21,7 +21,8 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// without returns r without its i-th right, and that right. It counts publish rights first.
+// without returns r without its i-th right, and that right. The publish rights have the lower
+// numbers.
 func without(r rights.Rights, i int) (left rights.Rights, right string) {
 	left = rights.Rights{Publish: slices.Clone(r.Publish), Subscribe: slices.Clone(r.Subscribe)}
 	if i < len(r.Publish) {

@@ -61,7 +61,7 @@ func (l *laneLiar) offer(t *testing.T, lane uint32, nonce []byte) {
 		wire.SealControl("e2e", l.self, wire.ControlTopic_CONTROL_TOPIC_DIRECT, body)))
 }
 
-// agree offers the member a direct lane, and returns the nonce once that is accepted.
+// agree offers the member a direct lane, and returns the lane's nonce once the member has accepted.
 func (l *laneLiar) agree(t *testing.T) (nonce []byte) {
 	t.Helper()
 	nonce = make([]byte, 16)

@@ -13,7 +13,8 @@ import (
 	"github.com/shardgen/shardgen/internal/util/invariant"
 )
 
-// patience replaces the times that cmd/fault judges, because tests run on busy machines.
+// patience replaces the shorter limits of time that cmd/fault judges, because tests run on busy
+// machines.
 const patience = 20 * time.Second
 
 // TestFaults runs every fault except change-over in a short form. It does not judge times, because

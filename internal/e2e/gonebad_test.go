@@ -38,7 +38,7 @@ func newBadMember(t *testing.T, url string) *badMember {
 	return &badMember{newRole(t, url, "_INBOX"), transport.Peer{Address: transport.Address{Name: "bad", Incarnation: 1}}}
 }
 
-// tell sends a control message to the member to, in the name of the member as.
+// tell sends a control message to one member, to, in the name of another one, as.
 func (b *badMember) tell(t *testing.T, as, to transport.Address, topic wire.ControlTopic, body []byte) {
 	t.Helper()
 	require.NoError(t, b.Publish(fmt.Sprintf("sh.e2e.m.%s.%016x.ctl", to.Name, to.Incarnation), wire.SealControl("e2e", transport.Peer{Address: as}, topic, body)))
@@ -81,8 +81,8 @@ func awaitCall(t *testing.T, sub *nats.Subscription, entity string) (subject str
 // forgedBalance is the balance in a forged answer to Account.Add.
 const forgedBalance = 999
 
-// forge sends an answer to a call of Add. Its sequence number follows the envelopes that the caller
-// has acknowledged in h.
+// forge sends an answer to a call of Add. The answer's sequence number follows the last envelope
+// that the caller has acknowledged in h.
 func (b *badMember) forge(t *testing.T, subject string, as transport.Peer, call wire.Envelope, h wire.FrameHeader) {
 	t.Helper()
 	answer := &wire.Envelope{Type: wire.TypeAnswer, ID: call.ID, Payload: []byte{8, forgedBalance&0x7f | 0x80, forgedBalance >> 7}}
@@ -200,7 +200,7 @@ func TestGoneBadAnswer(t *testing.T) {
 }
 
 // TestGoneBadDown: gossip in another member's name that marks a member as Down ends that member,
-// and the others accept it. An operator's command from a member is refused.
+// and the others accept the gossip. An operator's command from a member is refused.
 func TestGoneBadDown(t *testing.T) {
 	t.Parallel()
 	url := leastPrivilege(t, map[string]rights.Rights{"worker": rights.Worker("e2e", "")})

@@ -63,8 +63,8 @@ type worker struct {
 	probes string
 }
 
-// run starts the image's entry point. Its arguments follow the image's own, and override them. Its
-// environment is env alone.
+// run starts the image's entry point. args follow the image's own arguments, and override them. The
+// process's environment is env alone.
 func (i image) run(t *testing.T, name string, env []string, args ...string) *worker {
 	t.Helper()
 	all := append([]string{"-i"}, env...)
@@ -80,7 +80,7 @@ func (i image) run(t *testing.T, name string, env []string, args ...string) *wor
 	return &worker{p, "http://" + addr}
 }
 
-// answers waits until a probe has the status and its body contains the text.
+// answers waits until the probe at path answers with the status and a body that contains the text.
 func (w *worker) answers(t *testing.T, path string, status int, text string) {
 	t.Helper()
 	var got string
@@ -98,8 +98,8 @@ func (w *worker) answers(t *testing.T, path string, status int, text string) {
 	t.Logf("%s %s: %s", w.Name(), path, strings.TrimSpace(got))
 }
 
-// notifySocket listens as systemd does. It returns the lines that it received so far, and
-// the environment of the unit.
+// notifySocket listens as systemd does. lines returns the lines received so far, and env is the
+// environment of the unit.
 func notifySocket(t *testing.T) (lines func() string, env []string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "sd") // t.TempDir is too long for a socket's name
@@ -134,9 +134,9 @@ func notifySocket(t *testing.T) (lines func() string, env []string) {
 	}, []string{"NOTIFY_SOCKET=" + path, "WATCHDOG_USEC=10000000"}
 }
 
-// TestProbes runs workers as deploy/Dockerfile does. Without the broker the probes say that they
-// live, but are not ready, and why. On SIGTERM a worker first reports that it is not ready, while
-// it still serves. Then it leaves, and no call is lost.
+// TestProbes runs workers as deploy/Dockerfile does. Without the broker the probes say that the
+// workers live, that they are not ready, and why. On SIGTERM a worker first reports that it is not
+// ready, while it still serves. Then it leaves, and no call is lost.
 func TestProbes(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

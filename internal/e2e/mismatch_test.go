@@ -34,8 +34,8 @@ func otherAccount(pkg string, shards int) codegen.Host {
 
 const fixturePackage = "github.com/shardgen/shardgen/internal/test/fixture"
 
-// TestMismatch starts a second member that is incompatible with the first one. It is refused, and
-// the first one goes on.
+// TestMismatch starts a second member that is incompatible with the first one. The second member is
+// refused, and the first one goes on.
 func TestMismatch(t *testing.T) {
 	tests := []struct {
 		name   string

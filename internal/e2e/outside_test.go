@@ -18,9 +18,9 @@ import (
 // repository is the root of this module, from this package.
 const repository = "../.."
 
-// TestOutsideModule makes a module of its own from testdata/shop, as a user
-// would: it requires this one and generates with go tool shardgen. Three of its
-// processes then serve calls of a fourth through both of its entities.
+// TestOutsideModule makes a module of its own from testdata/shop, as a user would. The new module
+// requires this one and generates with go tool shardgen. Three of its processes then serve calls of
+// a fourth to both of its entities.
 func TestOutsideModule(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

@@ -22,7 +22,8 @@ import (
 // tests load the machine.
 const promptly = 20 * time.Second
 
-// attempt bounds one use of a right, because the right may still be in force.
+// attempt bounds one use of a right. As long as the right is still in force after the reload, the
+// test uses it again.
 const attempt = 5 * time.Second
 
 // TestRevokedRightIsNamed revokes each right that a running process needs, by a reload of the

@@ -213,8 +213,8 @@ func TestLeastPrivilegeOfConsuming(t *testing.T) {
 }
 
 // TestStoreRightsFailStart: a member that hosts a durable type does not start if its store user
-// lacks a right for that type. Its error names the right, before the member has a shard. The
-// attempt leaves nothing behind.
+// lacks a right for that type. Start fails with an error that names the right, before the member
+// has a shard. The attempt leaves nothing behind.
 func TestStoreRightsFailStart(t *testing.T) {
 	all := rights.Worker("e2e", "bank")
 	users := map[string]rights.Rights{

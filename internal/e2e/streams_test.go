@@ -100,7 +100,7 @@ func (r *reading) has(id string, want int64) {
 }
 
 // TestStreamOfLargeMessages: a message as large as the server allows does not fit into a call. It
-// does not delay other messages, and the record of the feed says why it waits.
+// does not delay other messages, and the record of the feed says why the large message waits.
 func TestStreamOfLargeMessages(t *testing.T) {
 	r := newReading(t, jetstream.StreamConfig{})
 	r.start("n1", holdNothing)

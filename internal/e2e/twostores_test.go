@@ -72,8 +72,8 @@ func TestMembersWithOtherStores(t *testing.T) {
 	}
 }
 
-// TestStoreOfALeafNode: a leaf node has a JetStream of its own. Its members use the hub's JetStream
-// by its domain, and are refused without the domain.
+// TestStoreOfALeafNode: a leaf node has a JetStream of its own. Members at the leaf node use the
+// JetStream of the hub by naming its domain, and are refused without the domain.
 func TestStoreOfALeafNode(t *testing.T) {
 	address, err := natsproc.FreeAddress("127.0.0.1")
 	if err != nil {

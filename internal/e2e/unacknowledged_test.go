@@ -19,7 +19,7 @@ import (
 
 // TestHostileNeverAcknowledges: a client asks for 400 MB of answers, 100 kB each, and acknowledges
 // none. The entity's home keeps as many answers as one session may hold, and refuses further calls.
-// A client with another name gets such answers as before.
+// A client with another name still gets such answers.
 func TestHostileNeverAcknowledges(t *testing.T) {
 	url := leastPrivilege(t, map[string]rights.Rights{
 		"worker": rights.Worker("e2e", ""), "web": rights.Client("e2e", "web"), "evil": rights.Client("e2e", "evil"),
@@ -70,8 +70,8 @@ func TestHostileNeverAcknowledges(t *testing.T) {
 	}
 }
 
-// TestSlowClientHearsOverload: a client that acknowledges gets an error that it asks for too much
-// at once, and that its call did not run.
+// TestSlowClientHearsOverload: a client that acknowledges gets an error which says that it asks for
+// too much at once, and that its call did not run.
 func TestSlowClientHearsOverload(t *testing.T) {
 	url := leastPrivilege(t, map[string]rights.Rights{"worker": rights.Worker("e2e", ""), "web": rights.Client("e2e", "web")})
 	workers := newCluster(t, url("worker"))

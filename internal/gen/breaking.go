@@ -22,7 +22,7 @@ import (
 // A Breach is an incompatibility between the contract of running programs and the present contract
 // of a folder.
 type Breach struct {
-	Folder string // of the contract, relative to the one asked about; "." for itself
+	Folder string // with the contract, relative to the folder that Breaking compares; "." is that folder itself
 	contract.Break
 }
 

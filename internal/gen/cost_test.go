@@ -10,8 +10,8 @@ import (
 )
 
 // methodShapes are methods as users write them. lines and bytes bound the generated code that one
-// more such method may cost without options in the directive. The comments have the costs with JSON
-// and a tell.
+// more such method may cost without options in the directive. The comment behind each row has the
+// lines and bytes with JSON and a tell.
 var methodShapes = []struct {
 	name, signature, body string
 	lines, bytes          int

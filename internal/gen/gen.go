@@ -40,7 +40,8 @@ type Outcome struct {
 	Diagnostics []load.Diagnostic
 	Written     []string // files that were written or, if their last entity is gone, removed
 	Stale       []string // files that Check found not up to date
-	// Versions has, by path, the version in the header of each file of Stale that differs only in it.
+	// Versions maps those paths of Stale whose file is up to date except for the version in its
+	// header to that version.
 	Versions map[string]string
 	UpToDate int      // packages that needed no change, including those of clients
 	Packages []string // import paths of the packages with entities, sorted
@@ -212,8 +213,8 @@ type printing struct {
 	err     error
 }
 
-// printAll prints GOMAXPROCS files at a time, because formatting takes most of a run. It skips
-// files that would not change.
+// printAll prints GOMAXPROCS files at a time, because formatting takes most of a run's time. It
+// skips files that would not change.
 func printAll(packages []*model.Package, old map[*model.Package][]byte) map[*model.Package]*printing {
 	printed := make(map[*model.Package]*printing, len(packages))
 	for _, pkg := range packages {
@@ -238,7 +239,8 @@ func printAll(packages []*model.Package, old map[*model.Package][]byte) map[*mod
 	return printed
 }
 
-// existing reads the output at path, or returns nil. It reports a file that was not generated.
+// existing returns the content of the generated file at path, or nil if there is no file. It adds a
+// diagnostic to out if the file was not generated.
 func existing(path string, out *Outcome) ([]byte, error) {
 	old, err := os.ReadFile(path)
 	old = contract.UnixLines(old)

@@ -135,8 +135,8 @@ func TestOnlyVersion(t *testing.T) {
 	}
 }
 
-// TestVersion: binaries of a tagged commit have its version, those of other working trees have none,
-// because it would change the generated files with every commit.
+// TestVersion: a binary of a tagged commit has the version of the tag. A binary of another working
+// tree has none, because such a version would change the generated files with every commit.
 func TestVersion(t *testing.T) {
 	vcs := []debug.BuildSetting{{Key: "vcs.revision", Value: "5d017da6"}}
 	for _, tt := range []struct {

@@ -86,8 +86,8 @@ func (w broker) redialLater(n *Node) {
 	w.queue.put(w.now+wait, eventRedial).to = n
 }
 
-// redial connects a node to its own server. With Config.Failover it may take the next server that
-// is up.
+// redial connects a node to its own server. With Config.Failover the node may take the next server
+// that is up.
 func (w broker) redial(n *Node) {
 	n.redialing = false
 	if n.ended || n.connected {
@@ -202,7 +202,8 @@ func (w broker) ask(n *Node, q membership.Question) {
 	}
 }
 
-// input passes an input to n at the given time, unless n's present connection has ended by then.
+// input passes an input to n at the given time, unless n loses its present connection before that
+// time.
 func (w broker) input(n *Node, at time.Duration, in membership.Input) {
 	e := w.queue.put(at, eventInput)
 	e.to, e.receiver, e.in = n, n.conn, in

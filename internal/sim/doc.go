@@ -40,8 +40,8 @@
 //
 // # Invariants
 //
-// They are tested after every step; the documentation of type judge in check.go lists them.
-// To add one, give it a number there and test it in check, looking only at state that a step can
+// They are tested after every step; the documentation of type judge in check.go lists them. To add
+// an invariant, give it a number there and test it in check, looking only at state that a step can
 // have changed. Keep the needed history in the judge, and add a test that breaks the invariant. The
 // first broken invariant ends the world: [World.Err]. Conditions that must hold only at the end
 // (one view within a stated time) are tested by chaos.

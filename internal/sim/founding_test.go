@@ -15,9 +15,9 @@ import (
 var foundingSeeds = flag.Uint64("founding-seeds", 3000, "how many simultaneous starts TestSimultaneousStartsFoundOneCluster makes")
 
 // TestSimultaneousStartsFoundOneCluster: of processes that start at the same time, one forms the
-// cluster. No other cluster is formed while a member of that one lives, unless the member stands
-// still for longer than others wait for it (ADR 0007). Messages are slow, and processes stand still
-// or are killed at any moment.
+// cluster. No other cluster is formed while a member of that cluster lives, unless the member
+// stands still for longer than others wait for it (ADR 0007). Messages are slow, and processes
+// stand still or are killed at any moment.
 func TestSimultaneousStartsFoundOneCluster(t *testing.T) {
 	seeds := *foundingSeeds
 	if testing.Short() {

@@ -19,8 +19,8 @@ const storeTime = 5 * time.Millisecond
 
 type leaseStore struct{ *World }
 
-// takeLease sends n's request to the store. n gets the lease if it is free or n's own, or if r.Over is
-// the present holding's token. If n gets no answer, it may still have the lease.
+// takeLease sends n's request to the store. n gets the lease if it is free or n's own, or if r.Over
+// is the present holding's token. If n gets no answer, n may nevertheless have got the lease.
 func (w leaseStore) takeLease(n *Node, r membership.LeaseRequest) {
 	away := 2*w.config.Latency + w.config.Between
 	answer := func(after time.Duration, a membership.LeaseAnswer) {

@@ -7,7 +7,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// spread is cluster with node i at server i, or at the last one.
+// spread starts a cluster as the function cluster does, with node i at server i, or at the last
+// server if there are fewer.
 func spread(t *testing.T, servers, n int) (*World, []*Node, []*Server) {
 	w, nodes := cluster(t, Config{Servers: servers}, n)
 	for i, n := range nodes {
@@ -19,8 +20,9 @@ func spread(t *testing.T, servers, n int) (*World, []*Node, []*Server) {
 	return w, nodes, w.Servers()
 }
 
-// TestLost: a member that was alone at its server is removed as fast as one that others share a
-// server with, because the others ask that server. It is not removed if only the way to it is lost.
+// TestLost: a killed member that was alone at its server is removed as fast as one that shared its
+// server, because the others ask that server. A living member is not removed at once if only its
+// server is cut off from the others.
 func TestLost(t *testing.T) {
 	for _, n := range []int{3, 4, 6} {
 		for dies := range n {
@@ -59,8 +61,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestSuspected: what the broker says to a lane makes a member look at once, and is no evidence, also
-// against one that stands still.
+// TestSuspected: a report of the broker to a lane makes a member probe the suspected member at
+// once. The report is no evidence, even against a member that stands still.
 func TestSuspected(t *testing.T) {
 	w, nodes := cluster(t, Config{Account: true}, 5)
 	w.Run(20 * time.Second)
@@ -85,9 +87,9 @@ func TestSuspected(t *testing.T) {
 	}
 }
 
-// TestLostToAll: a member moves to another server, of which neither its former server nor one
-// member's server knows. That member finds it lost, but the others hear it: nobody removes it before
-// CutAfter, because its lease lasts.
+// TestLostToAll: a member moves to a server that is connected neither to its former server nor to
+// the server of member one. Member one finds the moved member lost, but the others hear it. Nobody
+// removes that member before CutAfter, because its lease lasts.
 func TestLostToAll(t *testing.T) {
 	w, nodes, s := spread(t, 4, 4)
 	one, two, three, mover := nodes[0], nodes[1], nodes[2], nodes[3]
@@ -114,9 +116,10 @@ func TestLostToAll(t *testing.T) {
 	}
 }
 
-// TestGoneHereHeardThere: a member moves to another server, which its former mate's server does not
-// reach, but others' does. The mate finds it gone and downs it. It is not fenced while the others'
-// votes for it count, not even if they lose its server just then.
+// TestGoneHereHeardThere: a member moves to a server that its former server does not reach, but the
+// others' server does. The member that remained at the former server finds the moved one gone and
+// downs it. The moved member is not fenced while the others' votes for it count, even if they lose
+// its server just then.
 func TestGoneHereHeardThere(t *testing.T) {
 	for n := 4; n <= 6; n++ {
 		for mover := range n {
@@ -156,7 +159,7 @@ func TestGoneHereHeardThere(t *testing.T) {
 }
 
 // TestTieComesBack: the older half of a cluster, at another server, loses its connections. The
-// younger half, which could not go on alone, finds it lost and waits for it.
+// younger half, which could not go on alone, finds the older half lost and waits for it.
 func TestTieComesBack(t *testing.T) {
 	for _, n := range []int{2, 4} {
 		for _, away := range []time.Duration{1500 * time.Millisecond, 3 * time.Second, 4 * time.Second} {
@@ -182,7 +185,7 @@ func TestTieComesBack(t *testing.T) {
 }
 
 // TestLostInLargerClusters: where members vouch by messages that answer no heartbeat, nobody asks
-// other servers, because one may hold a member for lost and vouch for it.
+// other servers, because a member could find another one lost and still vouch for it.
 func TestLostInLargerClusters(t *testing.T) {
 	for _, n := range []int{6, 7, 10} {
 		w, nodes := cluster(t, Config{Servers: 3}, n)

@@ -114,7 +114,7 @@ func (w *World) StartFormed(n *Node, state *gossip.State) {
 }
 
 // StartTabled connects the process as a member of a formed cluster whose members agree by a table.
-// The table was set by [World.SetTable].
+// The table must have been set by [World.SetTable].
 func (w *World) StartTabled(n *Node) {
 	defer w.catch()
 	broker{w}.dial(n, n.home)
@@ -294,8 +294,8 @@ func (c clock) local(t time.Duration) time.Time {
 	return epoch.Add(c.offset + t + t/1_000_000*time.Duration(c.ppm))
 }
 
-// virtual returns a time, not before now, at which the clock exceeds at by a few microseconds at
-// most.
+// virtual returns the virtual time, not before now, at which the clock shows the time at, or at
+// most a few microseconds more.
 func (c clock) virtual(at time.Time, now time.Duration) time.Duration {
 	d := at.Sub(epoch) - c.offset
 	t := max(now, d-d/1_000_000*time.Duration(c.ppm))

@@ -8,8 +8,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestDownOfTheOldest: one half of a cluster wins by the oldest member, which then dies, as an operator
-// tells the other half. That half was not the winner when the oldest was alive, and must stop.
+// TestDownOfTheOldest: one half of a split cluster wins because it has the oldest member, which
+// then dies. The other half must stop, even if an operator tells it of the death: it had lost while
+// the oldest was alive.
 func TestDownOfTheOldest(t *testing.T) {
 	for _, told := range []bool{true, false} {
 		w, nodes := cluster(t, Config{Servers: 2, Seed: 3}, 6) // nodes 0, 2 and 4 are at the first server
@@ -34,8 +35,8 @@ func TestDownOfTheOldest(t *testing.T) {
 	}
 }
 
-// TestDownOfTheVoter: the side of the older of two voters removes the other side. The older voter then
-// dies, as operators tell one side or both.
+// TestDownOfTheVoter: the side of the older of two voters removes the other side. The older voter
+// then dies, and operators tell nobody, one side or both.
 func TestDownOfTheVoter(t *testing.T) {
 	for _, told := range [][2]bool{{false, false}, {true, false}, {false, true}, {true, true}} {
 		w := New(Config{Servers: 2, Seed: 4})

@@ -38,7 +38,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestWakes: the node with the earliest wake time is next, also after changes.
+// TestWakes: the node with the earliest wake time is next, also after wake times have changed.
 func TestWakes(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var h wakes
@@ -178,7 +178,7 @@ func TestComeback(t *testing.T) {
 }
 
 // TestAges: two members with one age are an error, unless one of the leaders that gave the age had
-// been downed. No state need ever have shown that leader Down.
+// been downed. This holds even if no state has ever shown that leader Down.
 func TestAges(t *testing.T) {
 	a, b, c, d := transport.Address{Name: "a", Incarnation: 1}, transport.Address{Name: "b", Incarnation: 2}, transport.Address{Name: "c", Incarnation: 3}, transport.Address{Name: "d", Incarnation: 4}
 	third := func(who transport.Address) membership.Member {
@@ -211,7 +211,7 @@ func TestAges(t *testing.T) {
 	}
 }
 
-// TestFence: a member with a lease that another member holds fenced breaks an invariant.
+// TestFence: it breaks an invariant if a member has a lease and another member counts it as fenced.
 func TestFence(t *testing.T) {
 	w, nodes := cluster(t, Config{Seed: 2}, 3)
 	if !w.Lease(nodes[1]) {
@@ -312,9 +312,9 @@ func TestOldestComesBackAlone(t *testing.T) {
 	}
 }
 
-// TestMovesBehindAPartition: a member moves to another server within GoneAfter, and its former server
-// cannot reach that one. The others find it gone, and it runs no turns from then on, however many
-// they are and whether it is the oldest.
+// TestMovesBehindAPartition: a member moves to another server within GoneAfter, and its former
+// server cannot reach the new one. The others find it gone, and from then on it runs no turns. This
+// holds for any number of other members, and whether or not it is the oldest.
 func TestMovesBehindAPartition(t *testing.T) {
 	for _, n := range []int{2, 3, 5} {
 		for mover := range 2 {
@@ -341,8 +341,8 @@ func TestMovesBehindAPartition(t *testing.T) {
 	}
 }
 
-// TestMoveKeepsLease: when a server stops, its members move to others, and no lease runs out, even if
-// a member stands still for a while.
+// TestMoveKeepsLease: when a server stops, its members move to others. No lease runs out, except
+// that of a member that stands still meanwhile.
 func TestMoveKeepsLease(t *testing.T) {
 	for _, n := range []int{3, 20, 60} {
 		w, nodes := cluster(t, Config{Servers: 3, Failover: true}, n)

@@ -53,8 +53,8 @@ func (w tableStore) carry(n *Node, out *membership.Output) {
 	}
 }
 
-// request lets the table carry out do, and sends the answer to n. Both may be lost. A request may
-// outlive n.
+// request lets the table carry out do, and sends the answer to n. The request and the answer may be
+// lost. A request may outlive n.
 func (w tableStore) request(n *Node, within time.Duration, do func() membership.Input, unknown membership.Input) {
 	trouble := func() bool { return w.config.TableTrouble > 0 && w.random.Float64() < w.config.TableTrouble }
 	give := func(after time.Duration, in membership.Input) {
@@ -150,7 +150,8 @@ func (w tableStore) read() *rows.Table {
 	return w.table
 }
 
-// judgeWrite checks a write's invariants. The writer, by, replaced the old row, was, or deleted it.
+// judgeWrite checks a write's invariants. The node by has written row in place of the former row
+// was, or has deleted it.
 //
 //  1. A status moves along the table of legal moves. Deleted rows are fenced or removed.
 //  2. No two members get the same age number.

@@ -15,8 +15,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// tableWorld has nodes that agree by a table. The i-th node is at server i modulo the number of
-// servers.
+// tableWorld returns a world whose nodes agree by a table. The i-th node is at server i modulo the
+// number of servers.
 func tableWorld(t *testing.T, config sim.Config, nodes int) (*sim.World, []*sim.Node) {
 	t.Helper()
 	if testing.Verbose() && os.Getenv("TABLE_QUIET") == "" {
@@ -97,8 +97,8 @@ func fenced(w *sim.World, nodes ...*sim.Node) bool {
 	return true
 }
 
-// TestTableKill: a killed process is fenced soon, because the broker reports it gone. How shortly
-// before it exchanged its last stands makes no difference.
+// TestTableKill: a killed process is fenced soon, because the broker reports it gone. It makes no
+// difference how long before the kill the process last exchanged stands (message.Stand).
 func TestTableKill(t *testing.T) {
 	for servers := 1; servers <= 3; servers++ {
 		for phase := range 25 {
@@ -115,8 +115,9 @@ func TestTableKill(t *testing.T) {
 	}
 }
 
-// TestTableSuspected: what the broker says to a lane proves nothing. A member fences one that is declared
-// dead and behind in reading the table; a lane's report that nobody listens there comes meanwhile.
+// TestTableSuspected: a lane reports that nobody listens at a member. The report proves nothing. It
+// comes while the reporting member reads in the table that the member is declared dead. The member
+// must be fenced all the same.
 func TestTableSuspected(t *testing.T) {
 	w, n := tableWorld(t, sim.Config{}, 12)
 	victim, writer, by := n[11], n[4], n[7]
@@ -147,9 +148,9 @@ func TestTableHalf(t *testing.T) {
 	}
 }
 
-// TestTableAllDie: all members are killed, and perhaps all servers restarted. New nodes, of the same
-// names or others, at the same servers or others, serve and have fenced the dead in a few seconds: each
-// proves deaths at its server, and then moves to the next.
+// TestTableAllDie: all members are killed, and perhaps all servers restarted. New nodes start, with
+// the same names or others, at the same servers or others. In a few seconds they serve and have
+// fenced the dead: each new node proves deaths at its server, and then moves to the next server.
 func TestTableAllDie(t *testing.T) {
 	for i := range 24 {
 		restarted, renamed, fewer, shift := i%2 == 1, i/2%2 == 1, i/4%2 == 1, i/8
@@ -241,7 +242,7 @@ func TestTableHost(t *testing.T) {
 }
 
 // TestTablePartition: of two sides, the one that reaches the table goes on, however small it is.
-// The other side stops before that.
+// The other side stops before it is fenced.
 func TestTablePartition(t *testing.T) {
 	w, n := tableWorld(t, sim.Config{Servers: 2}, 5) // n2 and n4 are at the second server
 	s := w.Servers()

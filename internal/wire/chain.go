@@ -2,7 +2,7 @@ package wire
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// A Link is one entity in a call chain. The entity's turn waits for the call.
+// A Link is one entity of a call chain: an entity whose turn waits for the call.
 type Link struct {
 	Kind   string
 	Entity string
@@ -22,7 +22,7 @@ func AppendLink(b []byte, kind, entity string, shard uint32) []byte {
 	return appendUint(b, 3, uint64(shard))
 }
 
-// maxLinks bounds a received chain, and so the allocated memory.
+// maxLinks bounds the links of a received chain, and so the memory for them.
 const maxLinks = 1024
 
 // ParseChain reads an encoded chain, outermost link first.

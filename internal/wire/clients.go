@@ -9,8 +9,8 @@ import (
 )
 
 // Vouched reports whether the broker's permissions confirm the sender named in a message. If the
-// sender is a client or an operator, the subject must name the same process; if it is a member, the
-// subject must be one on which only members can send. Any other message is forged.
+// sender is a client or an operator, the subject must name the same process. If the sender is a
+// member, the subject must be one on which only members can send. Any other message is forged.
 func Vouched(m transport.Message, sender transport.Peer) bool {
 	if sender.Client != (identity.Of(sender.Incarnation) != identity.Member) {
 		return false
@@ -19,7 +19,7 @@ func Vouched(m transport.Message, sender transport.Peer) bool {
 }
 
 // ErrForged is the error of a message whose content names another sender than its subject does.
-var ErrForged = errors.New("the sender in the message is not the one named in its subject")
+var ErrForged = errors.New("the message and its subject name different senders")
 
 // Members tells which processes are members of the cluster.
 type Members interface {

@@ -22,8 +22,8 @@ const (
 	TypeAnswer  Type = 3  // results of call ID, or the error that Code names
 	TypeRefusal Type = 4  // the other direction's envelope Seq was not executed; Code says why
 	TypeCancel  Type = 5  // the caller of ID gave up
-	TypeFlush   Type = 6  // the sender sends no older call for the shard; pass this on behind the forwarded calls or, without any, to Node
-	TypeFlushed Type = 7  // a Flush by Node came through Via; Payload is its destination, if it must first follow calls of a higher epoch
+	TypeFlush   Type = 6  // the sender sends no older call for the shard; the receiver passes the Flush on to the home to which it forwarded the sender's calls or, if it forwarded none, to Node
+	TypeFlushed Type = 7  // a Flush of the process Node, passed on by the former home Via; Payload is the home for which the Flush is meant, if the Flush must first follow calls to another home
 	TypeBarrier Type = 8  // hold later envelopes for the shard until the Flush through Via comes
 	TypeInit    Type = 9  // a shard's state, in parts
 	TypeReady   Type = 10 // the new home has the shard's state
@@ -55,11 +55,11 @@ const (
 	CodeUnsendable  Code = 16 // a forwarding member cannot send the arguments on: they exceed its broker's limit
 	CodeInDoubt     Code = 17 // this home cannot learn whether the call ran to its end; if it was a command, the next home knows
 	CodeRefused     Code = 18 // the call did not run, or none of its changes were kept; Text says why
-	CodeCommitLarge Code = 19 // its changes exceed one commit of the store, or its results the broker's limit: none of its changes were kept
+	CodeCommitLarge Code = 19 // the turn's changes exceed one commit of the store, or its results the broker's limit: none of the changes were kept
 	CodeForbidden   Code = 20 // its sender has no right to send it; Text says what was wrong
 	CodeIntercepted Code = 21 // an interceptor of the host refused it; Text and Payload are its error, as with CodeMethodError
-	CodeReused      Code = 22 // another call has its command id; Text says more
-	CodeForgotten   Code = 23 // a call with its command id has run, but its answer is not kept any more: executed
+	CodeReused      Code = 22 // another call has the same command id; Text says more
+	CodeForgotten   Code = 23 // a call with the same command id has run, but the answer is not kept any more: executed
 )
 
 // Executed reports whether an answer with the code means that the call ran.
@@ -122,7 +122,7 @@ func (e *Envelope) SizeBound() int {
 		len(e.Text) + len(e.Node.Name) + len(e.Chain) + len(e.Via.Name) + len(e.Command) + len(e.Info)
 }
 
-// KeptSize returns how many bytes a waiting call counts toward the limits of waiting bytes.
+// KeptSize returns the bytes of a waiting call that count toward the limits of waiting bytes.
 func (e *Envelope) KeptSize() int {
 	return len(e.Payload) + len(e.Entity) + len(e.Method) + len(e.Chain) + len(e.Command) + len(e.Info)
 }
@@ -131,10 +131,10 @@ func (e *Envelope) KeptSize() int {
 // Node is the sender; otherwise Node is the zero Peer.
 func (e *Envelope) Relayed() bool { return e.Node.Address != transport.Address{} }
 
-// MayComeFrom reports whether a process of class, which is not Member, may send the envelope. A
-// client may send its own calls and tells, and the control envelopes that belong to them. It may
-// not send calls forwarded by a member or made by a turn. Only members send answers, and the
-// envelopes of a shard's move.
+// MayComeFrom reports whether a process outside the cluster may send the envelope. class is the
+// class of that process, and not Member. A client may send its own calls and tells, and the control
+// envelopes that belong to them. It may not send calls forwarded by a member or made by a turn.
+// Only members send answers, and the envelopes of a shard's move.
 func (e *Envelope) MayComeFrom(class identity.Class, of Members) bool {
 	if class != identity.Client {
 		return false // operators have no part in the data plane
@@ -154,8 +154,8 @@ func (e *Envelope) MayComeFrom(class identity.Class, of Members) bool {
 	return false
 }
 
-// Deadline returns the deadline of a call that arrived at the time at. Both are in nanoseconds
-// after the process's base; 0 means no deadline.
+// Deadline returns the deadline of a call; at is when the call arrived. Both times are in
+// nanoseconds after the process's base. A deadline of 0 means none.
 func (e *Envelope) Deadline(at int64) int64 {
 	if e.Timeout == 0 {
 		return 0
@@ -184,7 +184,7 @@ func AppendEnvelope(b []byte, e *Envelope) []byte {
 }
 
 // VoidEnvelope overwrites the type of the encoded envelope in b, so that its reader skips the
-// envelope. It returns false if it cannot.
+// envelope. It returns false if b does not begin with an envelope whose first field is the type.
 func VoidEnvelope(b []byte) bool {
 	_, _, n := protowire.ConsumeTag(b)
 	if n < 0 {

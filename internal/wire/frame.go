@@ -33,17 +33,18 @@ type FrameHeader struct {
 	From    transport.Peer
 	Seq     uint64
 	Count   uint32
-	// Ack: every envelope of the other direction up to this one was handled, and the refusals of
-	// any of them are in this frame or an earlier one.
+	// Ack: every envelope of the other direction up to this sequence number was handled. If any of
+	// them was refused, the refusal is in this frame or an earlier one.
 	Ack uint64
-	// Handled: every envelope of the other direction up to this one was handled, but refusals may
-	// still be on their way. It is at least Ack. The window of unacknowledged envelopes counts from
-	// Handled: otherwise two peers that refuse each other's calls would wait for each other.
+	// Handled: every envelope of the other direction up to this sequence number was handled, but
+	// refusals may not have been sent yet. It is at least Ack. The window of unacknowledged
+	// envelopes counts from Handled: otherwise two peers that refuse each other's calls would wait
+	// for each other.
 	Handled uint64
 	Window  uint64
 	Flags   uint32
-	// Session is the number that a member gave its session with a client. It is 0 from a client
-	// that does not know it, and between members.
+	// Session is the number that a member gave its session with a client. It is 0 in frames between
+	// members, and in frames of a client that does not know the number yet.
 	Session uint64
 	// Hello is the number that a client gave its session with a member. It is set in a client's
 	// frames that ask for Session, and in the member's answer to these. Otherwise it is 0.

@@ -17,8 +17,7 @@ type Info struct {
 	// Gateway names the caller for which a member makes the call, if the caller uses the gateway;
 	// "" means none. Only members may set it.
 	Gateway string
-	// Told marks a tell that is delivered as an ask, because its sender waits until the turn has
-	// ended.
+	// Told marks a tell that is sent as an ask, so that its sender learns when the turn has ended.
 	Told bool
 	// Traced says that the call is traced; the headers name its trace.
 	Traced  bool

@@ -14,21 +14,21 @@ type ListRequest struct {
 	After  string // exclusive lower bound; "" means from the first on
 	To     string // exclusive upper bound; "" means to the last
 	Index  string // of MethodFind: the field and its kind, as in codegen.Index
-	Limit  uint32 // at most so many ids; 0 and too large values mean the home's own bound
-	Bytes  uint32 // at most so many bytes, but at least one id; 0 and too large values mean the home's own bound
+	Limit  uint32 // greatest number of ids; 0 and too large values mean the home's own bound
+	Bytes  uint32 // greatest number of bytes, but at least one id is returned; 0 and too large values mean the home's own bound
 	Active bool   // only entities that are active
 }
 
-// DueKey returns the key of an entity with reminders in the answer to MethodDue: at is the earliest
-// time at which a reminder is due, in Unix milliseconds from 0 on. Keys sort by time.
+// DueKey returns the key that stands for an entity with reminders in the answer to MethodDue. at is
+// the earliest time at which one of these reminders is due, in Unix milliseconds from 0 on. Keys
+// sort by time.
 func DueKey(at int64, id string) string {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], uint64(at))
 	return string(b[:]) + id
 }
 
-// ParseDueKey returns the arguments of DueKey from its result. ok is false if key is no such
-// result.
+// ParseDueKey returns the arguments for which DueKey returns key. ok is false if there are none.
 func ParseDueKey(key string) (at int64, id string, ok bool) {
 	if len(key) < 8 {
 		return 0, "", false
@@ -136,7 +136,8 @@ func AppendListPage(b []byte, ids []string, more bool) []byte {
 func ListedSize(id string) int { return protowire.SizeTag(pageIDs) + protowire.SizeBytes(len(id)) }
 
 // ParseListPage decodes the answer to the request r, sharing b. It returns an error unless the ids
-// are as requested: in ascending order, above After, below To and with the prefix.
+// are as requested: in ascending order, above After, below To and with the prefix. last is the last
+// id of the page, or After if the page is empty.
 func ParseListPage(b []byte, r *ListRequest) (p ListPage, last []byte, err error) {
 	p.ids = b
 	last = BytesOf(r.After)

@@ -14,7 +14,7 @@ const (
 	// MethodDead records the id of a tell as applied, so that this tell never runs.
 	MethodDead = "!dead"
 	// MethodFire runs a reminder that is due, if there is one. Its result is a varint: the Unix
-	// time in milliseconds at which to look at the entity again, at the earliest.
+	// time in milliseconds before which the entity's reminders need not be run again.
 	MethodFire = "!fire"
 	// MethodSchedule sets a reminder. Its argument is a DurableSchedule.
 	MethodSchedule = "!schedule"

@@ -3,7 +3,7 @@ package wire
 import "google.golang.org/protobuf/encoding/protowire"
 
 // A Record is one entity's encoded state, or its reminders. A record without an entity says that
-// the records include all remembered entities.
+// the shard's records include all of its remembered entities.
 type Record struct {
 	Entity     string
 	State      []byte

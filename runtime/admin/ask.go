@@ -165,7 +165,8 @@ const (
 	// askAgain is the time after which a request is repeated. Executing a command twice is
 	// harmless.
 	askAgain = 500 * time.Millisecond
-	// askAnother is askAgain for requests that any member may answer: the first picked may hang.
+	// askAnother is used instead of askAgain for requests that any member may answer. It is
+	// shorter, because the member that was picked first may hang.
 	askAnother = 100 * time.Millisecond
 )
 

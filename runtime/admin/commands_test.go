@@ -48,8 +48,9 @@ func answerRollCalls(t *testing.T, broker *memory.Broker, status membership.Stat
 	return answer(t, broker, status, false, func(c operator.Command) bool { return c == operator.RollCall })
 }
 
-// answer starts a process that answers commands accepted by answers with its status, and ignores
-// other commands. If serves is set, the broker may choose it for questions to any member.
+// answer starts a process that tells its status when it is asked by a command for which answers
+// returns true. It ignores other commands. If serves is set, the broker may choose it for questions
+// to any member.
 func answer(t *testing.T, broker *memory.Broker, status membership.Status, serves bool, answers func(operator.Command) bool) transport.Address {
 	self := transport.Address{Name: "web-1", Incarnation: 1}
 	link, err := broker.Transport().Open(t.Context(), transport.Options{Cluster: "shop", Self: self, Lanes: 1})

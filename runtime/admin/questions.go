@@ -44,7 +44,8 @@ func (c *Client) Inspect(ctx context.Context, kind, id string) (Entity, error) {
 	return c.askEntity(ctx, operator.Request{Command: operator.Inspect, Entity: Entity{Kind: kind, ID: id}})
 }
 
-// maxWay bounds the nodes visited to find a moving entity.
+// maxWay bounds the nodes that are asked one after the other to find a moving entity, or the
+// coordinator.
 const maxWay = 4
 
 func (c *Client) askEntity(ctx context.Context, r operator.Request) (Entity, error) {
@@ -276,9 +277,9 @@ type NodeTrend struct {
 	Err error
 }
 
-// Trends asks every member for its load in minutes begun later than the time after, at most 60. The
-// results are in order of the members' names. It fails if no member answers with the list of
-// members.
+// Trends asks every member for its load in each minute that began after the given time, for at most
+// 60 minutes. The results are in order of the members' names. It fails if no member answers with
+// the list of members.
 func (c *Client) Trends(ctx context.Context, after time.Time) ([]NodeTrend, error) {
 	from := uint64(max(0, after.Unix()))
 	answers, err := c.each(ctx, operator.Request{Command: operator.Trends, After: from})
@@ -461,7 +462,7 @@ func (c *Client) list(ctx context.Context, do operator.Command, kind string, l L
 // Reminded is an entity that has reminders.
 type Reminded struct {
 	ID  string    // as on the wire
-	Due time.Time // of the earliest reminder
+	Due time.Time // when its earliest reminder is due
 }
 
 // Reminded yields the entities of a type that have reminders, by the earliest due time of their

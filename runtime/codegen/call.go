@@ -29,8 +29,8 @@ type Invoker interface {
 	Do(ctx context.Context, r *Ref, method string, args []byte) ([]byte, error)
 	// Send is Do for a call without an answer. It returns the reason why the call cannot be sent.
 	Send(ctx context.Context, r *Ref, method string, args []byte) error
-	// Failed makes the caller's error from err, the error of encoding the arguments or, if ran is
-	// set, of decoding the results.
+	// Failed makes the caller's error from err. If ran is set, err is an error of decoding the
+	// results, otherwise of encoding the arguments.
 	Failed(r *Ref, method string, ran bool, err error) error
 	// Hash returns the hash of an id, which determines the shard, or the reason why the id is
 	// invalid.

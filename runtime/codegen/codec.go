@@ -259,7 +259,8 @@ func (d *Decoder) Leave(outer int) {
 // field means that a newer program wrote the message.
 func (d *Decoder) Skipped() bool { return d.passed }
 
-// Err returns nil, or the first error as a [*DecodeError] with the subject what.
+// Err returns the first error as a [*DecodeError], or nil if there is none. what names the decoded
+// value in the error.
 func (d *Decoder) Err(what string) error {
 	if d.err == nil {
 		return nil
@@ -307,7 +308,8 @@ func (d *Decoder) fail(err error) {
 	d.err = err
 }
 
-// want fails if the current field has another wire type: the writer broke the contract.
+// want lets the caller read the current field. It fails if the field was read already, or has
+// another wire type than typ: then the writer broke the contract.
 func (d *Decoder) want(typ protowire.Type) bool {
 	if d.err != nil {
 		return false

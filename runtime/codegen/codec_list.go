@@ -197,7 +197,7 @@ func ReadStrings[S ~[]T, T ~string](d *Decoder, v *S) {
 	}
 }
 
-// Fill copies the list from into the array to. It fails if lengths differ.
+// Fill copies a list into an array, of which to is a slice. It fails if their lengths differ.
 func Fill[T any](d *Decoder, to, from []T) {
 	if d.err != nil {
 		return
@@ -209,7 +209,8 @@ func Fill[T any](d *Decoder, to, from []T) {
 	copy(to, from)
 }
 
-// ReadByteArray copies the bytes of the field into the array to. It fails if their lengths differ.
+// ReadByteArray copies the bytes of the field into an array, of which to is a slice. It fails if
+// their lengths differ.
 func ReadByteArray(d *Decoder, to []byte) { Fill(d, to, d.bytes()) }
 
 func varints(packed []byte) int {

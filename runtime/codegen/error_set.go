@@ -13,7 +13,7 @@ type ErrorSet struct {
 	seen []string // packages
 }
 
-// Errors returns the errors that add puts into an empty set. add is a generated function of a
+// Errors returns the errors that the function add puts into an empty set. add is generated for a
 // package.
 func Errors(add func(*ErrorSet)) []Error {
 	if add == nil {

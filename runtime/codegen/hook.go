@@ -36,7 +36,8 @@ type Passivation int
 
 // The reasons for a passivation, as OnPassivate gets them.
 const (
-	// Idle: the entity was not called for the idle time of its type, or it asked to be passivated.
+	// Idle: the entity was not called for the idle time of its type, it asked to be passivated, or
+	// more entities of the type were active than its bound allows.
 	Idle Passivation = iota
 	// Moving: the shard moves to another node.
 	Moving

@@ -16,11 +16,10 @@ import (
 // A JSONMethod converts the arguments of one method from JSON and its results to JSON, for callers
 // without generated code. A JSONMethod uses reflection, which typed calls do not.
 type JSONMethod struct {
-	// Args encodes the arguments in text, a JSON object by name, and appends them to b. It is nil
-	// if the method has no arguments.
+	// Args reads the arguments from text, a JSON object with the arguments by name, and appends
+	// their encoding to b. It is nil if the method has no arguments.
 	Args func(b, text []byte) ([]byte, error)
-	// Reply returns the JSON object of the results, by name. It is nil if the
-	// method has no results.
+	// Reply returns a JSON object with the results by name. It is nil if the method has no results.
 	Reply func(results Decoder) ([]byte, error)
 }
 
@@ -123,7 +122,7 @@ func strictJSON(text []byte, to any) error {
 	return d.Decode(to)
 }
 
-// readValue reads a value from JSON, protobuf messages in protobuf's JSON form.
+// readValue reads a value from JSON. A protobuf message is in protobuf's JSON form.
 func readValue(raw []byte, to any) error {
 	if o, ok := to.(oneofAt); ok {
 		return o.read(raw)

@@ -24,8 +24,8 @@ type UnknownCase struct {
 
 type unknownCase interface{ ShardUnknownCase() UnknownCase }
 
-// UnknownCase reads the decoder's current field, which is no known case of the interface oneof. In
-// a state kept is true; elsewhere the decoder refuses the case.
+// UnknownCase reads the decoder's current field, which is no known case of the interface named
+// oneof. In a state, kept is true; elsewhere the decoder refuses the case.
 func (d *Decoder) UnknownCase(oneof string) (c UnknownCase, kept bool) {
 	if d.err != nil {
 		return c, false

@@ -13,7 +13,7 @@ type PoolChoice uint8
 
 // The ways of choosing an instance for each call.
 const (
-	PoolAny  PoolChoice = iota // an idle instance at this process, else the better of two random
+	PoolAny  PoolChoice = iota // an idle instance at this process, or else the less busy of two random ones
 	PoolNear                   // an instance at this process, or as PoolAny if there is none
 	PoolKey                    // the same instance for equal keys, while the number of instances stays
 )

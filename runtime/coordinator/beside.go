@@ -57,8 +57,8 @@ type follows struct {
 	kind, leader       *entityType
 }
 
-// to returns the home of the leader's shard that the given shard follows, or, during a move, the
-// new home.
+// to returns the home of the leader's shard that the given shard follows. While the leader's shard
+// moves, that is its new home.
 func (f follows) to(shard uint32, homes []placement.Load) (to transport.Address, ok bool) {
 	to = f.leader.led(f.kind, shard).goesTo()
 	_, ok = slices.BinarySearchFunc(homes, to, func(l placement.Load, a transport.Address) int { return l.Node.Compare(a) })

@@ -155,8 +155,8 @@ type Envelope struct {
 type Coordinator struct {
 	config Config
 
-	now  time.Time // of this Step
-	out  Output    // of this Step
+	now  time.Time // the time of the present Step
+	out  Output    // the output of the present Step
 	reap bool      // the view changed: look for shards of members that are gone
 	plan bool      // something changed on which allocation or rebalancing depends
 	// superseded reports that a higher term exists. The coordinator then does nothing.
@@ -398,10 +398,10 @@ func (c *Coordinator) refuse(from transport.Address, m Message, reason string) {
 //  1. the table shows each shard's home and epoch as the coordinator knows them;
 //  2. no epoch in the table is above the highest assigned to the shard, and
 //     none belongs to a later term;
-//  3. a home lives, from recovery on;
-//  4. a move is of a shard with a home, between two nodes, away from the home, under
-//     an epoch above the home's and not above the highest assigned; the old
-//     home lives, and so does any new home, except while the old one is asked to cancel;
+//  3. from recovery on, every home lives;
+//  4. a move leads from the shard's home to another node or, in a pool, to none; its epoch is above
+//     the home's and not above the highest assigned; the old home lives, and the new home too,
+//     except while the old home is asked to cancel;
 //  5. every move is in its shard and in the list, and will be checked again
 //     within the resend interval;
 //  6. before recovery there is no table, no move and no home;

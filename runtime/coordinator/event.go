@@ -174,10 +174,10 @@ func (m *move) progress() string {
 type Moving struct {
 	Shard    placement.ShardID
 	From, To transport.Address
-	Epoch    placement.Epoch // of the new home
+	Epoch    placement.Epoch // the epoch of the new home
 	Why      string
-	Phase    string    // of the move
-	Began    time.Time // start, or restoration here
+	Phase    string    // the phase of the move
+	Began    time.Time // when it began, or was restored here
 }
 
 // Moves returns the moves under way, in the order in which they began.

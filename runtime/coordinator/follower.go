@@ -23,14 +23,14 @@ type Follower struct {
 	parts       []Table           // of one incomplete difference
 	seq         uint64            // of the node's latest Register; 0 means none
 	registered  bool              // the term's coordinator knows seq
-	registerAt  time.Time         // next Register
-	requestAt   time.Time         // no TableRequest before
+	registerAt  time.Time         // when to send the next Register
+	requestAt   time.Time         // no TableRequest before this time
 	pins        map[string]Pins   // the latest, by type
 	pause       Pause             // the latest
 }
 
-// NewFollower returns a follower with the empty table. With hosts, set in processes hosting types,
-// the follower registers with every coordinator.
+// NewFollower returns a follower with the empty table. If hosts is set, as in processes that host
+// types, the follower registers with every coordinator.
 func NewFollower(hosts bool) *Follower {
 	return &Follower{hosts: hosts, seq: 1}
 }

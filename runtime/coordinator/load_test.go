@@ -95,7 +95,7 @@ func (w *loaded) home(i int) int {
 	return slices.Index(w.nodes, w.c.types["T0"].shards[i].home)
 }
 
-// round lets one interval pass in which the shards use cost, in processors.
+// round lets one interval pass. cost has the processors that each shard uses in it.
 func (w *loaded) round(cost []float64) {
 	at := make([][]ShardLoad, len(w.nodes))
 	for i, v := range cost {
@@ -142,7 +142,7 @@ func newZipf(seed uint64, shards int, law float64) *zipf {
 	return z
 }
 
-// sum sets the costs of the shards; together they are all.
+// sum sets the costs of the shards, so that their sum is the number all.
 func (z *zipf) sum(all float64) {
 	clear(z.cost)
 	total := 0.0
@@ -456,8 +456,8 @@ func (s *watching) Rebalance(_ string, homes []placement.Load, _ int) []placemen
 	return nil
 }
 
-// TestBudgetOfAnHour: however moves are spread, no hour has more than a tenth of a type's shards, or
-// one.
+// TestBudgetOfAnHour: however moves are spread, in no hour more than a tenth of a type's shards
+// move, or one shard if that is more.
 func TestBudgetOfAnHour(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, shards := range []int{1, 9, 10, 25, 60, 128, 256, 4096} {

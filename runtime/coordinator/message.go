@@ -113,7 +113,7 @@ type Register struct {
 	Seq    uint64 // grows with each change of the content; from 1
 	Types  []TypeInfo
 	Shards []HeldShard
-	Pins   []Pins // the pins that the member keeps, one for each type with any
+	Pins   []Pins // the pins that the member keeps; one element for each type that has pins
 	Pause  Pause  // that the member keeps
 	// Capacity is the thousandths of a processor that the member may use, at most MaxCapacity; 0
 	// means unknown. Zone is the member's zone, or "".
@@ -311,7 +311,7 @@ type InspectedShard struct {
 	placement.ShardID
 	State    HeldState
 	Entities uint32 // active and passivated
-	Active   uint32 // with a value
+	Active   uint32 // number of these with a value in memory
 	Waiting  uint32 // calls that wait for the shard
 }
 

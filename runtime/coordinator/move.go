@@ -64,7 +64,7 @@ type move struct {
 	state    HeldState // the old home's last report; 0 means none
 	reason   string    // why the old home gave up
 	resendAt time.Time
-	began    time.Time // start, or restoration here
+	began    time.Time // when it began, or was restored here
 	by       string    // why the move was chosen; "" means by the type's strategy
 }
 
@@ -97,7 +97,7 @@ func (c *Coordinator) countOf(kind string) int {
 
 func (c *Coordinator) begin(s *shard, to transport.Address, why cause) { c.beginBy(s, to, why, "") }
 
-// beginBy is begin with the move's reason, by, in words.
+// beginBy begins a move like begin, and records by, the move's reason in words.
 func (c *Coordinator) beginBy(s *shard, to transport.Address, why cause, by string) {
 	m := &move{shard: s, from: s.home, to: to, epoch: c.nextEpoch(s), cause: why, phase: moving, resendAt: c.now, began: c.now, by: by}
 	s.move = m

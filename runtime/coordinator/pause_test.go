@@ -29,8 +29,8 @@ func TestFollowerKeepsThePause(t *testing.T) {
 	}
 }
 
-// TestPauseOfALaterTerm: a pause with a number of a later term is not adopted, because the
-// coordinator could not end it.
+// TestPauseOfALaterTerm: a coordinator does not adopt a pause whose number belongs to a later term,
+// because it could not end that pause.
 func TestPauseOfALaterTerm(t *testing.T) {
 	s := &script{t: t, now: t0}
 	s.run([]string{"start", "a", "term=1"})

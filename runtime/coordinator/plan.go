@@ -201,8 +201,8 @@ func (c *Coordinator) rebalance() {
 	c.looked(begun, c.count(balancing), refused)
 }
 
-// allowed reports whether t moves a shard in Movable to another of homes, and takes the shard out
-// of Movable.
+// allowed reports whether t moves a shard from the Movable of one of homes to another of them. It
+// takes the shard out of Movable.
 func allowed(homes []placement.Load, t placement.Transfer) bool {
 	known, movable := false, false
 	for i := range homes {
@@ -336,8 +336,8 @@ func fulfil(moves []pinMove, homes []placement.Load, limit int) (transfers []pla
 	return transfers
 }
 
-// countTotals counts the shards of each member and their processors. It also counts each type's
-// shards without a home.
+// countTotals sums up the shards of each member, and the processors that they use. It also counts
+// each type's shards without a home.
 func (c *Coordinator) countTotals() {
 	for _, a := range c.order {
 		c.members[a].total, c.members[a].used = 0, 0

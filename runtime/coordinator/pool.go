@@ -45,7 +45,8 @@ func FormatSurvive(f func(nodes int) int) (string, error) {
 	return strings.Join(words, " "), nil
 }
 
-// survive returns, from text, a result of FormatSurvive, how many members may fail out of nodes.
+// survive reads text, a result of FormatSurvive, and returns how many members may fail. nodes is
+// the number of members.
 func survive(text string, nodes int) (fail int) {
 	for _, word := range strings.Fields(text) {
 		from, value, _ := strings.Cut(word, ":")
@@ -75,8 +76,8 @@ func (k *entityType) keeps(s *shard) bool {
 }
 
 // sizePools sets the number of instances of each pool, within the pool's bounds and its members'
-// room: the larger of what tolerated failures need and what operators ask for or, by default, the
-// load needs.
+// room. The pool gets as many as operators ask for, or otherwise as its load needs; if the failures
+// that it must survive need more, it gets these.
 func (c *Coordinator) sizePools() {
 	for _, name := range c.names {
 		k := c.types[name]
@@ -197,8 +198,8 @@ func (c *Coordinator) hostsOf(kind string) (all []*member) {
 	return all
 }
 
-// retire makes the homes of a pool's surplus instances end these in order. It begins when the
-// pool's other instances are at their homes, so that a pool never has too few.
+// retire asks the homes of each pool's surplus instances to end these instances in order. It begins
+// when the pool's other instances are at their homes, so that a pool never has too few.
 func (c *Coordinator) retire() {
 	for _, name := range c.names {
 		k := c.types[name]

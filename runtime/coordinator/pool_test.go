@@ -144,7 +144,7 @@ func (p *poolCluster) leave(name string) {
 	p.kill(name)
 }
 
-// at returns the nodes of a pool's instances, as numbers of their places in order, from 1.
+// at returns for each instance of a pool the place of its node in the list order, from 1.
 func (p *poolCluster) at(kind string, order []string) (places []int) {
 	for i := range uint32(64) {
 		if home, ok := p.homes[placement.ShardID{Kind: kind, Shard: 64 + i}]; ok {

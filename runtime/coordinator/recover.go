@@ -80,8 +80,8 @@ func (c *Coordinator) disown() {
 	}
 }
 
-// adopt uses the claims of a node that registered after recovery, for otherwise unknown shards. The
-// node joined later, so it holds only shards assigned since.
+// adopt handles the claims of a node that registered after recovery. Claims count only for shards
+// that are otherwise unknown. The node joined later, so it holds only shards assigned since.
 func (c *Coordinator) adopt(from transport.Address, held []HeldShard) {
 	var fresh []claim
 	for _, o := range held {

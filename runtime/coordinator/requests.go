@@ -46,7 +46,7 @@ func CheckPins(kind string, pins []Pin) error {
 func (c *Coordinator) Pause() Pause { return c.pause }
 
 // repeated reports whether a request came before, and repeats its answer. Before recovery it
-// reports true for all requests: members send them again.
+// reports true for all requests, so that they are ignored: members send them again.
 func (c *Coordinator) repeated(from transport.Address, id uint64) bool {
 	for _, r := range c.requests {
 		if r.from == from && r.id == id {

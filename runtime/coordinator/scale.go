@@ -13,7 +13,7 @@ import (
 // 10 s; a lost report is not sent again.
 type PoolLoad struct {
 	Type      string
-	Instances uint32 // at the member
+	Instances uint32 // the pool's instances at the member
 	Busy      uint32 // thousandths of the time in which they ran a turn, summed over the instances; at most 1000 for each
 	Waiting   uint32 // calls in their mailboxes at the end of the interval
 }
@@ -22,10 +22,11 @@ type PoolLoad struct {
 // loads.
 const LoadInterval = 10 * time.Second
 
-// A pool's number of instances follows their busy share u, the mean of loadMean rounds. Above
-// loadHigh the pool grows so much that u becomes loadGoal, but at most doubles. If u was below
-// loadLow in all of loadCalm means, a tenth of the instances end, but not so many that u would be
-// above loadGoal. After a change the rounds begin anew.
+// A pool's number of instances follows their busy share u: the share of time in which they ran
+// turns, as the mean of loadMean rounds. Above loadHigh the pool grows so much that u becomes
+// loadGoal, but at most doubles. If u was below loadLow in all of loadCalm means, a tenth of the
+// instances end, but not so many that u would be above loadGoal. After a change the rounds begin
+// anew.
 //
 // The pool need not wait for a mean if u of one round is above loadFull and at least as many calls
 // wait as there are instances. It then grows so much that u would be loadGoal with an instance for

@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// A loadedPool is a pool with demand calls under way, each at an instance of its own. Calls without
-// an idle instance wait.
+// A loadedPool is a pool with calls under way, as many as demand says, each at an instance of its
+// own. Calls without an idle instance wait.
 type loadedPool struct {
 	*poolCluster
 	demand float64

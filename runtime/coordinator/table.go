@@ -34,7 +34,7 @@ func (c *Coordinator) set(s *shard, home transport.Address, e placement.Epoch) {
 	c.changed = append(c.changed, s.id)
 }
 
-// give gives the shard a home, none if home is zero, under a new epoch.
+// give gives the shard a home under a new epoch. If home is zero, the shard has none from then on.
 func (c *Coordinator) give(s *shard, home transport.Address) { c.set(s, home, c.nextEpoch(s)) }
 
 // publish sends this step's changes to every member. The first table is sent even if empty: it

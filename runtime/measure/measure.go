@@ -87,7 +87,7 @@ type Type struct {
 	// pool should have, even without room for them at its members; it is 0 except at the
 	// coordinator's node. Both are 0 for other types.
 	Instances, Wanted int
-	Entities, Active  int // as in shard.ShardState
+	Entities, Active  int // as in shard.ShardState, over all shards of the type here
 	// Used is the number of processors that the type's shards here use, as in [Process].
 	Used float64
 	// Held counts this process's own calls that wait because their shard has no home or moves.

@@ -40,8 +40,8 @@ type Options struct {
 	// running methods. Default 60s, minimum 1s.
 	LeaveTimeout time.Duration
 
-	// WeaklyUpAfter is how long joining members wait for all members to agree before they
-	// become weakly up, in which they serve clients but host nothing. Default 0: never.
+	// WeaklyUpAfter is how long joining members wait for all members to agree before they become
+	// weakly up. Weakly up members serve clients but host nothing. Default 0: never.
 	WeaklyUpAfter time.Duration
 	// SeedTimeout is how long the first of Config.Seeds waits for the others before
 	// it founds the cluster. Default 1s.
@@ -62,7 +62,7 @@ type Options struct {
 	// GossipMaxWait is how long received gossip may wait in this process before it is dropped
 	// unread as outdated. Default 2s.
 	GossipMaxWait time.Duration
-	// Detection is the number of observers that make a silent or cut off member
+	// Detection says how many observers must miss a silent or cut off member until it is
 	// unreachable. Default DetectionManyEdges. It must be equal at all members.
 	Detection Detection
 	// HeartbeatInterval is the time between two heartbeats to one watched member. A
@@ -146,8 +146,8 @@ type TableOptions struct {
 	Refresh time.Duration
 	// AliveInterval is the time between two I-am-alive writes of a member. Default 5m.
 	AliveInterval time.Duration
-	// AliveLimit is the number of missing I-am-alive writes from which a joiner skips a member that
-	// does not answer. Default 3.
+	// AliveLimit is the number of I-am-alive writes that a member must have missed before a joiner
+	// skips the member because it does not answer. Default 3.
 	AliveLimit int
 	// CleanAfter is the time after which rows of dead members are deleted. Default 168h, at least
 	// twice JoinTimeout.
@@ -168,9 +168,9 @@ type DowningOptions struct {
 	// them. Default: all vote.
 	Role string
 	// StableAfter is how long the set of unreachable members must be stable before the strategy
-	// decides. A set that keeps changing is decided after twice StableAfter, or up to 5s later.
-	// Default 20s, at least Membership.QuorumTimeout. DowningBroker, DowningManual and DowningAuto
-	// do not use it.
+	// decides. If the set keeps changing, the strategy decides after twice StableAfter, or up to 5s
+	// later. Default 20s, at least Membership.QuorumTimeout. DowningBroker, DowningManual and
+	// DowningAuto do not use it.
 	StableAfter time.Duration
 	// AutoDownAfter is how long a member is unreachable before DowningAuto downs it: at
 	// least Membership.QuorumTimeout. It has no default and is used only by DowningAuto.

@@ -57,9 +57,9 @@ type Evidence = gossip.Evidence
 const (
 	NoEvidence     = gossip.NoEvidence     // the member is reachable
 	EvidenceSilent = gossip.EvidenceSilent // it does not answer, and the broker does not report why
-	EvidenceCut    = gossip.EvidenceCut    // the observer's server, not the member's last one, knows no subscription of it
-	EvidenceLost   = gossip.EvidenceLost   // the member's own server has lost its connection, as it told the observer
-	EvidenceGone   = gossip.EvidenceGone   // the observer's and member's server lost its connection
+	EvidenceCut    = gossip.EvidenceCut    // the observer's server, which is not the member's last one, knows no subscription of the member
+	EvidenceLost   = gossip.EvidenceLost   // the member's own server has told the observer that it lost the member's connection
+	EvidenceGone   = gossip.EvidenceGone   // the observer and the member have the same server, which lost the member's connection
 )
 
 // A Detection sets how many observers must miss a member until it counts as unreachable.
@@ -67,8 +67,8 @@ type Detection = gossip.Detection
 
 // The values of Detection.
 const (
-	DetectionManyEdges      = gossip.DetectionManyEdges      // most of its observers accuse the member
-	DetectionSingleObserver = gossip.DetectionSingleObserver // one observer accuses it, as in the Akka Cluster specification
+	DetectionManyEdges      = gossip.DetectionManyEdges      // most of its observers miss the member
+	DetectionSingleObserver = gossip.DetectionSingleObserver // one observer misses it, as in the Akka Cluster specification
 )
 
 // A Downing names the strategy that chooses the unreachable members to down.

@@ -22,8 +22,8 @@ import (
 // of its GOMEMLIMIT, or would exceed its capacity with the shard. While the busiest member uses
 // less than a twentieth of its capacity, or a member's reports have stopped, nothing moves.
 //
-// Shards without a home go to the member with the least load. Until a type's shards have been measured,
-// they go to the member with the fewest of them for its capacity.
+// Shards without a home go to the member with the least load. Until a type's shards have been
+// measured, they go to the member that has the fewest of them in proportion to its capacity.
 type LoadWeighted struct{}
 
 // Limits of LoadWeighted.
@@ -50,9 +50,9 @@ func (LoadWeighted) Hourly(n int) float64 { return max(1, float64(n)/10) }
 // A LoadMove is a move of a [LoadWeighted] with its reason, as multiples of the mean load.
 type LoadMove struct {
 	Transfer
-	Home     transport.Address // of the shard
-	From, To float64           // the loads of its home and of Transfer.To before the move
-	After    float64           // the load of its home after the move
+	Home     transport.Address // of the shard, before the move
+	From, To float64           // the loads of Home and of Transfer.To before the move
+	After    float64           // the load of Home after the move
 	Left     float64           // the Budget after the move
 }
 
@@ -197,8 +197,8 @@ type choice struct {
 	gain, cost  float64
 }
 
-// penalty returns the overload of a member with this load: its squared distance from the mean, or a
-// quarter of that below the mean.
+// penalty returns the overload of a member with this load: the square of the load's distance from
+// the mean, divided by 4 if the load is below the mean.
 func penalty(load float64) float64 {
 	d := load - 1
 	if d < 0 {
@@ -228,8 +228,9 @@ func (p *plan) best(floor float64) (best choice, ok bool) {
 	return best, false
 }
 
-// target replaces best if a member with a low load can take shard i of member from with a higher
-// gain.
+// target looks for a member with a low load that can take a shard with a higher gain than best, and
+// sets best to that move. The shard is the i-th Movable of the member with index from, and uses
+// cost processors.
 func (p *plan) target(best *choice, from, i int, cost float64) {
 	leaves := p.load[from] - cost/p.homes[from].capacity()/p.mean
 	for _, to := range p.low {

@@ -15,8 +15,9 @@ import (
 // homes are the members that may get shards of the type: they are Up, reachable and host the type.
 // They are ordered by address, and there is at least one.
 type Strategy interface {
-	// Allocate returns a home for a shard without one, or whose home is leaving. A zero address
-	// leaves the shard at its home. A shard without a home then has none until something changes.
+	// Allocate returns a home for a shard without one, or whose home is leaving. With a zero
+	// address the shard stays at its home; a shard without a home then has none until something
+	// changes.
 	Allocate(s ShardID, homes []Load) transport.Address
 	// Rebalance returns at most limit Movable shards of the type to move elsewhere.
 	Rebalance(kind string, homes []Load, limit int) []Transfer
@@ -30,8 +31,8 @@ type Strategy interface {
 // until measured. Of this package's strategies, only [LoadWeighted] uses them.
 type Load struct {
 	Node    transport.Address
-	Shards  int      // of the type
-	Total   int      // of all types
+	Shards  int      // number of shards of the type
+	Total   int      // number of shards of all types
 	Movable []uint32 // shards of the type at this member that may be moved, in order
 
 	Capacity float64   // processors that it may use: Config.Capacity; 0 if unknown

@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// maxGone bounds a table's removed addresses. Callers hold calls only to recently removed nodes.
+// maxGone bounds the removed addresses that a table keeps. Beyond it, the table drops the oldest.
 const maxGone = 64
 
 // A Table is one version of the list of all shards and their homes. It never changes, so it can be
@@ -136,7 +136,7 @@ type Diff struct {
 	From, To Version
 	Full     bool
 	Entries  []Entry             // new and changed entries, in order of type and number
-	Gone     []transport.Address // in addition to those of From
+	Gone     []transport.Address // removed addresses that the table From lacks
 }
 
 // Empty reports whether the two tables differ only in their versions.

@@ -22,8 +22,8 @@ type Manager struct {
 	relays   bool // no instance runs, only a relay: see Output.Relay
 	stopping bool // StopInstance was returned, and InstanceStopped not received
 	starts   uint32
-	// older are the members that may still run the instance: older than this one,
-	// not removed for RemovalMargin, and without confirmation.
+	// older are the members that may still run the instance. They are older than this one, were not
+	// removed longer than RemovalMargin ago, and have not confirmed that they run none.
 	older     map[transport.Address]*older
 	order     []transport.Address // keys of older, sorted
 	view      map[transport.Address]Member

@@ -109,7 +109,7 @@ func (Tick) input()            {}
 type Output struct {
 	AcquireLease  bool            // answer with LeaseAcquired or LeaseDenied
 	StartInstance bool            // answer with InstanceStarted, or InstanceStopped
-	Epoch         placement.Epoch // of the instance to be started
+	Epoch         placement.Epoch // the epoch of the instance to be started
 	// Predecessor, with StartInstance, is the node that announced the former instance's state and
 	// waiting calls; zero if none will arrive.
 	Predecessor transport.Address
@@ -120,7 +120,7 @@ type Output struct {
 	// Successor, with StopInstance, is the node that takes the instance over; zero if none is known
 	// yet.
 	Successor      transport.Address
-	SuccessorEpoch placement.Epoch // of the successor's instance
+	SuccessorEpoch placement.Epoch // the epoch of the successor's instance
 	ReleaseLease   bool            // answer with LeaseReleased
 	Send           []Envelope
 	Events         []Event

@@ -1,7 +1,7 @@
-// Package linear checks the calls in a [shardtest.History] against a model of the entity: whether
-// they could have run one after another, each call at most once and each answered call exactly
-// once. It uses porcupine, a checker of linearizability. It is a module of its own, so that other
-// tests do not depend on porcupine.
+// Package linear checks the calls in a [shardtest.History] against a model of the entity. The check
+// passes if the calls could have run one after another, each call at most once and each answered
+// call exactly once. The package uses porcupine, a checker of linearizability. It is a module of
+// its own, so that other tests do not depend on porcupine.
 //
 //	var history shardtest.History[Call, int64]
 //	…
@@ -31,9 +31,10 @@ import (
 // Patience bounds the time of a check, which may be exponential in the number of concurrent calls.
 const Patience = time.Minute
 
-// Check fails the test if the calls of the history could not have run one after another as the
-// model defines, each between its begin and its end, or if a minute is not enough to find out. If
-// it fails the test, it writes a page that shows the calls into [testing.T.ArtifactDir].
+// Check passes if the calls of the history could have run one after another as the model defines,
+// each between its begin and its end. Otherwise, or if the check takes longer than a minute, it
+// fails the test. If it fails the test, it writes a page that shows the calls into
+// [testing.T.ArtifactDir].
 //
 // Check needs real time, so call it after [shardtest.Run], not in virtual time.
 func Check[I, O, S any](t testing.TB, m Model[I, O, S], history []shardtest.Operation[I, O]) {
@@ -53,8 +54,8 @@ func Check[I, O, S any](t testing.TB, m Model[I, O, S], history []shardtest.Oper
 	t.Fatalf("%d calls could not have run one after another; %s shows them", len(calls), page)
 }
 
-// A Model defines how an entity behaves in one process without faults. I describes a call, O the
-// call's results, and S the entity's state, which begins as its zero value.
+// A Model defines how an entity behaves in one process without faults. The type I describes a call,
+// O the call's results, and S the entity's state. The first state is the zero value of S.
 type Model[I, O, S any] struct {
 	// Entity returns a name for the called entity. Entities are checked separately, which takes
 	// much less time. Nil means that all calls are of one entity.

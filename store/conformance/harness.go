@@ -31,7 +31,7 @@ type Harness struct {
 	Wait func(time.Duration)
 
 	// Stream makes a stream of the server, to which the store publishes messages; nil if the store
-	// cannot publish. Its window should be as short as the server allows.
+	// cannot publish. The stream's duplicate window should be as short as the server allows.
 	Stream func(t *testing.T) Stream
 
 	// The following fields are nil if the store cannot provide them; tests that need them are then
@@ -40,8 +40,8 @@ type Harness struct {
 	// Held opens a client whose requests can be held up. A request sent after hold arrives only
 	// after release, even if its caller has given up by then.
 	Held func(t *testing.T) (c Client, hold, release func())
-	// Stale opens a client that reads from a replica without the writes made between lag and
-	// catchUp.
+	// Stale opens a client that reads from a replica. The replica lacks the writes made after lag
+	// was called, until catchUp is called.
 	Stale func(t *testing.T) (c Client, lag, catchUp func())
 	// Restart ends the store's processes and starts them again from their disks. Open clients stay
 	// open.
@@ -176,7 +176,8 @@ func (h Harness) wantHeld(t *testing.T, c Client, holder, by string) {
 // heldFor is how long callers wait for a held-up request.
 const heldFor = 200 * time.Millisecond
 
-// held calls hold, which holds up requests, and then f, whose outcome must be uncertain.
+// held calls the function hold, which holds up requests, and then f, whose outcome must be
+// uncertain.
 func held(t *testing.T, hold func(), what string, f func(context.Context) error) {
 	t.Helper()
 	hold()

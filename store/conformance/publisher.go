@@ -13,9 +13,9 @@ import (
 
 // A Stream is a stream to which the store under test publishes, if it implements [store.Publisher].
 type Stream struct {
-	Subject string   // a subject of the stream, without wildcards
-	Own     []string // subjects on which the store must not publish, because it uses them
-	Window  time.Duration
+	Subject string        // a subject of the stream, without wildcards
+	Own     []string      // subjects on which the store must not publish, because it uses them
+	Window  time.Duration // the duplicate window
 	// Data returns the data of the messages on a subject, in order.
 	Data func(t *testing.T, subject string) []string
 	// Subscribe subscribes to a subject. The returned function waits for the next message, at most

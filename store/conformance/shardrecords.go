@@ -130,7 +130,8 @@ func testRecordsLate(t *testing.T, h Harness) {
 	wantRecords(t, home, shard, second.Revision, "x", "old", "y", "old")
 }
 
-// testRecordsUnderChangingHead replaces the head during writes, which must then change nothing.
+// testRecordsUnderChangingHead replaces the head during writes of records. After the replacement
+// these writes must change nothing.
 func testRecordsUnderChangingHead(t *testing.T, h Harness) {
 	zombie, home := h.Client(t), h.Client(t)
 	head := setHead(t, home, shard, store.Head{})

@@ -85,8 +85,8 @@ func Encode(row Row) ([]byte, error) {
 	return data, store.CheckSize(len(data), MaxRow)
 }
 
-// EncodeAll is Encode for the rows of one Write. It also checks their number and size, and that no ID
-// occurs twice.
+// EncodeAll encodes the rows of one Write, each as Encode does. It also checks the number of rows,
+// the sum of their sizes, and that no ID occurs twice.
 func EncodeAll(rows []Row) ([][]byte, error) {
 	ids, list, size := make([]ID, 0, len(rows)), make([][]byte, 0, len(rows)), 0
 	for _, row := range rows {
@@ -118,7 +118,7 @@ func Decode(data []byte) (Row, error) {
 	return row, nil
 }
 
-// Time returns t as tables keep it: in UTC, to the microsecond.
+// Time returns t as tables keep times: in UTC, to the microsecond.
 func Time(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}

@@ -17,18 +17,18 @@ import (
 // are of type [*store.Error], with a cause of package store. Every method may fail with
 // ErrUnavailable and ErrBadKey, and every write also with ErrUncertain.
 type Table interface {
-	// Read returns the table. If since, the version that the caller has, is not 0, Read may return
-	// less: only the rows that were written after since, if none was deleted after it.
+	// Read returns the table. since is the version that the caller has, or 0. If it is not 0 and no
+	// row was deleted after that version, Read may return only the rows that were written after it.
 	// Snapshot.Since then equals since.
 	Read(ctx context.Context, since Version) (Snapshot, error)
-	// Write, if the version is expect, inserts 1 to MaxRows rows, replacing rows with the same IDs,
-	// and raises the version by at least the rows' number, in one atomic step. It returns the new
-	// version. Row.Alive and Row.Version are ignored. The rows are not kept. Errors: ErrConflict,
-	// ErrTooLarge.
+	// Write inserts 1 to MaxRows rows, if the table's version is expect. It replaces rows with the
+	// same IDs, and raises the version by at least the number of rows, all in one atomic step. It
+	// returns the new version. Row.Alive and Row.Version are ignored. The rows are not kept.
+	// Errors: ErrConflict, ErrTooLarge.
 	Write(ctx context.Context, expect Version, rows ...Row) (Version, error)
-	// Delete, if the version is expect, removes the rows with these IDs, at most MaxDelete, and
-	// raises the table's version. It returns the new version. An ID without a row is ignored.
-	// Errors: ErrConflict.
+	// Delete removes the rows with these IDs, 1 to MaxDelete, if the table's version is expect. It
+	// raises the version, and returns the new one. An ID without a row is ignored. Errors:
+	// ErrConflict.
 	Delete(ctx context.Context, expect Version, ids []ID) (Version, error)
 	// Alive sets Row.Alive of the row with this ID, if there is one, without changing the
 	// table's version. Readers may see it late. After any error it may be tried again.
@@ -43,8 +43,8 @@ type Provider interface {
 }
 
 // A Version numbers the states of a table. A later state has a higher version, and numbers may be
-// left out. Versions are below 2^32, because a table begins at [First] and, on average over its
-// life, less than one row is written in a second.
+// left out. Versions stay below 2^32: a table begins at [First], and clusters write less than one
+// row a second on average.
 type Version uint64
 
 // First returns the first version of a table that is created now: the number of seconds since 2020.
@@ -58,12 +58,12 @@ func First(now time.Time) Version {
 const (
 	// MaxName is the longest name of a member or cluster, in bytes.
 	MaxName = 64
-	// MaxRow is the largest row, in bytes as [Encode] makes them, and bounds the sum of the rows
-	// of one Write.
+	// MaxRow is the size of the largest row, in bytes as [Encode] encodes it. It also bounds the
+	// sum of the sizes of the rows of one Write.
 	MaxRow = 256 << 10
-	// MaxRows is how many rows one Write writes.
+	// MaxRows is the largest number of rows of one Write.
 	MaxRows = 100
-	// MaxDelete is how many rows one Delete removes.
+	// MaxDelete is the largest number of rows that one Delete removes.
 	MaxDelete = 100
 )
 
@@ -100,11 +100,11 @@ type Row struct {
 	Data       []byte // what the member announces about itself; the table does not read it
 	Suspicions []Suspicion
 	Started    time.Time // by the clock of the member
-	// Alive is when the member last wrote that it lives, by its clock; zero if it never did.
-	// Only Table.Alive sets it.
+	// Alive is when the member last wrote that it is alive, by the member's clock; zero if the
+	// member never wrote that. Only Table.Alive sets it.
 	Alive time.Time
-	// Version is the table's version that the row's last Write made; after a Write of several rows
-	// it may be lower, but above the version expected. The table sets it.
+	// Version is the version that the row's last Write gave the table. After a Write of several
+	// rows it may be lower, but is above the version that the Write expected. The table sets it.
 	Version Version
 }
 
@@ -118,14 +118,15 @@ type Suspicion struct {
 type Snapshot struct {
 	Version Version
 	// Since is 0 if Rows has all rows. Otherwise Since is the version that the reader named: Rows
-	// has only those written after it, perhaps without Alive, and none was deleted after it.
+	// has only the rows written after that version, perhaps without Alive, and no row was deleted
+	// after it.
 	Since Version
 	// Rows are sorted by ID. Others may share them: a reader must not change them.
 	Rows []Row
 }
 
-// Over returns the whole table: s merged into old, the whole snapshot that the reader had before.
-// It returns s if s has all rows, and old if old is newer.
+// Over returns the whole table. old is the whole snapshot that the reader had before, and Over adds
+// the changes in s to it. It returns s if s has all rows, and old if old is newer.
 func (s Snapshot) Over(old Snapshot) Snapshot {
 	switch {
 	case s.Version < old.Version || s.Since != 0 && s.Version == old.Version:
@@ -153,7 +154,7 @@ func (s Snapshot) Over(old Snapshot) Snapshot {
 	return merged
 }
 
-// Row returns the row with this ID.
+// Row returns the row with this ID, and whether the snapshot has it.
 func (s Snapshot) Row(id ID) (Row, bool) {
 	i, found := slices.BinarySearchFunc(s.Rows, id, func(r Row, id ID) int { return r.ID.Compare(id) })
 	if !found {

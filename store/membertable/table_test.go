@@ -11,7 +11,8 @@ import (
 	"github.com/shardgen/shardgen/store/membertable"
 )
 
-// rows makes rows of names that have one letter, written at the version of the digit after it.
+// rows makes a row for each word of text, such as "b1": the letter is the row's name, and the digit
+// is the version that wrote the row.
 func rows(text string) (all []membertable.Row) {
 	for _, word := range strings.Fields(text) {
 		all = append(all, membertable.Row{ID: membertable.ID{Name: word[:1]}, Version: membertable.Version(word[1] - '0')})

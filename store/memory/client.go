@@ -29,16 +29,16 @@ var (
 // Shards implements [store.Backend].
 func (c *Client) Shards() store.Shards { return &c.shards }
 
-// Fault sets the function that chooses a fault for each operation of this client, beside the faults
-// of the server. nil means no faults.
+// Fault sets the function that chooses a fault for each operation of this client, in addition to
+// the faults set by Server.Fault. nil means no faults.
 func (c *Client) Fault(decide func(Op) Fault) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.fault = decide
 }
 
-// Cut disconnects this client from the server, or connects it again. It does not change the
-// function set by Fault.
+// Cut disconnects this client from the server if cut is true, and connects it again if cut is
+// false. It does not change the function set by Fault.
 func (c *Client) Cut(cut bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +68,7 @@ func (c *Client) do(ctx context.Context, op Op, apply func() error) error {
 }
 
 // carry runs apply under the server's lock, with the combined fault of client and server. If ctx
-// ends on the way, a write is uncertain.
+// ends while a write is on its way, the write's outcome is uncertain.
 func (c *Client) carry(ctx context.Context, op Op, apply func(Fault) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
@@ -94,8 +94,9 @@ func (c *Client) carry(ctx context.Context, op Op, apply func(Fault) error) erro
 	return err
 }
 
-// meets combines the faults of client and server. Delays are added. The client's Loss counts,
-// unless it is LoseNothing or the server's is LoseConnection, as when the server has stopped.
+// meets combines the faults of client and server. Delays are added. The client's Loss applies,
+// unless it is LoseNothing; then the server's does. If the server's Loss is LoseConnection, or the
+// server has stopped, LoseConnection applies.
 func (c *Client) meets(op Op) Fault {
 	met := c.faults(op)
 	one := met[0]

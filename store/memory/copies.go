@@ -47,8 +47,8 @@ func (s *shard) last() store.Position {
 	return s.log[len(s.log)-1].Position
 }
 
-// between returns the appends from position from up to position to, or nil if either end is
-// missing.
+// between returns the appends between two positions, both included. It returns nil if the append at
+// either position is missing.
 func (s *shard) between(from, to store.Position) []store.Append {
 	first, ok := s.index(from)
 	if from == store.Start {

@@ -3,7 +3,7 @@
 // server, and can be given faults of its own. The server can be stopped and started from its disk,
 // which may lack its last writes.
 //
-// It uses package time, so in a testing/synctest bubble its time is virtual. The package has no
-// goroutine, and a client without delays never waits, so a simulation can call it as a plain value,
-// with a clock of its own ([NewAt]).
+// The package uses package time, so in a testing/synctest bubble its time is virtual. It starts no
+// goroutine, and a client without delays never waits. So a simulation can call it directly, with a
+// clock of its own ([NewAt]).
 package memory

@@ -24,8 +24,8 @@ type Fault struct {
 	Late time.Duration
 	// Busy makes the server refuse a write to a shard with store.ErrBusy.
 	Busy bool
-	// Follower makes a read of a shard be answered by the replica kept behind by Server.Lag, if
-	// this replica has the revision that the read requires.
+	// Follower makes the replica that Server.Lag keeps behind answer a read of a shard, if this
+	// replica has the revision that the read requires.
 	Follower bool
 }
 
@@ -38,21 +38,21 @@ const (
 	LoseNothing Loss = iota
 	// LoseConnection: nothing is sent, and the caller gets store.ErrUnavailable.
 	LoseConnection
-	// LoseRequest: the request never reaches the server, which the caller cannot know: a write
-	// fails with store.ErrUncertain, a read with store.ErrUnavailable.
+	// LoseRequest: the request never reaches the server, but the caller cannot know that. So a
+	// write fails with store.ErrUncertain, and a read with store.ErrUnavailable.
 	LoseRequest
 	// LoseAnswer: the operation is done, but the caller gets the error of LoseRequest.
 	LoseAnswer
 	// LoseTouch: the caller gets the error of LoseRequest. A write is done later, when Fault.Late
 	// has passed, unless the server stops before. A read is never done.
 	LoseTouch
-	// LoseHalf: the caller gets the error of LoseRequest. Of a Put of a shard's records the first
-	// half of the changes is done; other operations are not done.
+	// LoseHalf: the caller gets the error of LoseRequest. A Put of a shard's records does the first
+	// half of its changes; other operations are not done.
 	LoseHalf
 )
 
 // Trouble draws faults at random. Each number is the probability of one fault, 0 to 1, and each
-// duration is the upper bound of durations that are drawn. The zero value draws no faults.
+// duration is the upper bound of the delays that are drawn. The zero value draws no faults.
 type Trouble struct {
 	Cut           float64 // LoseConnection
 	RequestLost   float64 // LoseRequest

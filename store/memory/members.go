@@ -17,8 +17,9 @@ type members struct {
 	stale   membertable.Snapshot
 }
 
-// Members returns the membership table of a cluster, with the faults of the client. It implements
-// [membertable.Provider]. With Fault.Follower, a read returns a state that was read before.
+// Members returns the membership table of a cluster. It implements [membertable.Provider].
+// Operations on the table have the faults of the client. With Fault.Follower, a read returns a
+// state that was read before.
 func (c *Client) Members(cluster string) membertable.Table { return memberTable{c, cluster} }
 
 type memberTable struct {

@@ -72,7 +72,7 @@ func TestMembersFaults(t *testing.T) {
 	}
 }
 
-// TestMembersStale: a read from a follower is a table that was.
+// TestMembersStale: a read from a follower returns a former state of the table.
 func TestMembersStale(t *testing.T) {
 	server := memory.New()
 	c := server.Client()

@@ -31,10 +31,10 @@ type stream struct {
 	sent     []Published          // by Send
 }
 
-// SetStream sets the subjects of the server's one stream, which may have wildcards, and its
-// duplicate window: how long after a message the stream drops others with its ID. A window of 0
-// means 2 min. Before SetStream, the stream has all subjects; after SetStream without subjects,
-// none.
+// SetStream sets the subjects of the server's one stream, which may have wildcards, and the
+// stream's duplicate window. Within the window after a message, the stream drops other messages
+// with the same ID. A window of 0 means 2 min. Before SetStream is called, the stream has all
+// subjects. After SetStream without subjects, it has none.
 func (s *Server) SetStream(window time.Duration, subjects ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +72,7 @@ func matching(all []Published, subject string) (found []Published) {
 }
 
 // matches reports whether a subject matches a pattern. In the pattern, the token * stands for one
-// token, and > at the end for one or more.
+// token, and > at the end for one or more tokens.
 func matches(pattern, subject string) bool {
 	for {
 		want, wants, more := strings.Cut(pattern, ".")

@@ -51,8 +51,8 @@ func (s *Server) now() time.Time {
 	return s.clock()
 }
 
-// SetAhead sets how far the time of [Client.Now] is ahead of this process's, or behind if d is
-// below 0. Default 0. Leases and delays do not use that time.
+// SetAhead sets how far the time of [Client.Now] is ahead of this process's time; it is behind if d
+// is below 0. Default 0. Leases and delays do not use the time of [Client.Now].
 func (s *Server) SetAhead(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,9 +90,9 @@ func (s *Server) Stop() {
 const MaxUnsynced = 1024
 
 // Start starts the server again from its disk, which lacks the last writes to shards. The parameter
-// lost is their number, at most MaxUnsynced: 0 is like a process crash, more like a machine crash. The
-// revisions and positions of lost writes are assigned again. Small records and
-// leases are never lost.
+// lost is their number, at most MaxUnsynced. 0 is like the crash of a process, and a higher number
+// like the crash of a machine. The revisions and positions of lost writes are assigned again. Small
+// records and leases are never lost.
 func (s *Server) Start(lost int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +104,8 @@ func (s *Server) Start(lost int) {
 }
 
 // Fault sets the function that chooses a fault for each operation of every client; nil means no
-// faults. decide is called by many goroutines, but only one at a time, and must not use the server.
+// faults. The function decide is called by many goroutines, but by one at a time. It must not use
+// the server.
 func (s *Server) Fault(decide func(Op) Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,8 +137,8 @@ func (s *Server) delay(after time.Duration, apply func() error) {
 	s.late = slices.Insert(s.late, at, w)
 }
 
-// serve runs an operation with the fault met. answered reports whether apply has run. If the caller
-// gets no answer, err is the parameter lost.
+// serve runs an operation with the fault in met. answered reports whether apply has run. If the
+// caller gets no answer, err is the parameter lost.
 func (s *Server) serve(op Op, met Fault, lost error, apply func(Fault) error) (answered bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -231,8 +231,9 @@ func (s *Shards) write(ctx context.Context, op string, sh store.Shard, apply fun
 	}))
 }
 
-// read calls look with a replica's state, or with the leader's if look returns false because the
-// replica is too old.
+// read calls the function look with the leader's state or, for Fault.Follower, with the lagging
+// replica's. If look returns false because that replica is too old, read calls look with the
+// leader's state.
 func (s *Shards) read(ctx context.Context, op string, sh store.Shard, look func(*shards) bool) error {
 	if err := sh.Check(); err != nil {
 		return fail(op, sh.String(), err)

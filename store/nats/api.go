@@ -63,8 +63,8 @@ func (c *api) why(ctx context.Context, stream string) error {
 	return fmt.Errorf("%w: stream %s: %w", store.ErrUnavailable, stream, errNoLeader)
 }
 
-// firstAttempt bounds again's first attempt, because the replica asked may have stopped. Each
-// unanswered attempt doubles the bound.
+// firstAttempt bounds the first attempt of the method again, because the replica asked may have
+// stopped. Each unanswered attempt doubles the bound.
 const firstAttempt = 500 * time.Millisecond
 
 // again calls f, with pauses, until f returns done: another replica, which does not lag, may

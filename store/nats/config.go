@@ -32,8 +32,8 @@ type Config struct {
 	// further. Default 5s, minimum 100ms.
 	Timeout time.Duration
 	// ConnectOptions are options of nats.go, such as TLS, credentials and a name. They cannot
-	// change what the store relies on: no buffering while disconnected, reconnecting for ever, and
-	// the store's own handlers for errors and disconnects.
+	// change what the store relies on: it buffers nothing while disconnected, reconnects for ever,
+	// and has its own handlers for errors and disconnects.
 	ConnectOptions []nats.Option
 	// Logger logs when Open has to wait for a server. Default slog.Default().
 	Logger *slog.Logger

@@ -20,17 +20,17 @@ import (
 // headerStreamLast names the expected last sequence of the whole stream.
 const headerStreamLast = "Nats-Expected-Last-Sequence"
 
-// aliveFor is how long the store keeps I-am-alives, which only people read. Rows of dead members
-// stay seven days.
+// aliveFor is how long the store keeps I-am-alives, which only people read: eight days, a day
+// longer than the rows of dead members.
 const aliveFor = "192h"
 
 // buckets is the number of parts in which a large table is read.
 const buckets = 64
 
 // members is a table in a stream, with a message for each row. The stream's last sequence is the
-// table's version, so one message changes a row and the version. A deletion ends with a new mark,
-// so readers of earlier versions must read the whole table. I-am-alives are in another stream,
-// because they change no version.
+// table's version, so one message changes a row and the version. A deletion ends with a message on
+// the subject of the mark. It makes readers of earlier versions read the whole table. I-am-alives
+// are in another stream, because they change no version.
 type members struct {
 	*streams
 	keys            *keys
@@ -335,7 +335,8 @@ func (m *members) Alive(ctx context.Context, id membertable.ID, at time.Time) er
 	return membertable.Fail(membertable.OpAlive, m.cluster, err)
 }
 
-// membersStream names a membership stream. Types' streams differ: they end with a number.
+// membersStream returns the name of a membership stream. The names of types' streams end with a
+// number, so none is the same.
 func membersStream(name, cluster string) string { return name + "_" + cluster + "_members" }
 
 // membersSubject is the prefix of a membership table's subjects.

@@ -227,7 +227,7 @@ type reading struct {
 	err   error
 }
 
-// look reports whether the subject has a message with the id from the time since on.
+// look reports whether the subject has a message with the id that is not older than since.
 func (p *publisher) look(ctx context.Context, stream, subject, id string, since time.Time) (bool, error) {
 	p.mu.Lock()
 	l := p.looks[subject]

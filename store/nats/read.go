@@ -193,8 +193,8 @@ func (r *logReader) next(ctx context.Context) (done bool, err error) {
 	}
 }
 
-// absent handles an append that a replica lacks: if done, no replica has it, otherwise the replica
-// lags. A new leader may also lack it briefly.
+// absent handles an append that a replica lacks. If done is true, no replica has the append;
+// otherwise the replica lags. A new leader may also lack the append briefly.
 func (r *logReader) absent(ctx context.Context, position store.Position) (done bool, err error) {
 	m, err := r.leaderHas(ctx, r.place.logs, getRequest{Seq: uint64(position)})
 	if err != nil {

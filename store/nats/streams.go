@@ -175,7 +175,7 @@ func (s *streams) layoutOf(ctx context.Context, name string) (layout, error) {
 	return l, nil
 }
 
-// createType creates a type's missing streams. It fails if existing ones have data.
+// createType creates a type's missing streams. It fails if an existing stream has data.
 func (s *streams) createType(ctx context.Context, name, token string) error {
 	last := streamName(s.cfg.Name, token, partLog, 0)
 	if s.cfg.NoCreate {

@@ -43,7 +43,8 @@ func (t *trims) checks(stream string) bool {
 }
 
 // wait waits until the stream may be trimmed. It returns false if another caller already waits,
-// because that caller will read all shards' heads. If its read lags, a later trim removes the rest.
+// because that caller will read all shards' heads. If that caller's read lags, a later trim removes
+// the rest.
 func (t *trims) wait(ctx context.Context, stream string) (bool, error) {
 	t.mu.Lock()
 	n := t.next[stream]

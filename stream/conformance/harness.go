@@ -19,12 +19,12 @@ type Harness struct {
 	Source stream.Source
 	// Publish appends messages to a partition, in order.
 	Publish func(t *testing.T, partition int, data ...string)
-	// Delete deletes the messages of a partition up to position to.
+	// Delete deletes a partition's messages whose positions are at most to.
 	Delete func(t *testing.T, partition int, to uint64)
 	// Remake deletes the stream and makes it again, without messages.
 	Remake func(t *testing.T)
 	// Restart kills the system's process with SIGKILL and starts it again, or has the same effect.
-	// If nil, that is not tested.
+	// If Restart is nil, restarts are not tested.
 	Restart func(t *testing.T)
 }
 
@@ -60,7 +60,8 @@ func start(t *testing.T, s stream.Source, partition int, after uint64) stream.Me
 	return m
 }
 
-// read calls Next with most until it has n messages.
+// read calls Next until it has n messages. Each call must return at least 1 and no more than the
+// number most.
 func read(t *testing.T, m stream.Messages, n, most int) (all []stream.Message) {
 	t.Helper()
 	for len(all) < n {

@@ -23,11 +23,11 @@ import (
 	"github.com/shardgen/shardgen/stream"
 )
 
-// KeyHeader names the header with the record's key, if any. It replaces the record's own header of
-// this name.
+// KeyHeader names the header that has a record's key, if the record has one. That header replaces
+// the record's own header of this name.
 const KeyHeader = "Kafka-Key"
 
-// Key returns the key of a message's record, or "" if it has none.
+// Key returns the key of a message's record, or "" if the record has none.
 func Key(m stream.Message) string {
 	if all := m.Header[KeyHeader]; len(all) > 0 {
 		return all[0]
@@ -50,10 +50,11 @@ type Source struct {
 var _ stream.Source = (*Source)(nil)
 
 // Open opens a topic, with options of franz-go such as [kgo.SeedBrokers], [kgo.DialTLS] and
-// [kgo.SASL]. The options must not choose what is consumed. It fails if no broker answers before
-// ctx ends, if there is no such topic, or if the brokers give topics no ids, as Kafka before 2.8
-// does: without ids, a topic that is made again looks as before. The partitions are those that the
-// topic has now. Later partitions are not read until all members have opened the topic again.
+// [kgo.SASL]. The options must not choose what is consumed. Open fails if no broker answers before
+// ctx ends, if there is no such topic, or if the brokers give topics no ids. Kafka before 2.8 gives
+// none; a topic that is deleted and made again could not be told from the former one. The
+// partitions are those that the topic has now. Later partitions are not read until all members have
+// opened the topic again.
 func Open(ctx context.Context, topic string, options ...kgo.Opt) (*Source, error) {
 	client, err := kgo.NewClient(options...)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package memorystream has streams in memory, for tests of programs that call shard.Consume.
+// Package memorystream keeps streams in memory, for tests of programs that call shard.Consume.
 package memorystream
 
 import (
@@ -24,7 +24,7 @@ type Source struct {
 
 var _ stream.Source = (*Source)(nil)
 
-// New returns an empty stream with that many partitions.
+// New returns an empty stream with the given number of partitions.
 func New(partitions int) *Source {
 	return &Source{partitions: make([][]stream.Message, partitions), deleted: make([]uint64, partitions)}
 }
@@ -47,7 +47,7 @@ func (s *Source) Publish(partition int, subject string, data []byte) uint64 {
 	return position
 }
 
-// Delete deletes the first messages of a partition.
+// Delete deletes the first n messages of a partition.
 func (s *Source) Delete(partition, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ func (s *Source) Remake() {
 	s.changedLocked()
 }
 
-// Truncate deletes the last messages of a partition, like a restore of an older copy.
+// Truncate deletes the last n messages of a partition, like a restore of an older copy.
 func (s *Source) Truncate(partition, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +74,7 @@ func (s *Source) Truncate(partition, n int) {
 	s.changedLocked()
 }
 
-// Cut makes the stream unreachable, or reachable again.
+// Cut makes the stream unreachable if on is true, and reachable again if on is false.
 func (s *Source) Cut(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

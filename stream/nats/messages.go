@@ -57,7 +57,7 @@ type pull struct {
 }
 
 // request requests messages if fewer than half of pullMessages are under way. The first request
-// asks for no more than most messages, because a reader may want only one.
+// asks for no more messages than the number most, because a reader may want only one message.
 func (m *messages) request(most int) error {
 	if m.pulled >= pullMessages/2 || m.pulled > 0 && m.serial == 0 {
 		return nil

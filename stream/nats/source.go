@@ -20,14 +20,14 @@ import (
 // Config configures a source.
 type Config struct {
 	// Stream is the name of the stream. Its retention must be by limits: other retentions delete
-	// messages that a consumer has acknowledged, and a source acknowledges nothing.
+	// messages when consumers have acknowledged them, perhaps before the source has read them.
 	Stream string
-	// Subjects has a subject for each partition, perhaps with wildcards, that the partition's
-	// messages match. Their number and order must never change. Default: one partition with all
-	// messages. To spread messages by a token of their subjects, make a second stream whose source
-	// is the first, with a subject transform such as "orders.*" to "part.{{partition(4,1)}}", and
-	// read its subjects "part.0" to "part.3". A wildcard that matches thousands of subjects is
-	// slow.
+	// Subjects has one subject for each partition: the partition has the messages that match the
+	// subject, which may have wildcards. The number and order of Subjects must never change.
+	// Default: one partition with all messages. To spread messages by a token of their subjects,
+	// make a second stream whose source is the first, with a subject transform such as "orders.*"
+	// to "part.{{partition(4,1)}}", and read its subjects "part.0" to "part.3". A wildcard that
+	// matches thousands of subjects is slow.
 	Subjects []string
 	// Domain is the JetStream domain of the stream. Default "": the domain of the server.
 	Domain string
@@ -71,7 +71,7 @@ type call struct {
 var _ stream.Source = (*Source)(nil)
 
 // Open connects to a server of url, which may have several URLs separated by commas. It fails if no
-// server answers, or if the stream cannot be a source. It does not wait for a stream to be made.
+// server answers, or if the stream does not exist or cannot be a source.
 func Open(ctx context.Context, url string, cfg Config) (*Source, error) {
 	s := &Source{cfg: cfg, api: "$JS.API.", open: map[*messages]bool{}, calls: map[*call]bool{}}
 	if cfg.Domain != "" {
@@ -254,7 +254,8 @@ func (s *Source) fail(why error) {
 	}
 }
 
-// failOne ends readers and calls after an error of a subscription, such as a missing right.
+// failOne ends the readers and calls that an error of the connection concerns, such as a missing
+// right.
 func (s *Source) failOne(sub *nats.Subscription, why error) {
 	denied := ""
 	if errors.Is(why, nats.ErrPermissionViolation) { // it names the subject

@@ -421,9 +421,9 @@ func (c *channel) connect(ctx context.Context, in interest) (*connection, error)
 	return s, nil
 }
 
-// dial connects to a server. After move it prefers servers that the connection has not left yet,
-// then any but the last one left. Servers may have several addresses, so only a connection shows
-// which server it has reached.
+// dial connects to a server. After a call of move it prefers servers from which the channel has not
+// moved yet, then any server except the one from which it moved last. Servers may have several
+// addresses, so only a connection shows which server it has reached.
 func (c *channel) dial(ctx context.Context) (*connection, error) {
 	servers, left := c.servers(), c.takeMove()
 	if len(left) == 0 {
@@ -508,7 +508,7 @@ func (c *channel) move() {
 	s.nc.Close()
 }
 
-// takeMove returns, once after each move, the servers that the connection has left.
+// takeMove returns, once after each call of move, the servers from which the channel has moved.
 func (c *channel) takeMove() (left []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

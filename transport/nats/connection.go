@@ -21,7 +21,7 @@ const confirmTimeout = 5 * time.Second
 const dialExtra = 5 * time.Second
 
 // A connection has its own nats.Conn, so that a publish after the connection's end fails instead of
-// using the next one.
+// using the next connection.
 type connection struct {
 	nc      *nats.Conn
 	wire    *wire

@@ -121,9 +121,9 @@ type settings struct {
 
 // ConnectOptions are options of nats.go for every connection: TLS, credentials, a name, ping
 // intervals, ReconnectWait. Handlers for errors and disconnects are called in addition to the
-// link's own. Options that the link relies on cannot be changed: no buffering while disconnected, a
-// process's own messages echoed, and a new nats.Conn for each reconnect (so a ReconnectHandler is
-// never called: use transport.Options.OnState).
+// link's own. Options that the link relies on cannot be changed: a connection buffers nothing while
+// disconnected, a process receives its own messages, and each reconnect makes a new nats.Conn. So a
+// ReconnectHandler is never called: use transport.Options.OnState.
 //
 // nats.PingInterval (default 1s) is the interval of pings to a server. If an answer to a ping is
 // late by one interval, the link makes a second connection. After nats.MaxPingsOutstanding (default

@@ -8,15 +8,15 @@
 // goes out on the next connection before OnState has reported the break, a drained subscription
 // cannot come back, and an error that makes nats.go give up counts as one more break.
 //
-// The link pings its servers itself. If a server's answer is an interval late, the link opens a
+// The link pings its servers itself. If an answer is late by one ping interval, the link opens a
 // second connection, which replaces the first. The socket of a control connection to a silent
 // server stays open, unread, until the next connection listens. Otherwise the broker would report a
 // living node as gone.
 //
 // # Subjects
 //
-// With cluster c, a member n.i (its name, and its incarnation in 16 hexadecimal digits), and a
-// client or operator p.i (its name granted by the broker, and its incarnation):
+// In these subjects c is the cluster, n.i a member (its name, and its incarnation in 16 hexadecimal
+// digits), and p.i a client or operator (its name, which the broker grants, and its incarnation):
 //
 //	sh.c.m.n.i.<lane|ctl>            to a member, from members
 //	sh.c.m.all, sh.c.m.any           to all members; to one serving
@@ -32,8 +32,8 @@
 //	                                 the kind (queue group "gw", Config.Gateway); answered
 //	                                 below _INBOX.<caller>. only
 //
-// Permissions restrict the words that name the sender, as in publish: "sh.c.c.p.>" for the client
-// p. The sender of a message is read from these words, never from the payload.
+// Permissions restrict the words that name the sender: the client p, for example, may publish to
+// "sh.c.c.p.>". The sender of a message is read from these words, never from the payload.
 //
 // From the start a member listens on its own subjects, on those of "all", and for the broker's
 // reports to it. After Serve(true) each of its connections joins the queue group "any".
@@ -45,7 +45,7 @@
 //
 // # No responders
 //
-// Each published message, except a broadcast, has a reply subject of its own channel. If the server
-// knows no subscriber, it answers there with status 503. That answer has an empty payload, so the
-// reply subject itself carries the peer and the token.
+// Each published message, except a broadcast, has a reply subject of the sender's channel. If the
+// server knows no subscriber, it answers there with status 503. That answer has an empty payload,
+// so the reply subject itself carries the peer and the token.
 package natstransport

@@ -223,8 +223,8 @@ func TestInProcess(t *testing.T) {
 	}
 }
 
-// State.Alone is true for a single server. It is false for a server of a cluster, or if several
-// addresses are configured: members may then move to leaf nodes.
+// State.Alone is true for a single server. It is false for a server of a cluster. It is also false
+// if several addresses are configured, because members may then move to leaf nodes.
 func TestStateAlone(t *testing.T) {
 	cluster, err := natsproc.RunCluster(2)
 	require.NoError(t, err)

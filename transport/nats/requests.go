@@ -19,7 +19,7 @@ const (
 	brokerHeaders     = "Nats-"
 )
 
-// anyCaller stands for all callers without permissions.
+// anyCaller is the identity of all callers of a broker without permissions.
 const anyCaller = "any"
 
 // requestPrefix returns the beginning of requests' subjects, up to the caller's identity.

@@ -19,8 +19,8 @@ const (
 	outpostIdle = 5 * time.Second
 	// outpostDial bounds an attempt to connect to one server.
 	outpostDial = time.Second
-	// outpostAgain is how long a server that was not the wanted one, or could not be reached, is
-	// left alone.
+	// outpostAgain is the pause before the next attempt at a server that was not the wanted one, or
+	// could not be reached.
 	outpostAgain = 2 * time.Second
 )
 
@@ -100,8 +100,8 @@ func (s *scout) candidates(at func(server string) bool) (all []*outpost) {
 	return all
 }
 
-// enter connects to an outpost's server, and reports whether at chooses it. If so, the caller must
-// call leave.
+// enter connects to an outpost's server, and reports whether the function at returns true for the
+// server. If so, the caller must call leave.
 func (s *scout) enter(ctx context.Context, o *outpost, at func(server string) bool) (*connection, bool) {
 	select {
 	case o.busy <- struct{}{}:
@@ -123,8 +123,8 @@ func (s *scout) enter(ctx context.Context, o *outpost, at func(server string) bo
 	return o.conn, true
 }
 
-// leave gives back an outpost. Its connection ends after outpostIdle without use or, unless useful,
-// at once.
+// leave gives back an outpost. The outpost's connection ends after outpostIdle without use or, if
+// useful is false, at once.
 func (s *scout) leave(o *outpost, useful bool) {
 	s.mu.Lock()
 	o.open = useful && !s.closed

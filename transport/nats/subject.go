@@ -119,8 +119,8 @@ func node(a transport.Address) string {
 	return fmt.Sprintf("%s.%016x", a.Name, a.Incarnation)
 }
 
-// probes returns a subject for each right to publish. An opening link publishes to each, so a
-// missing right makes Open fail, not the first call. A server does not answer a refused publish.
+// probes returns a subject for each right to publish. An opening link publishes to each, so that a
+// missing right makes Open fail, and not the first call.
 func (s *subjects) probes(self transport.Address) []string {
 	all := []string{s.say + wordProbe}
 	if s.class == identity.Member {

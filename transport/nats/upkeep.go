@@ -176,8 +176,8 @@ func (u *upkeep) dialAny(ctx context.Context) (first *connection) {
 	return first
 }
 
-// dialAgain waits for the duration after, then dials until a connection is ready. It returns nil
-// when ctx ends.
+// dialAgain first waits for the given duration, then dials until a connection is ready. It returns
+// nil when ctx ends.
 func (u *upkeep) dialAgain(ctx context.Context, after time.Duration) *connection {
 	select {
 	case <-time.After(after):
@@ -196,8 +196,8 @@ func (u *upkeep) dialAgain(ctx context.Context, after time.Duration) *connection
 }
 
 // reopen tries to connect until it succeeds. It returns nil if the channel was closed. The first
-// attempt uses spare, if any. With patient, set when the last connection ended within a second,
-// reopen waits first.
+// attempt uses spare, if any. If patient is true, because the last connection ended within a
+// second, reopen waits first.
 func (u *upkeep) reopen(ctx context.Context, spare *connection, patient bool) *connection {
 	for attempts := 1; ; attempts++ {
 		if (patient || attempts > 1) && !u.pause(ctx) {

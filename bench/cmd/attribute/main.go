@@ -83,7 +83,7 @@ func threadTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// cost returns the processor time of an entity's turn, from the number that begins id.
+// cost returns the processor time of a turn of the entity, from the number at the beginning of id.
 func cost(id string) time.Duration {
 	number, _, _ := strings.Cut(id, ".")
 	n, _ := strconv.Atoi(number)

@@ -2,8 +2,8 @@
 // processes each at the same time, with the same calls: one places shards by LeastShards, the other
 // by LoadWeighted. Call rates follow a Zipf law of 1.1. Every 10 s a share of the entities swaps
 // ranks with others; one swap in ten involves one of the hundred most called. Every 10 s the
-// command prints the busiest member's processor use as a multiple of the mean, and in the end the
-// mean and p99 of these multiples, once shards may move.
+// command prints the busiest member's processor use as a multiple of the mean. In the end it prints
+// the mean and p99 of these multiples, without the first minutes, in which no shard moves.
 //
 //	go run -C bench ./cmd/balance -for 21m
 package main
@@ -32,9 +32,10 @@ const (
 	workers  = 5
 	entities = 2_000
 	law      = 1.1
-	// capacity of a worker, in processors: all ten together use about half a processor.
+	// capacity is a worker's, in processors: all ten workers together use about half a processor.
 	capacity = 0.1
-	// resting ends before the first shards move.
+	// resting is the time at the beginning in which no shard moves. Its figures do not count in the
+	// end.
 	resting = 5*time.Minute + 30*time.Second
 )
 

@@ -65,8 +65,8 @@ func clustered(ctx context.Context, s settings, url string) error {
 	return nil
 }
 
-// forming measures the time from a third node's Start until the cluster is formed, and a fresh
-// process's first call.
+// forming measures the time from a third node's Start until the cluster is formed, and the time of
+// a fresh process's first call.
 func forming(ctx context.Context, s settings, url string) error {
 	round := 0
 	var firsts []measure

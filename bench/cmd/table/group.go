@@ -18,7 +18,7 @@ import (
 type measure = load.Measure
 
 // A group runs its contestants in turn, so that a round's figures share the machine's load. The
-// first is shardgen.
+// first contestant is shardgen.
 type group struct {
 	contestants []contestant
 	rows        []row
@@ -35,7 +35,8 @@ type row struct {
 	figure func(measure) float64
 	less   bool   // less is better: ratios are inverted, so that above 1 is better
 	target string // the wanted value
-	// room, unless 0, makes group.room(samples, room) this row; other fields are not used.
+	// room, unless 0, is the argument wanted of group.room, which then makes this row. The row's
+	// other fields are not used.
 	room float64
 }
 
@@ -154,7 +155,8 @@ func median(v []float64) float64 {
 	return s[len(s)/2]
 }
 
-// show formats the median of v and, after several rounds, half v's spread in percent.
+// show formats the median of v. If v has several rounds, it adds half of their spread, in percent
+// of the median.
 func show(v []float64, unit string) string {
 	m := median(v)
 	text := ""

@@ -104,8 +104,8 @@ func local(ctx context.Context, s settings, url string) error {
 	return nil
 }
 
-// tellAll tells from a goroutine per processor. One ask in askEvery calls bounds the tells under way.
-// The measured time ends when all tells have run.
+// tellAll sends tells from one goroutine for each processor. One ask in askEvery calls bounds the
+// tells under way. The measured time ends when all tells have run.
 func tellAll(ctx context.Context, d time.Duration, askEvery int, refs []fixture.AccountRef, tells []fixture.AccountTell) (measure, error) {
 	begin := time.Now()
 	m, err := load.Bulk(runtime.GOMAXPROCS(0), d, func(w, i int) error {

@@ -4,8 +4,8 @@
 //	go run -C bench ./cmd/table [-rounds 5] [-time 1s] [-entities 1000000] [-only remote]
 //
 // Contestants of a row run in turn, round by round: a ratio is the median of the ratios of single
-// rounds, which a busy machine distorts least. Above 1× shardgen is better, also where less is
-// better. It takes some minutes.
+// rounds, which a busy machine distorts least. Above 1× shardgen is better, also in a row whose
+// lower figure is better. It takes some minutes.
 package main
 
 import (

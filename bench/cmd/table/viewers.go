@@ -20,7 +20,8 @@ import (
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
-// The number of viewers, and a round's length, which is long beside Linux's 10 ms resolution.
+// The number of viewers, and the length of a round. A round is long beside the 10 ms resolution of
+// processor times on Linux.
 const (
 	tenViewers  = 10
 	viewedRound = 15 * time.Second
@@ -106,8 +107,8 @@ func memoryOf(processes ...*process.Child) (all []int64, err error) {
 	return all, nil
 }
 
-// viewRound lets viewers poll the page for a round. Per second, host takes the processor time
-// m.CPU, and server takes m.Servers.
+// viewRound lets viewers poll the page for a round. m.CPU and m.Servers are the processor times
+// that host and server take per second.
 func viewRound(ctx context.Context, page string, viewers int, host, server *process.Child) (m measure, err error) {
 	looking, stop := context.WithTimeout(ctx, viewedRound)
 	defer stop()

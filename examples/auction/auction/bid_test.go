@@ -168,7 +168,8 @@ func TestClose(t *testing.T) {
 	}, shardtest.Nodes(3), shardtest.Host(auction.Host))
 }
 
-// TestCloseWithoutACall kills all nodes before the deadline. Afterwards nobody calls, and the auction is closed.
+// TestCloseWithoutACall kills all nodes before the deadline. Afterwards the auction must close
+// although nobody calls it.
 func TestCloseWithoutACall(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		c.Store().SetStream(0, "mails.>")

@@ -12,8 +12,8 @@ import (
 	memorystream "github.com/shardgen/shardgen/stream/memory"
 )
 
-// TestPayments lets each payment come three times while nodes are killed: it counts once, and each of
-// its messages is applied once. A message that nobody can read holds up nothing.
+// TestPayments lets each payment come three times while nodes are killed: it counts once, and each
+// of its messages is applied once. A message that nobody can read does not delay the others.
 func TestPayments(t *testing.T) {
 	const payments = 30
 	source := memorystream.New(1)

@@ -23,8 +23,8 @@ import (
 	"github.com/shardgen/shardgen/transport/nats/embedded"
 )
 
-// spy is added to the page. It sends what the page shows, and what the browser complains about, to the
-// test, and does what the test answers.
+// spy is a script that the test adds to the page. It sends the page's text and JavaScript errors to
+// the test, and runs the JavaScript that the test answers.
 const spy = `<script>
 onerror = (text) => { fetch('spy', { method: 'POST', body: 'error: ' + text }); };
 setInterval(async () => {
@@ -34,7 +34,7 @@ setInterval(async () => {
 }, 50);
 </script>`
 
-// A screen is what a browser shows.
+// A screen is the text that a browser shows, and the test's next order to it.
 type screen struct {
 	mu    sync.Mutex
 	text  string
@@ -58,7 +58,7 @@ func (s *screen) do(order string) {
 	s.order = order
 }
 
-// shows waits until the page shows texts.
+// shows waits until the page shows all texts.
 func (s *screen) shows(t *testing.T, texts ...string) {
 	t.Helper()
 	end := time.After(30 * time.Second)

@@ -131,7 +131,7 @@ func status(r *http.Request, err error) int {
 	}
 }
 
-// explain returns the client's message for err.
+// explain returns the message for the client about err.
 func explain(code int, err error) string {
 	if code == http.StatusGatewayTimeout {
 		return fmt.Sprintf("the request may have run: repeat it with the same Idempotency-Key (%v)", err)

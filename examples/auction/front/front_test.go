@@ -115,8 +115,8 @@ func TestOpenAuctions(t *testing.T) {
 	}
 }
 
-// TestRepeatedBid cuts the bidder's home off while it answers a bid: the answer is 504, and the same
-// request afterwards is the same bid.
+// TestRepeatedBid cuts off the bidder's home during a bid: the request gets 504. The same request,
+// sent again, must not bid a second time.
 func TestRepeatedBid(t *testing.T) {
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
 		h := front.New(c.Client())
@@ -222,7 +222,8 @@ func (f feed) next() string {
 	return ""
 }
 
-// TestLive checks what watchers get: the state of what has changed, and the end if changes were missed.
+// TestLive checks that watchers get the state of each changed auction, and are disconnected if
+// changes were missed.
 func TestLive(t *testing.T) {
 	c := house()
 	f := front.New(c)

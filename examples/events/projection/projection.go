@@ -11,8 +11,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// schema works on PostgreSQL and SQLite. The one row of follower has the position after the last
-// entry in balance.
+// schema works on PostgreSQL and SQLite. The one row of table follower has the position after the
+// last entry that table balance contains.
 const schema = `
 CREATE TABLE IF NOT EXISTS balance (
 	account TEXT PRIMARY KEY,

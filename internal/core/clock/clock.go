@@ -48,8 +48,8 @@ func (r Reading) Sub(other Reading) time.Duration { return time.Duration(r.zero 
 // An answer is what a sample says: the store's time, and how wrong it may be.
 type answer struct {
 	reading Reading
-	slack   time.Duration // at the time came
-	came    time.Duration
+	slack   time.Duration // how wrong the answer may be at the monotonic time came
+	came    time.Duration // the monotonic time at which the answer came
 }
 
 // errorAt bounds the answer's error at a monotonic time.
@@ -129,10 +129,9 @@ func (e *Estimator) Error(now time.Duration) time.Duration {
 func (e *Estimator) Doubted() bool { return len(e.doubted) > 0 }
 
 // A Line is a time that follows readings, never goes back, and has no jumps, so that timeouts can
-// be measured by it. It begins at its first reading. When a later reading differs from the line,
-// because a better answer came or the store's clock was set, the line runs at most a tenth faster
-// than the monotonic clock, or at least half as fast, until both agree. The zero value is ready for
-// use.
+// be measured by it. It begins at its first reading. A later reading differs from the line if a
+// better answer came or the store's clock was set. The line then runs at most a tenth faster than
+// the monotonic clock, or at least half as fast, until both agree. The zero value is ready for use.
 type Line struct {
 	last  int64         // Unix time in nanoseconds
 	at    time.Duration // monotonic time of last

@@ -80,9 +80,9 @@ func listedIf(there bool) listing {
 	return unlisted
 }
 
-// The first byte of a catalog key is its kind. Behind it are, for kindID, an entity's id; for
-// kindWake, the time at which an entity is due, in eight bytes, and its id; for kindIndex, a key of
-// an index and the id.
+// The first byte of a catalog key is its kind. The rest of a key of kindID is an entity's id. The
+// rest of a key of kindWake is the time at which an entity is due, in eight bytes, and the entity's
+// id. The rest of a key of kindIndex is a key of an index, and the id.
 const (
 	kindID        = "\x00"
 	kindWake      = "\x01"
@@ -178,7 +178,7 @@ type savedEntity struct {
 }
 
 // begin begins an edit of the leaves that updates the entities in saved and removes the keys in
-// stale. all reports that saved has every entity whose acknowledged commits are only in the log.
+// stale. all is set if saved has every entity whose acknowledged commits are only in the log.
 func (c *catalog) begin(saved []savedEntity, all bool, stale []string) *edit {
 	ed := &edit{there: map[string]bool{}, keys: map[int][]string{}, of: saved, stale: stale}
 	ed.rebuild = c.walk.done && all
@@ -484,12 +484,12 @@ func (c *catalog) check(t *tail, open bool) error {
 	for _, id := range slices.Sorted(maps.Keys(t.entities)) {
 		e := t.entities[id]
 		if open && c.whole && e.loaded && c.changed[id] == nil && e.last.expires == 0 && e.listing != listedIf(e.last.number > 0 && !e.last.ended) {
-			return fmt.Errorf("invariant 3 of the catalog: entity %q has version %d, ended: %v, and its listing is %d", id, e.last.number, e.last.ended, e.listing)
+			return fmt.Errorf("invariant 3 of the catalog: entity %q has version %d and ended %v, which contradicts its listing %d", id, e.last.number, e.last.ended, e.listing)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.changed)) {
 		if c.changed[id] != t.entities[id] {
-			return fmt.Errorf("invariant 4 of the catalog: entity %q has changed, and is not in the tail", id)
+			return fmt.Errorf("invariant 4 of the catalog: entity %q has changed, but is not in the tail", id)
 		}
 	}
 	return c.checkMoved(t)
@@ -502,8 +502,8 @@ func (c *catalog) damaged() { c.whole = false }
 // ErrIndexing is [Page.Err] while the catalog is not complete.
 var ErrIndexing = errors.New("the shard is still building the list of its entities (try again later)")
 
-// Lists reports whether the catalog is complete for lists of a kind, so that [Shard.List] can
-// answer.
+// Lists reports whether the catalog is complete enough for [Shard.List] to answer queries of the
+// given kind.
 func (s *Shard) Lists(of ListKind) bool { return s.catalog.whole && (of != Keys || s.catalog.indexed) }
 
 // walk reads all records if the catalog lacks keys. A lagging replica of the store may list only
@@ -736,7 +736,7 @@ func (c *catalog) tick(s *Shard) {
 }
 
 // page answers a scan by the keys of a leaf, merged with those of the changed entities. The leaf's
-// range ends before end; "" means that it is the last leaf.
+// range ends before end; "" means that the leaf is the last one.
 func (c *catalog) page(s *Shard, sc *scan, keys [][]byte, end string) {
 	from, _ := slices.BinarySearchFunc(keys, sc.from, compareKey)
 	if keys = keys[from:]; len(keys) > sc.limit {

@@ -21,7 +21,7 @@ type checkpoint struct {
 	scope  scope // of the checkpoint under way
 	keeps  bool  // the checkpoint under way does not move the head's Since, so entities stay in the tail: see lost
 	anew   bool  // all Puts are repeated: see doubted
-	more   bool  // records of entities or of the journal are written before its head: see Shard.base
+	more   bool  // records of entities or of the journal are written before the checkpoint's head: see Shard.base
 	edit   *edit // of the catalog
 	table  tableParts
 	doubt  bool // an earlier copy of a repeated Put may still arrive at the store
@@ -368,9 +368,9 @@ type sweep struct {
 	ids  []string
 }
 
-// Expired reports whether an entity's record can be deleted at a time: the entity has expired or
-// ended, and its idempotency keys are too old. It returns the entity's id, for [Shard.Sweep]. It
-// returns false for a record that cannot be decoded.
+// Expired reports whether r is an entity's record that can be deleted at the time now: the entity
+// has expired or ended, and its idempotency keys are too old. It returns the entity's id, for
+// [Shard.Sweep]. It returns false for a record that cannot be decoded.
 func Expired(now time.Time, r store.Record) (id string, gone bool) {
 	id, ok := strings.CutPrefix(r.Key, entityKey(""))
 	if !ok || r.Revision == store.None {
@@ -382,8 +382,8 @@ func Expired(now time.Time, r store.Record) (id string, gone bool) {
 
 // Sweep reads the records of the given entities, at most [store.MaxGet], and has the next
 // checkpoint delete those that are [Expired]. It returns false, without reading, if an earlier
-// Sweep is under way, the shard is not open or is being claimed again, or all the entities are in
-// memory.
+// Sweep is under way, if the shard is not open, if the shard is being claimed again, or if all the
+// entities are in memory.
 func (s *Shard) Sweep(now time.Time, ids []string) bool {
 	s.desk.now = now
 	if s.state != Open || s.claim.step != stepNone || !s.sweep.line.idle() {
@@ -442,7 +442,7 @@ func (w *sweep) done(s *Shard, r Response) {
 // unreachable.
 type verify struct {
 	line line
-	due  bool // it begins when the shard is open: the store may have lost data after the claim read them
+	due  bool // the check begins when the shard is open: the store may have lost data after the claim read them
 }
 
 // Verify checks whether the store still has all that it has acknowledged. What the store may have

@@ -19,7 +19,7 @@ const (
 	stepAppend      // the claim is appended
 	stepRead        // the log is read up to the claim
 	stepTable       // the table is read; not when the shard claims again
-	stepBases       // records are read of entities whose first commit in the log needs older ones
+	stepBases       // the records are read of those entities whose first commit in the log needs older commits
 	stepLose        // the head in the store is replaced, because a later one was lost
 )
 
@@ -31,7 +31,7 @@ type claim struct {
 	full   bool
 	number uint64
 	gone   int            // how often in a row the log lacked a part that the claim needs
-	base   uint64         // number before this claim
+	base   uint64         // the value of number before this claim
 	since  store.Position // from where the log is read
 	line   line
 	write  headWrite
@@ -233,10 +233,9 @@ func (c *claim) read(s *Shard, r Response) {
 const goneTries = 5
 
 // retry claims again, because the log lacks a part that the claim needs. The parameter lacks
-// describes that part. The part is lost, and the shard cannot open, if the log ends before the
-// head's Since position, or if a full claim has lacked a part goneTries times in a row. After
-// goneTries times, a claim that is not full drops the shard instead, because its head was probably
-// stale.
+// describes that part. If the log ends before the head's Since position, the part is lost, and the
+// shard cannot open. The same holds if a full claim has lacked a part goneTries times in a row. A
+// claim that is not full then drops the shard instead, because its head was probably stale.
 func (c *claim) retry(s *Shard, lacks string) {
 	c.gone++
 	switch {
@@ -419,7 +418,7 @@ type chain struct {
 	counter     uint64 // of the home's last append that counted
 }
 
-// add takes append a, the next one read, and reports whether a counts.
+// add takes the next append that was read, and reports whether it counts.
 func (c *chain) add(a *wire.DurableAppend) bool {
 	if claimOf(a) != nil {
 		return c.addClaim(a)

@@ -33,9 +33,10 @@ func StreamSource(feed, stream string) string { return feed + ":" + stream }
 // apply the command after later ones.
 func (s *Source) Stream() bool { return s.To == (Target{}) && strings.Contains(s.Log, ":") }
 
-// silent reports whether the shard may forget source s, whose last command came at heard: before
-// the parameter process if s is a process or key, before nested if s is a tell's turn. The shard
-// never forgets a log, because the log's shard may send tells again at any time.
+// silent reports whether the shard may forget source s, whose last command came at the time heard.
+// A process or a key may be forgotten if heard is before the time process, and a tell's turn if
+// heard is before the time nested. A log is never forgotten, because the log's shard may send tells
+// again at any time.
 func (s Source) silent(heard, process, nested time.Time) bool {
 	switch {
 	case s.Incarnation != 0:

@@ -32,7 +32,7 @@ type Loaded struct {
 	Version uint64 // the number of its last commit
 	Expires int64  // Unix time in milliseconds from which the entity is to be loaded again; 0 means never
 	Form    uint32 // the version of State, by the type's directive; 0 means the first
-	Sum     uint32 // the low 24 bits of [Turn.Sum] of the last commit, whose events end Since; 0 means none
+	Sum     uint32 // the low 24 bits of the last commit's [Turn.Sum], the checksum of the state after Since; 0 means none
 	Err     error  // why the record cannot be read; it names the entity
 }
 

@@ -103,8 +103,8 @@ func (v *version) apply(c *wire.DurableCommit) {
 }
 
 // folds reports whether the log needs only the events of turn t, not the state. The parameter every
-// bounds the events that may follow a written state, and limit the bytes of the state with these
-// events.
+// bounds the number of events that may follow a written state. The parameter limit bounds the bytes
+// of that state with these events.
 func (v *version) folds(t *Turn, every, limit int) bool {
 	if v.number == 0 || v.ended || t.Ended || v.form != t.Form || len(t.Events) == 0 || len(v.since)+len(t.Events) > every {
 		return false

@@ -77,7 +77,7 @@ func (e *LostError) Unwrap() error { return e.Cause }
 type Getter func(keys ...string) ([]store.Record, error)
 
 // Look reads some of the events after a place, and returns them with the place behind the last one.
-// Without events, after is the same place, perhaps with its chunk or number filled in. The error
+// If it finds none, it returns the place p, perhaps with the chunk or number filled in. The error
 // may be a *GoneError, a *LostError, or an error of get.
 func (p Place) Look(get Getter) (events []Recorded, after Place, err error) {
 	index, _, err := p.read(get)
@@ -249,7 +249,8 @@ func (p Place) among(index *wire.DurableJournal, found []located) (Place, error)
 	return p.in(index), nil
 }
 
-// stays returns an error if the journal has events behind p but reading made no progress.
+// stays returns an error if the journal has events behind p but reading them gave no later place
+// than p.
 func (p Place) stays(index *wire.DurableJournal, after Place) error {
 	if p == (Place{}) || after != p.in(index) {
 		return nil

@@ -89,7 +89,8 @@ func unseal(b []byte, m stored) error {
 	return nil
 }
 
-// unknown returns the name of a message, m or one inside m, that has unknown fields, or "".
+// unknown returns the name of m, or of a message inside m, if that has unknown fields; otherwise
+// "".
 func unknown(m protoreflect.Message) (name string) {
 	if len(m.GetUnknown()) > 0 {
 		return string(m.Descriptor().Name())

@@ -99,7 +99,7 @@ func (g *group) next(d *desk, s *Shard) {
 	g.line.ask(d, Request{Op: OpAppend, Expect: g.position, Data: sealed, Commits: b.commits})
 }
 
-// cut moves to a batch the pending entries that fit in one append. It returns false if none is
+// cut makes a batch of the pending entries that fit in one append. It returns false if none is
 // pending. The batch's data stay part of g.encoded.
 func (g *group) cut() (batch, bool) {
 	n, bytes := 0, 0
@@ -157,8 +157,8 @@ func (g *group) resend(lost []batch) {
 func (g *group) repeats() bool { return len(g.queue) > 0 && g.queue[0].last <= g.acked }
 
 // uncut makes the only batch's entries pending again and halves the limit, because the store
-// refused the batch as too large. It returns false if other batches wait, too, or if the batch has
-// one entry or was in the log before.
+// refused the batch as too large. It returns false if other batches wait, too, if the batch has
+// only one entry, or if the batch was in the log before.
 func (g *group) uncut() bool {
 	b := g.queue[0]
 	if len(g.queue) > 1 || len(b.entries) == 1 || b.last <= g.acked {

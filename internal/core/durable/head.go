@@ -32,9 +32,9 @@ func (h head) beyond(c Config) bool {
 	return h.value.GetEpoch() > c.Epoch || h.value.GetEpoch() == c.Epoch && !h.mine(c)
 }
 
-// lacks returns why append a, the first of a log, at position p, contradicts the head, or "" if it
-// does not. The rules: a home writes its head, appends its claim, then other entries; and a log
-// read from Start was never trimmed.
+// lacks returns why the first append of a log, a at position p, contradicts the head; "" means that
+// it does not. It knows two rules: a home writes its head, then appends its claim, then other
+// entries; and a log read from Start was never trimmed.
 func (h head) lacks(p store.Position, a *wire.DurableAppend) string {
 	since, epoch := h.stored.Since, h.value.GetSinceEpoch()
 	switch {
@@ -95,15 +95,16 @@ type headWrite struct {
 	due  bool
 }
 
-// begin writes the head want in place of the head over.
+// begin writes the first of the given heads in place of the second.
 func (w *headWrite) begin(d *desk, want, over head) {
 	w.due = true
 	w.replace(want, over)
 	w.line.ask(d, Request{Op: OpSetHead, Head: w.want.stored})
 }
 
-// replace sets want, the head to be written, in place of over. After a stale read it is called
-// again with an older over, so the latest revision counts.
+// replace sets want, the head to be written, and over, the head that want replaces. After a stale
+// read, replace is called again with an older head to replace, so the one with the latest revision
+// counts.
 func (w *headWrite) replace(want, over head) {
 	if w.want = want; over.stored.Revision >= w.over {
 		w.over, w.base = over.stored.Revision, over.mark()

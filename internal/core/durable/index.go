@@ -100,8 +100,8 @@ func (s *Shard) ackedIndex(e *entity) (index []byte, known bool) {
 	return s.indexOf(e.id, &e.acked, e.bare)
 }
 
-// indexAfter returns the index keys that the commit of t gives to e, and those that it removes; nil
-// means that they do not change.
+// indexAfter returns the index keys that e gets by the commit of t, and those that e loses; nil
+// means that the keys do not change.
 func (s *Shard) indexAfter(e *entity, t *Turn) *wire.DurableIndex {
 	before, known := s.lastIndex(e)
 	if t.Ended {
@@ -245,7 +245,7 @@ type newKeys struct {
 	began  bool
 	sorted []string
 	added  []string // since the last find, at most about as many as sorted
-	live   int      // keys in sorted after the keys that are no longer in moved were last dropped
+	live   int      // how many keys sorted had when those that are no longer in moved were last dropped
 }
 
 // fewKeys is the size below which newKeys keeps keys that are no longer in moved.
@@ -302,12 +302,12 @@ func (c *catalog) checkMoved(t *tail) error {
 	for _, id := range slices.Sorted(maps.Keys(t.entities)) {
 		e := t.entities[id]
 		if before, after := e.acked.index(), e.last.index(); c.moved[id] == nil && before != nil && after != nil && !bytes.Equal(before, after) {
-			return fmt.Errorf("invariant 4 of the catalog: keys of entity %q have changed from %q to %q, and are not in moved", id, before, after)
+			return fmt.Errorf("invariant 4 of the catalog: keys of entity %q have changed from %q to %q, but are not in moved", id, before, after)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.moved)) {
 		if m := c.moved[id]; m.entity != t.entities[id] {
-			return fmt.Errorf("invariant 4 of the catalog: keys of entity %q have changed, and it is not in the tail", id)
+			return fmt.Errorf("invariant 4 of the catalog: keys of entity %q have changed, but the entity is not in the tail", id)
 		}
 	}
 	return nil

@@ -282,8 +282,8 @@ func (j *journal) unwritten(now time.Time) {
 // that has this head therefore has the index too.
 func (j *journal) settled() { j.base, j.unsettled = j.index, nil }
 
-// doubted makes all chunks after base be written again, because the store may have lost some. The
-// index may not show the loss, because an earlier copy of its Put may arrive later.
+// doubted marks all chunks after base to be written again, because the store may have lost some.
+// The index may not show the loss, because an earlier copy of its Put may arrive later.
 func (j *journal) doubted(now time.Time) {
 	if j.doubt = j.writing != nil; j.doubt {
 		return

@@ -46,7 +46,7 @@ func keysAfter(keys []key, c *wire.DurableCommit) []key {
 	return lastKeys(all, keyBytes)
 }
 
-// freshKeys drops keys more than KeyAge older than at, a Unix time in milliseconds.
+// freshKeys drops keys more than KeyAge older than the given Unix time in milliseconds.
 func freshKeys(keys []key, at int64) []key {
 	for len(keys) > 0 && at-keys[0].at > KeyAge.Milliseconds() {
 		keys = keys[1:]
@@ -79,7 +79,7 @@ func keysOf(all []*wire.DurableKey) (keys []key) {
 	return keys
 }
 
-// findKey finds a key by name, at most KeyAge older than at, a Unix time in milliseconds.
+// findKey finds a key by name, at most KeyAge older than the given Unix time in milliseconds.
 func findKey(keys []key, name string, at int64) (key, bool) {
 	for _, k := range freshKeys(keys, at) {
 		if k.name == name && name != "" {
@@ -128,8 +128,8 @@ func (o *oldKeys) put(k oldKey) {
 	o.all = append(o.all, k)
 }
 
-// forget removes the oldest keys. It stops at the first key that was last sent at, or later than,
-// the parameter before.
+// forget removes the oldest keys, up to the first one that was last sent at the given time or
+// later.
 func (o *oldKeys) forget(before time.Time) {
 	n := 0
 	for n < len(o.all) && (o.all[n].name == "" || o.all[n].heard.Before(before)) {

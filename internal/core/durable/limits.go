@@ -12,11 +12,11 @@ type Limits struct {
 	// [store.MaxAppend].
 	AppendBytes int
 	// TailBytes and TailCommits bound the log that the next home would have to read. A checkpoint
-	// begins at half of either bound, or at the whole bound if commits need the states before them.
-	// At four times a bound, calls are refused. Defaults 4 MiB and 4,000.
+	// begins at half of either bound, or at the whole bound if some commits need older ones. At
+	// four times a bound, calls are refused. Defaults 4 MiB and 4,000.
 	TailBytes, TailCommits int
-	// Commands bounds the ids of commands that are kept, including running ones, and CommandBytes
-	// their answers. Beyond either, calls are refused. Defaults 16,384 and 16 MiB.
+	// Commands bounds the ids of commands that are kept, including running ones. CommandBytes
+	// bounds their answers. Beyond either, calls are refused. Defaults 16,384 and 16 MiB.
 	Commands, CommandBytes int
 	// Keys bounds the idempotency keys that were sent within Silent. All of these are kept, the
 	// oldest without their answers. Beyond the bound, commands with new keys are refused. Default

@@ -44,9 +44,9 @@ func (s *Shard) Mark() Mark {
 	return s.config.Known
 }
 
-// refuses reports whether the shard cannot accept h. If so, it acts: another home's head of this
-// epoch or a higher one, or a head marked as lost, ends the tenure. A head older than this
-// process's own is replaced: see lose.
+// refuses reports whether the shard cannot accept head h, and then acts on h. The tenure ends if
+// another home wrote h under this epoch or a higher one, or if h is marked as lost. If h is older
+// than this process's own head, h is replaced: see lose.
 func (s *Shard) refuses(h head) bool {
 	switch {
 	case h.beyond(s.config):
@@ -62,9 +62,9 @@ func (s *Shard) refuses(h head) bool {
 }
 
 // lose writes a head over h, which is older than this process's last head. If h was a stale read,
-// the store refuses the write. Otherwise the store has lost the later head and its records. If the
-// shard is not open yet, records of entities were lost, or another home has acknowledged changes
-// since, the new head is marked as lost, and only an operator can open the shard.
+// the store refuses the write. Otherwise the store has lost the later head and its records. The new
+// head is marked as lost if the shard is not open yet, if records of entities were lost, or if
+// another home has acknowledged changes since. Only an operator can open the shard then.
 func (c *claim) lose(s *Shard, h head) {
 	if c.step == stepLose {
 		return

@@ -32,7 +32,8 @@ type Tell struct {
 	// sending shard's log.
 	Number, Floor uint64
 	// First is the earliest time at which an earlier copy of the tell may have been sent. It is
-	// zero if no home has sent it yet and its commit is at most fresh ago.
+	// zero if no home has sent the tell yet, and the time since its commit is at most the constant
+	// fresh.
 	First time.Time
 }
 
@@ -64,7 +65,7 @@ type waiting struct {
 
 type pair struct {
 	next  uint64 // the number of the next tell
-	low   uint64 // no lower number waits for the receiver; 0 means unknown
+	low   uint64 // no tell with a lower number waits for the receiver; 0 means unknown
 	tells map[uint64]*waiting
 	rows  map[string]*row // by the receiving entity
 }
@@ -270,8 +271,8 @@ func (o *outbox) acknowledgements() *wire.DurableEntry {
 	return &wire.DurableEntry{Kind: &wire.DurableEntry_Acknowledged{Acknowledged: told}}
 }
 
-// older reports whether the tell is older than d, by its commit or by when this home got it. The
-// clock that timed the commit may be wrong.
+// older reports whether the tell is older than d, counted from its commit or from when this home
+// got it: the clock that timed the commit may be wrong.
 func (w *waiting) older(now time.Time, d time.Duration) bool {
 	return now.Sub(w.at) > d || now.Sub(w.here) > d
 }
@@ -340,7 +341,7 @@ func (o *outbox) due(now time.Time, pause time.Duration, acked Ticket) (all []Te
 	return all
 }
 
-// first returns [Tell.First] for a tell sent at now.
+// first returns [Tell.First] for a tell that is sent at the time now.
 func (w *waiting) first(now time.Time) time.Time {
 	if w.ticket > 0 && w.tries == 0 && now.Sub(w.at) <= fresh {
 		return time.Time{}

@@ -91,7 +91,7 @@ type wakes struct {
 type wake struct {
 	id   string
 	at   int64
-	due  int64 // as at, or earlier if the look at the entity is delayed
+	due  int64 // equal to at, or earlier if the look at the entity is delayed
 	leaf int64 // the due time in the leaf from which the entity was read; 0 means none
 	i    int   // in the heap
 	// changed: the reminders have changed since Due returned the entity.
@@ -153,7 +153,7 @@ func (w *wakes) put(id string, at, leaf int64) {
 	w.count(known, 1)
 }
 
-// count adds the number by to w.delayed, if known is a delayed look.
+// count adds the given number to w.delayed if the given look is delayed.
 func (w *wakes) count(known *wake, by int) {
 	if known.at > known.due {
 		w.delayed += by
@@ -330,8 +330,8 @@ func (s *Shard) DueAt() int64 {
 	return at
 }
 
-// Looked ends a look at an entity that [Shard.Due] has returned, after the entity's turn. The next
-// look is not before the time again, in Unix milliseconds, unless the reminders have changed
+// Looked ends a look at an entity that [Shard.Due] has returned, after the entity's turn. again is
+// the earliest time of the next look, in Unix milliseconds, unless the reminders have changed
 // meanwhile.
 func (s *Shard) Looked(now time.Time, id string, again int64) {
 	s.desk.now = now
@@ -415,7 +415,7 @@ func (w *wakes) unread() { w.scans, w.next = false, w.read }
 
 func (w *wakes) check(c *catalog, t *tail, open bool) error {
 	if len(w.of) != len(w.heap) {
-		return fmt.Errorf("invariant 4 of the wakes: %d are known by entity, but the heap has %d", len(w.of), len(w.heap))
+		return fmt.Errorf("invariant 4 of the wakes: %d wakes are known by entity, but the heap has %d", len(w.of), len(w.heap))
 	}
 	delayed := 0
 	for _, known := range w.heap {
@@ -423,11 +423,11 @@ func (w *wakes) check(c *catalog, t *tail, open bool) error {
 			delayed++
 		}
 		if w.of[known.id] != known || w.under[known.id] != nil {
-			return fmt.Errorf("invariant 4 of the wakes: entity %q is in the heap, but of or under has another entry of it", known.id)
+			return fmt.Errorf("invariant 4 of the wakes: entity %q is in the heap, but the map of has another wake for it, or the map under has one too", known.id)
 		}
 	}
 	if delayed != w.delayed {
-		return fmt.Errorf("invariant 4 of the wakes: %d are delayed, want %d", w.delayed, delayed)
+		return fmt.Errorf("invariant 4 of the wakes: delayed is %d, but %d wakes in the heap are delayed", w.delayed, delayed)
 	}
 	if !open || !c.whole {
 		return nil
@@ -439,13 +439,13 @@ func (w *wakes) check(c *catalog, t *tail, open bool) error {
 		}
 		due := e.last.due()
 		if c.changed[id] == nil && e.entered != due {
-			return fmt.Errorf("invariant 1 of the wakes: entity %q is due at %d, and its entry is %d", id, due, e.entered)
+			return fmt.Errorf("invariant 1 of the wakes: entity %q is due at %d, but its time in the leaves is %d", id, due, e.entered)
 		}
 		if due == never || w.of[id] != nil || w.under[id] != nil {
 			continue
 		}
 		if key := wakeKey(due, id); key < w.read {
-			return fmt.Errorf("invariant 2 of the wakes: entity %q, due at %d, is not looked at", id, due)
+			return fmt.Errorf("invariant 2 of the wakes: entity %q, due at %d, is missing in the maps of and under", id, due)
 		} else if key < w.next && !w.scans {
 			return fmt.Errorf("invariant 3 of the wakes: entity %q, due at %d, is not read in time", id, due)
 		}

@@ -26,9 +26,9 @@ func TakeHead(h store.Head, node string, incarnation, epoch uint64) (store.Head,
 }
 
 // RestoredHead returns the head for a shard whose records were restored from a copy. h is the head
-// of the copy, and the records include all commits of the copy's log. If whole, the caller must
-// then set the head's Since to the position of its claim. If not whole, records are still missing,
-// and the returned head keeps nodes from opening the shard.
+// of the copy, and the records include all commits of the copy's log. If whole is set, the caller
+// must then set the head's Since to the position of its claim. If whole is not set, records are
+// still missing, and the returned head keeps nodes from opening the shard.
 func RestoredHead(h []byte, node string, incarnation, epoch uint64, whole bool) (store.Head, error) {
 	was, err := readHead(store.Head{Revision: store.None + 1, Value: h})
 	if err != nil {
@@ -56,9 +56,10 @@ func Unanchored(value []byte) ([]byte, error) {
 	return seal(was.value), nil
 }
 
-// CheckBegin returns an error if first, read at or after the head's Since position, cannot be the
-// append that was written there: the store has lost that append, or the head. With an error, whole
-// reports that the log still has its beginning, so only the head was lost and written again.
+// CheckBegin takes the first append read at or after the head's Since position. It returns an error
+// if that append cannot have been written there: the store has lost the right append, or the head.
+// With an error, whole reports that the log still has its beginning, so only the head was lost and
+// written again.
 func CheckBegin(h store.Head, first store.Append) (whole bool, err error) {
 	decoded, err := readAppend(first.Data)
 	if err != nil {

@@ -23,9 +23,9 @@ type Config struct {
 	Known Mark
 	// FirstTell is the lowest number of the tenure's tells; Epoch is used instead if it is higher.
 	// It must be above the numbers of all earlier tenures: the store may have lost those tells, but
-	// their receivers know the numbers. The Unix time in microseconds is high enough, if clocks
-	// differ by less than the time until another process has the shard. A process that has had the
-	// shard itself knows the [Shard.NextTell] of that tenure.
+	// their receivers know the numbers. The Unix time in microseconds is high enough, if the clocks
+	// of two processes differ by less than the shard takes to get from one to the other. A process
+	// that has had the shard itself knows the [Shard.NextTell] of that tenure.
 	FirstTell uint64
 	// Node and Incarnation name the process. No other process has the incarnation, and it is not 0.
 	Node        string
@@ -391,15 +391,15 @@ func (s *Shard) Arrived(now time.Time, t Target, number uint64) {
 // [Place.Number]. Until it is called, [Journal.Followers] keeps all events.
 func (s *Shard) Followed(number uint64) { s.journal.read = number }
 
-// Checkpoint requests a checkpoint. The driver calls it when entities are passivated, when the
-// shard is to move, or when the tails of the node's logs are too large.
+// Checkpoint requests a checkpoint. The driver calls it before it gives the shard up.
 func (s *Shard) Checkpoint(now time.Time) {
 	s.desk.now = now
 	s.checkpoint.wanted = true
 	s.next()
 }
 
-// Relieve requests a checkpoint, unless one is under way.
+// Relieve requests a checkpoint, unless one is under way. The driver calls it when the tails of the
+// node's logs are too large.
 func (s *Shard) Relieve(now time.Time) {
 	if !s.checkpoint.active {
 		s.Checkpoint(now)

@@ -149,9 +149,9 @@ func (s *Snapshot) others(h *wire.DurableHead, records []store.Record) {
 	}
 }
 
-// tail returns the entities with commits in the log. It stops at a damaged append, and at one
-// that skips events behind event number last. It leaves out the append at since, because records
-// have its commits.
+// tail returns the entities with commits in the log. It stops at a damaged append, and at one that
+// skips events after the event with number last. It leaves out the append at position since,
+// because records have its commits.
 func (s *Snapshot) tail(since store.Position, log []store.Append, last uint64) map[string]*entity {
 	var counted chain
 	tail := make(map[string]*entity)
@@ -297,8 +297,8 @@ func chunkIn(r store.Record) (*wire.DurableChunk, error) {
 	return c, nil
 }
 
-// checkIndex adds a Problem if the journal has chunks but no index. That is normal while the log
-// has the first event: the next home then writes both again.
+// checkIndex adds a Problem if the journal has chunks but no index, unless the log has the first
+// event: the next home then writes both again.
 func (s *Snapshot) checkIndex(since store.Position, log []store.Append, records []store.Record) {
 	chunks := false
 	for _, r := range records {

@@ -127,7 +127,7 @@ type known struct {
 // table has the commands that a shard has applied or is applying.
 //
 // Invariants:
-//  1. No id is kept whose number its source has finished.
+//  1. No id is kept if its source has finished the id's number.
 //  2. count and bytes are the sums over all sources.
 //  3. No id below its source's low is kept.
 //  4. A source's ids without a path ascend, each once.
@@ -264,9 +264,10 @@ func (t *table) end(k *known, c *wire.DurableCommand, ticket Ticket) {
 	}
 }
 
-// forget removes processes, keys and old keys that were not heard from since the parameter process,
-// and sources of calls in tells' turns not heard from since nested, unless a command of the source
-// runs. It keeps logs, which may send again at any time.
+// forget removes each source that was silent too long and of which no command runs. It removes a
+// process or key not heard from since the time process, and a tell's turn not heard from since the
+// time nested. It keeps logs, which may send again at any time. It also removes old keys not sent
+// since process.
 func (t *table) forget(process, nested time.Time) {
 	//arch:order-free each source is judged by itself
 	for s, k := range t.sources {
@@ -291,8 +292,8 @@ func (t *table) remove(s Source, k *known) {
 	t.recent.known = nil
 }
 
-// makeRoom drops answers to commands with keys, oldest first, until the table is below its
-// limits. It skips running and unacknowledged commands.
+// makeRoom drops answers to commands with keys, oldest first, until the table is below its limits.
+// It skips commands that run or are unacknowledged.
 func (t *table) makeRoom(l *Limits, acked Ticket) {
 	for range len(t.keyed) {
 		if !t.full(l) {
@@ -495,8 +496,9 @@ func (w *window) put(number uint64, a applied) *applied {
 	return &w.all[at].applied
 }
 
-// makeRoom moves the commands to the beginning of the memory, and returns by how many places. At
-// least half of it must be free there, which bounds the moves.
+// makeRoom moves the commands to the beginning of the memory if the memory is full, and returns by
+// how many places. At least half of the memory must be free at the beginning, which bounds the
+// moves; otherwise makeRoom moves nothing.
 func (w *window) makeRoom() (moved int) {
 	if len(w.all) < cap(w.all) || w.head < len(w.all)-w.head {
 		return 0

@@ -307,8 +307,8 @@ func (w *Window) finish(e *entry) {
 	w.advance()
 }
 
-// advance drops the done tells before the first unfinished one. If too many done tells follow that
-// one, it is set aside.
+// advance drops the done tells before the first unfinished one. If too many done tells follow this
+// unfinished tell, it is set aside.
 func (w *Window) advance() {
 	i := 0
 	for ; i < len(w.list); i++ {

@@ -9,13 +9,13 @@ import (
 )
 
 // BarrierTimeout is how long a new home holds a sender's direct calls while it waits for the
-// sender's Flush through the old home. It expires only if the old home is alive and yet does not
-// pass the Flush on.
+// sender's Flush through the old home. The timeout expires only if the old home is alive and does
+// not pass the Flush on.
 const BarrierTimeout = 2 * time.Second
 
-// DepartedTimeout is used in place of BarrierTimeout if the sender knows that the old home has
-// departed. This home may not know it, because it started later. Messages that the old home sent
-// before it departed arrive sooner.
+// DepartedTimeout replaces BarrierTimeout if the sender knows that the old home has departed. The
+// new home may not know that, because it started later. Whatever the old home sent before it
+// departed arrives within DepartedTimeout.
 const DepartedTimeout = 200 * time.Millisecond
 
 // Bounds for flushes that arrive before their barriers.
@@ -24,8 +24,8 @@ const (
 	flushedKept = 30 * time.Second
 )
 
-// flushKey identifies a Flush: its sender, the sender's old home, and the epoch of the placement
-// for which the sender left.
+// flushKey identifies a Flush: its sender, the sender's old home, and the epoch of the new
+// placement, for which the sender left the old home.
 type flushKey struct {
 	sender, via transport.Address
 	epoch       placement.Epoch
@@ -45,12 +45,12 @@ type Flush struct {
 	// calls before the Flush went under a higher epoch than Epoch, the Flush follows them first,
 	// and then comes to its barrier.
 	To transport.Address
-	// Lost reports that To is gone, as far as this node knows. It is not sent to other nodes.
+	// Lost is set if this node knows that To is gone. The field Lost is not sent to other nodes.
 	Lost bool
 }
 
-// follows reports whether node self sends f to the new home of departure d, as it sent the calls
-// before f. It keeps a Flush of a lower epoch than d if the Flush's sender now calls self.
+// follows reports whether node self must send f on to the node of departure d, where it sent the
+// calls before f. If f's epoch is lower than d's, and f's sender now calls self, then self keeps f.
 func (f Flush) follows(d departure, self transport.Address) bool {
 	return f.Epoch >= d.epoch || !f.To.IsZero() && f.To != self
 }
@@ -63,7 +63,7 @@ type barrier struct {
 	departed bool      // the sender knows that via has departed
 	over     time.Time // when it opens without the Flush
 	held     queue
-	after    []Flush // flushes of a sender that has left this node, too; they follow the held calls
+	after    []Flush // later flushes of the sender, which has left this node, too; sent on after the held calls
 }
 
 // barriers has a shard's barriers, which are few and short-lived.
@@ -73,13 +73,13 @@ type barriers struct {
 	// direct has the senders whose barrier has opened, with the barrier's epoch. Under the tenure
 	// of this epoch, their calls that still arrive through an old home are out of order.
 	direct map[transport.Address]placement.Epoch
-	// returned has the senders of calls forwarded from here to a home that departed: the calls came
-	// back, and wait or ran here. The home may have passed on older calls. These are out of order
-	// if they arrive through another home before the sender's next Flush, or before the shard moves
-	// on.
+	// returned has senders whose calls were forwarded from here and came back, because the home
+	// that got them departed. That home may have passed on older calls of such a sender. The older
+	// calls are out of order if they arrive through another home before the sender's next Flush, or
+	// before the shard moves on.
 	returned map[transport.Address]bool
-	// refused has the detours whose barriers timed out, here and at former homes. They move with
-	// the shard, because calls that arrive by them are out of order at the next home, too.
+	// refused has the detours whose barriers timed out, here and at former homes. The detours move
+	// with the shard, because calls that arrive by them are out of order at the next home, too.
 	refused []Detour
 }
 
@@ -155,9 +155,9 @@ func (g *barriers) take(leaves func(Flush) bool) (out []Flush) {
 	return out
 }
 
-// CloseBarrier holds a sender's direct calls until the sender's Flush comes through the old home,
-// via. If the Flush has come already, no call is held. departed reports that via has departed, as
-// the sender knows: see DepartedTimeout.
+// CloseBarrier holds a sender's direct calls until the sender's Flush for the given epoch comes
+// through the old home, via. If the Flush has come already, no call is held. departed is set if the
+// sender knows that via has departed: see DepartedTimeout.
 func (s *Shard) CloseBarrier(sender, via transport.Address, epoch placement.Epoch, departed bool, now uint32, at time.Time) Effects {
 	defer s.check()
 	if s.limits.Handoff.Unordered {
@@ -202,9 +202,9 @@ func (s *Shard) Flush(f Flush, now uint32, at time.Time) Effects {
 	return fx
 }
 
-// Flushed handles a Flush that comes from its Via. If the Flush's barrier is here, the Flush opens
-// it. Otherwise the Flush is sent on to where the calls before it went, or kept until its barrier
-// comes or the shard moves on.
+// Flushed handles a Flush that comes from its Via. If this node has sent the calls before the Flush
+// on, the Flush follows them. Otherwise it opens its barrier, if the barrier is here. Any other
+// Flush goes to the sender's new home, or is kept until its barrier comes or the shard moves on.
 func (s *Shard) Flushed(f Flush, now uint32, at time.Time) Effects {
 	defer s.check()
 	d, went := s.departures.beyond(f.Hop)
@@ -232,8 +232,9 @@ func (s *Shard) Flushed(f Flush, now uint32, at time.Time) Effects {
 	return Effects{}
 }
 
-// takeAlong passes on a Flush to the sender's new home. The sender's older calls that wait here
-// for a table go ahead of it, because that table will not come.
+// takeAlong passes a Flush on to the sender's new home. The sender's older calls that wait here for
+// a table are sent ahead of the Flush, because that table will not come. With Handoff.Refusing they
+// are refused.
 func (s *Shard) takeAlong(f Flush) Effects {
 	fx := Effects{Flushed: []Flush{f}}
 	if f.To.IsZero() {
@@ -253,9 +254,9 @@ func (s *Shard) takeAlong(f Flush) Effects {
 	return fx
 }
 
-// OpenBarriers opens the barriers of departed homes, and those whose timeout has passed. After a
-// timeout, the sender's later calls through the old home are refused, because they would be out of
-// order. Call Depart before OpenBarriers.
+// OpenBarriers opens the barriers whose old home is gone, and those whose timeout has passed. After
+// a timeout, the sender's later calls through the old home are refused, because they would be out
+// of order. Call Depart before OpenBarriers.
 func (s *Shard) OpenBarriers(gone func(transport.Address) bool, now uint32, at time.Time) Effects {
 	defer s.check()
 	var open []*barrier
@@ -338,16 +339,16 @@ func (s *Shard) GoDirect(sender transport.Address, epoch placement.Epoch, now ui
 	return fx
 }
 
-// rebar sets whether Enter refuses: if Direct is off, a barrier is closed, or held calls are under
-// delivery.
+// rebar makes [Entity.Enter] refuse while Direct is off, while any barrier is closed, or while held
+// calls are being delivered; otherwise Enter may begin turns.
 func (s *Shard) rebar() {
 	s.barred.Store(!s.direct || len(s.barriers.closed) > 0 || s.reopening > 0)
 }
 
 // Direct sets whether local calls may begin turns without the shard's lock (see [Entity.Enter])
-// while the shard is Open and no barrier is closed. The driver turns it on when its own calls go
-// straight to the shard. It turns it off before these calls are held or sent elsewhere, so that no
-// call overtakes an older one. It is off at first.
+// while the shard is Open and no barrier is closed. The driver turns Direct on when its own calls
+// go straight to the shard. It turns Direct off before these calls are held or sent elsewhere, so
+// that no call overtakes an older one. Direct is off at first.
 func (s *Shard) Direct(on bool) {
 	defer s.check()
 	s.direct = on
@@ -358,8 +359,8 @@ func (s *Shard) Direct(on bool) {
 // OpenBarriers again.
 func (s *Shard) Barriers() int { return len(s.barriers.closed) }
 
-// Overdue returns the barriers that have been closed for BarrierTimeout. It leaves out those of old
-// homes that have departed.
+// Overdue returns the barriers that have been closed for BarrierTimeout. It leaves out those whose
+// sender knows that the old home has departed.
 func (s *Shard) Overdue(at time.Time) (barriers []Shut) {
 	for _, t := range s.barriers.closed {
 		if !t.departed && !at.Before(t.over) {
@@ -384,15 +385,15 @@ func (s *Shard) RefuseDetours(ways []Detour) {
 }
 
 // holdsBack reports whether a barrier of this tenure delays a move. Without the delay, the calls
-// that the barrier expects would pass through two homes. Barriers of earlier tenures hold only
-// calls that follow the shard.
+// that the barrier expects would pass through two homes. A barrier of an earlier tenure delays
+// nothing: the calls that it holds follow the shard.
 func (s *Shard) holdsBack() bool {
 	return slices.ContainsFunc(s.barriers.closed, func(t *barrier) bool { return t.epoch >= s.begins() })
 }
 
-// RefuseWaiting refuses calls that wait here although their barrier timed out elsewhere, because
-// younger calls of their senders have run there. detours came with the Open of the present move,
-// for which the driver calls OpenAt next.
+// RefuseWaiting refuses the waiting calls of each sender whose detour through this node timed out
+// at another home, because younger calls of that sender have run there. detours came with the Open
+// of the present move, for which the driver calls OpenAt next.
 func (s *Shard) RefuseWaiting(from transport.Address, epoch placement.Epoch, detours []Detour) Effects {
 	defer s.check()
 	if s.state != Prepared || s.peer != from || s.moveE != epoch {
@@ -403,7 +404,8 @@ func (s *Shard) RefuseWaiting(from transport.Address, epoch placement.Epoch, det
 	})}
 }
 
-// A Shut is a closed barrier. It waits for the Flush of Sender, which left Via under Epoch.
+// A Shut is a closed barrier. It waits for the Flush of the process Sender, which left the old home
+// Via when it learnt of the placement under Epoch.
 type Shut struct {
 	Sender, Via transport.Address
 	Epoch       placement.Epoch

@@ -19,7 +19,7 @@ type Call struct {
 	Gateway string
 	// Via is the old home that forwarded the call; zero if it came directly.
 	Via   transport.Address
-	Epoch placement.Epoch // under which the sender believes the shard to be placed
+	Epoch placement.Epoch // of the latest placement that the sender knows, unless the call was forwarded
 	// Chain has the turns that wait for this call; nil means none.
 	Chain Chain
 	// Size is how many bytes are kept for the call while it waits.
@@ -57,7 +57,7 @@ type Chain interface {
 
 // queue is a FIFO list of calls. A nil queue is empty and read-only.
 type queue struct {
-	last     *Call  // whose next is the first, so that an entity's queue has one pointer
+	last     *Call  // the last call; its next is the first call, so a queue needs only one pointer
 	n, bytes uint32 // the number of calls and the sum of their sizes; small types, because each entity has a queue
 }
 
@@ -126,7 +126,7 @@ func (q *queue) take(o *queue) {
 	*o = queue{}
 }
 
-// lower lowers to the given maximum the epoch of each call that the given function accepts. It
+// lower limits the epochs of the calls that the given function accepts to the given maximum. It
 // reports whether any epoch changed.
 func (q *queue) lower(to placement.Epoch, is func(*Call) bool) (any bool) {
 	for c := range q.all() {

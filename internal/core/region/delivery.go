@@ -25,7 +25,7 @@ type Effects struct {
 	Opened  bool    // the shard runs here under a new epoch: report it
 }
 
-// With returns the effects fx followed by the effects more.
+// With returns the effects of both: those of more follow those of fx.
 func (fx Effects) With(more Effects) Effects {
 	fx.add(more)
 	return fx
@@ -49,8 +49,8 @@ func (fx *Effects) add(more Effects) {
 // Waiting returns the number of calls that wait for the shard to open, or at barriers.
 func (s *Shard) Waiting() int { return s.waiting.len() + s.barriers.held() }
 
-// Deliver passes a call to the shard; with Run, it returns the call's entity. now is the driver's
-// coarse clock; at is the time from which the call's waiting counts.
+// Deliver passes a call to the shard. If the verdict is Run, Deliver also returns the call's
+// entity. now is the driver's coarse clock; at is the time from which the call's waiting counts.
 func (s *Shard) Deliver(c *Call, now uint32, at time.Time) (*Entity, Verdict) {
 	defer s.check()
 	c.at = at
@@ -67,8 +67,8 @@ func (s *Shard) Deliver(c *Call, now uint32, at time.Time) (*Entity, Verdict) {
 }
 
 // BeginTerm records the term of the table that has the shard's placement. Call it after Place. If
-// the shard stayed open here, calls that waited for a table with a higher epoch of an earlier term
-// now run, because that table was lost with its coordinator.
+// the shard is still open here, calls of an earlier term no longer wait: the table that they waited
+// for was lost with its coordinator.
 func (s *Shard) BeginTerm(term uint32, now uint32) (fx Effects) {
 	defer s.check()
 	s.term = max(s.term, term)
@@ -174,8 +174,8 @@ func (s *Shard) Find(entity string, match func(*Call) bool) (c *Call, running bo
 }
 
 // Expire removes and returns the calls that have waited for the shard since before t. While the
-// shard is about to move away it removes none, because younger calls of their senders wait behind
-// them.
+// shard is Draining or Sent, Expire removes none, because younger calls of their senders wait
+// behind them.
 func (s *Shard) Expire(t time.Time) []*Call {
 	if s.leaves() {
 		return nil
@@ -230,7 +230,7 @@ func (s *Shard) Dismiss() Effects {
 	return Effects{Refuse: s.sift(&s.waiting, func(*Call) bool { return true })}
 }
 
-// refuseOld refuses the waiting calls for which no newer table can name a home.
+// refuseOld refuses the waiting calls that do not wait for a newer table than the one known here.
 func (s *Shard) refuseOld() Effects {
 	return Effects{Refuse: s.sift(&s.waiting, func(c *Call) bool { return c.Epoch <= s.epoch })}
 }

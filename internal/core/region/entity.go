@@ -7,8 +7,9 @@ import (
 )
 
 // An Entity is one entity of a shard: active with a Value, or passivated with its encoded State. If
-// it has neither, the next call makes it fresh. The State of an active entity has the fields of its
-// loaded state that this program does not know: nil, unless a newer program wrote the state.
+// it has neither, the next call makes it fresh. While an entity is active, State has only those
+// fields of the loaded state that this program does not know. It is nil unless a newer program
+// wrote that state.
 //
 // ID and shard never change. Value, State and Why belong to the goroutine that holds the turn. word
 // and cold are atomic (see Enter); next is guarded by the shard's lock. An entity takes one cache
@@ -42,7 +43,7 @@ const (
 	orphan              // the shard was lost during this turn: its End does not change the shard
 	told                // the turn is one of tells, which more may join
 	flags   = 1<<8 - 1
-	noteAt  = 8           // above the flags: the tells of a turn of tells that are not over, or another turn's note
+	noteAt  = 8           // from this bit on: how many tells of a turn of tells are not over, or another turn's note
 	oneTell = 1 << noteAt // one tell
 	usedAt  = 32          // by how much the time of the last use is shifted
 )
@@ -134,8 +135,8 @@ func (e *Entity) Busy() bool { return e.has(busy) }
 // dropped.
 func (e *Entity) Lost() bool { return e.has(orphan) }
 
-// Turn returns the call whose turn is under way. It returns nil if there is none, or if the turn
-// began by Begin or Enter.
+// Turn returns the call whose turn is under way, or nil. A turn begun by Begin, Take, Enter or Join
+// has no call, and Detach separates a turn from its call.
 func (e *Entity) Turn() *Call {
 	if p := e.cold.Load(); p != nil {
 		return p.turn
@@ -188,8 +189,8 @@ func (e *Entity) take(now uint32) bool {
 	}
 }
 
-// takeIdle begins a turn that ends under the lock, if the entity is active and idle since before
-// t.
+// takeIdle begins a turn that ends under the lock, if the entity is active, has no turn, and was
+// last used before t.
 func (e *Entity) takeIdle(t uint32) bool {
 	w := e.word.Load()
 	return w&(busy|live) == live && lastUsed(w) < t && e.word.CompareAndSwap(w, w|busy|wanted)
@@ -201,8 +202,8 @@ func (e *Entity) want() bool {
 	return e.change(func(was uint64) uint64 { return was | wanted })&busy != 0
 }
 
-// abandon marks an entity that leaves the index with its shard; a present turn is its last. It
-// returns the former flag: busy, live or 0.
+// abandon marks an entity that leaves the index with its shard; a turn under way is the entity's
+// last. abandon returns the entity's former flag: busy, live or 0.
 func (e *Entity) abandon() uint64 {
 	was := e.change(func(was uint64) uint64 {
 		if was&busy == 0 {
@@ -292,8 +293,8 @@ func (e *Entity) Note() (note, since uint32) {
 // Join begins a turn for a tell of this process, as Enter does for a call. If a turn of tells is
 // under way, the tell joins it: the turn goes on until all tells that have joined it are over, and
 // ends once. So a busy entity takes tells without the shard's lock. most is the number of tells
-// that may wait for the running one; Full means this many wait. With 0 the tell joins no turn, but
-// begins one that others may join. now is the time at which a new turn begins.
+// that may wait for the running one; Full means that this many wait. If most is 0, the tell joins
+// no turn, but begins one that others may join. now is the time at which a new turn begins.
 //
 // The driver runs the tells of an entity one after another in the order in which they joined, if
 // one sender's tells and calls are to stay in order. What Enter's comment says holds here too:

@@ -19,8 +19,8 @@ type departure struct {
 const maxForwardings = 8
 
 // departures are a shard's departures from this node, oldest first. A message follows the first
-// departure with a higher epoch than its own, as its sender's older messages did. Without such a
-// departure, it has arrived. Epochs grow from hop to hop, so no message loops.
+// departure with a higher epoch than its own, as its sender's older messages did. If there is no
+// such departure, the message has arrived. Epochs grow from hop to hop, so no message loops.
 type departures []departure
 
 func (t departures) beyond(e placement.Epoch) (d departure, ok bool) {
@@ -54,7 +54,8 @@ func (s *Shard) ahead(c *Call) bool {
 	return c.Epoch > s.epoch && s.state != Preparing && s.state != Prepared
 }
 
-// past reports whether a call names an earlier term, so no table will have its placement.
+// past reports whether the shard is open and the call names an earlier term than the table's: no
+// table will have the call's placement.
 func (s *Shard) past(c *Call) bool { return s.state == Open && c.Epoch.Term() < s.term }
 
 // owedFor is how long after a sender's last call Settle waits for the sender's Flush.
@@ -108,8 +109,8 @@ func (s *Shard) onward(c *Call) Verdict {
 	return Forward
 }
 
-// owe records that the call's sender must send a Flush. It ignores calls of this process and
-// calls through an older home, whose Flush follows them.
+// owe records that the call's sender must send a Flush. It ignores calls of this process. It also
+// ignores calls through an older home: their Flush follows them by that way.
 func (s *Shard) owe(c *Call) {
 	if s.state != Forwarding || !c.Via.IsZero() || c.Local {
 		return
@@ -129,7 +130,7 @@ func (s *Shard) oweTo(sender transport.Address, at time.Time) {
 }
 
 // repay records that a sender's Flush leaves here by the route of the sender's calls. If the
-// Flush's To is gone, the sender must flush again, because it will call another home.
+// Flush's To is gone, the sender must flush again, because the sender will call another home.
 func (s *Shard) repay(f Flush, at time.Time) {
 	switch {
 	case f.Via.Address != s.self:
@@ -152,8 +153,9 @@ func (s *Shard) Owes(at time.Time) bool {
 	return false
 }
 
-// Unsettled reports whether the driver must call Settle again later. The shard cannot settle before
-// the table shows where it went, or while its present home is unknown.
+// Unsettled reports whether the driver must call Settle again later. It is false before the table
+// shows where the shard went, and while the shard's present home is unknown: the shard cannot
+// settle then.
 func (s *Shard) Unsettled() bool {
 	return s.state == Forwarding && !s.settled && !s.strays() && s.shown >= s.departures.last().epoch
 }
@@ -175,9 +177,9 @@ func (s *Shard) Settle(at time.Time) {
 	}
 }
 
-// Returned is a call, or if Call is nil a Flush, that this node sent on to a home that then
-// departed and certainly did not handle it. A call has the epoch that it had before it was
-// forwarded.
+// A Returned is a message that this node sent on to a home; that home then departed, and certainly
+// did not handle the message. The message is Call or, if Call is nil, Flush. Call has the epoch
+// that it had before it was forwarded.
 type Returned struct {
 	Call  *Call
 	Flush Flush
@@ -207,9 +209,9 @@ func (s *Shard) Depart(gone func(transport.Address) bool, died bool, back []Retu
 	return fx
 }
 
-// giveBack takes back a forwarded call. If the node to which it was forwarded died, a call that its
-// sender sent to another home than this node is refused: that home may be gone too, and then
-// younger calls of the sender may have come directly.
+// giveBack takes back a call that was forwarded to a node which is gone. If that node died,
+// giveBack refuses a call that the sender had sent to a third node: the third node may be gone too,
+// and then younger calls of the sender may have come directly.
 func (s *Shard) giveBack(c *Call, died bool, now uint32, at time.Time) Effects {
 	c.at = at
 	if died && !c.SentTo(s.self) && !s.limits.Handoff.Unordered {
@@ -241,8 +243,7 @@ func (s *Shard) forget(gone func(transport.Address) bool) {
 	}
 }
 
-// miss stops forwarding to node to, which has departed. departs reports that Depart will follow for
-// that node.
+// miss stops forwarding to a departed node. departs is set if Depart will follow for that node.
 func (s *Shard) miss(to transport.Address, departs bool, now uint32) Effects {
 	s.forget(func(a transport.Address) bool { return a == to })
 	if departs || s.home == to {
@@ -251,8 +252,8 @@ func (s *Shard) miss(to transport.Address, departs bool, now uint32) Effects {
 	return s.findWay(now)
 }
 
-// Unsent takes back a call that could not be forwarded, because node to has departed. departs reports
-// that Depart will follow for that node.
+// Unsent takes back a call that could not be forwarded to a node, because that node has departed.
+// departs is set if Depart will follow for that node.
 func (s *Shard) Unsent(c *Call, to transport.Address, departs bool, now uint32) Effects {
 	defer s.check()
 	fx := s.miss(to, departs, now)
@@ -263,8 +264,9 @@ func (s *Shard) Unsent(c *Call, to transport.Address, departs bool, now uint32) 
 	return fx
 }
 
-// Unpassed takes back a Flush that could not be passed on; its parameters are as in Unsent. If node
-// to was the sender's new home, the sender will flush again.
+// Unpassed takes back a Flush that could not be passed on to a node, because that node has
+// departed; departs is as in Unsent. If the node was the sender's new home, the sender will flush
+// again.
 func (s *Shard) Unpassed(f Flush, to transport.Address, departs bool, now uint32, at time.Time) Effects {
 	defer s.check()
 	if to == f.To {

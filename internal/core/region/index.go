@@ -12,8 +12,8 @@ import (
 // index is a hash table of a shard's entities by id, with open addressing, linear probing and
 // [Hash]. Entities do not store their hash, to save memory. One goroutine at a time may change
 // the index; other goroutines may call Look meanwhile. The zero value is empty.
-//
-// A concurrent Look may miss an entity; the caller then takes the shard's lock. Or it may return one
+// A concurrent Look may miss an entity; the caller then takes the shard's lock. Look may also
+// return an entity that has left the index; Enter refuses such an entity, because it is not live.
 // that has left; that one is not live, so Enter refuses it.
 type index struct {
 	table   atomic.Pointer[table] // nil means empty
@@ -23,9 +23,9 @@ type index struct {
 
 type slot = atomic.Pointer[Entity]
 
-// table has a power of two of slots. A slot's tag is a byte of its entity's hash; 0 means empty.
-// A search skips slots with other tags without reading their entities, which are not in the
-// cache.
+// table has slots, whose number is a power of two. A slot's tag is a byte of its entity's hash; 0
+// means empty. A search skips slots with other tags without reading their entities, which are not
+// in the cache.
 type table struct {
 	slots []slot
 	tags  []atomic.Uint32
@@ -33,8 +33,8 @@ type table struct {
 
 const (
 	minSlots = 8
-	// At most seven of eight slots are taken; below one in eight, the table shrinks. A slot with its
-	// tag has 9 bytes: 10 to 21 bytes an entity.
+	// At most seven of eight slots are taken; below one in eight, the table shrinks. A slot with
+	// its tag has 9 bytes, so an index that only grows takes 10 to 21 bytes for each entity.
 	fullNum, fullDen = 7, 8
 	sparse           = 8
 
@@ -176,9 +176,9 @@ func (x *index) sorted() []*Entity {
 	return slices.SortedFunc(x.all(), func(a, b *Entity) int { return strings.Compare(a.ID, b.ID) })
 }
 
-// actives lists the active entities of a shard for passivation, longest unexamined first. An
-// entity enters when a turn leaves it active, and stays until it is examined as inactive. The
-// shard's lock guards the list. The zero value is empty.
+// actives lists the active entities of a shard for passivation, longest unexamined first. An entity
+// enters when a turn leaves it active, and stays until Survey finds it inactive. The shard's lock
+// guards the list. The zero value is empty.
 type actives struct {
 	head, tail *Entity
 	n          int
@@ -222,8 +222,8 @@ func (a *actives) ended(e *Entity, was, is bool) {
 	}
 }
 
-// left records that an entity without a value has left the index. When such entities are more than
-// half of the list, left unlinks them, to be garbage-collected.
+// left records that an entity without a value has left the index. When the list has more than 64
+// such entities, and they are more than half of it, left unlinks them, to be garbage-collected.
 func (a *actives) left(e *Entity) {
 	if !e.listed() {
 		return

@@ -77,8 +77,8 @@ func (s *Shard) MayBackOff() bool { return s.state == Open && s.pending == nil }
 
 // BeginMove starts to move the shard away, under the epoch that the new home will have. If to is
 // zero, the shard ends: it stays Sent until the table shows no home. BeginMove ignores a repeated
-// or late order. While a barrier is closed the move waits; otherwise the barrier's calls would have
-// to pass through two homes.
+// or late order. While a barrier of this tenure is closed the move waits; otherwise the barrier's
+// calls would have to pass through two homes.
 func (s *Shard) BeginMove(to transport.Address, epoch placement.Epoch) Effects {
 	defer s.check()
 	if s.state != Open || epoch <= s.epoch || epoch <= s.off || s.offered != nil && epoch <= s.offered.epoch {
@@ -235,8 +235,8 @@ func (s *Shard) MayPassivate(e *Entity) bool {
 	return true
 }
 
-// leaving reports whether the move that runs the stop hooks is still on: no call has begun a turn
-// since Stop.
+// leaving reports whether the move that runs the stop hooks is still under way: no call has begun a
+// turn since Stop, and the move was not cancelled.
 func (s *Shard) leaving() bool {
 	return s.stops && s.state == Draining && s.moveE == s.stopE && s.moveE > s.off
 }

@@ -42,7 +42,8 @@ func (s *Shard) Prepare(from transport.Address, epoch placement.Epoch, states ma
 	return last, false
 }
 
-// OpenAt handles the Open of the old home. The old home sends it after all calls that waited there.
+// OpenAt handles the message Open of the old home, which sends it after all calls that waited
+// there.
 func (s *Shard) OpenAt(from transport.Address, epoch placement.Epoch, now uint32, at time.Time) Effects {
 	defer s.check()
 	if s.state != Prepared || s.peer != from || s.moveE != epoch {
@@ -96,9 +97,10 @@ func (s *Shard) unprepare() Effects {
 }
 
 // Place handles a placement from the table. If the table names this node as the home under a new
-// epoch, the shard opens: with the prepared state, as it was if it never left, and otherwise
-// without state. force accepts an epoch lower than the known one, from a coordinator of a later
-// term; but a shard that has left under a higher epoch does not come back under a lower one.
+// epoch, the shard opens: with the prepared state if there is one, with its present state if it
+// never left, and otherwise without state. force accepts an epoch lower than the known one, from a
+// coordinator of a later term. But a shard that has left under a higher epoch does not come back
+// under a lower one.
 func (s *Shard) Place(home transport.Address, epoch placement.Epoch, force bool, now uint32, at time.Time) Effects {
 	defer s.check()
 	s.shown = max(s.shown, epoch)

@@ -28,7 +28,7 @@ type Budget struct {
 	clients map[payer]int64 // bytes of the calls of clients and of gateways' callers
 }
 
-// payer identifies the processes outside the cluster that share a name, which follows from their
+// payer identifies the processes outside the cluster that share a name; the name follows from their
 // rights at the broker. A Budget counts their calls together.
 type payer struct {
 	name    string

@@ -69,7 +69,7 @@ var legal = map[State][]State{
 //  8. Only an Open shard is on offer, and only with Handoff.Serving.
 //  9. Unless the shard is Open, every entity that is busy or live is wanted, and an idle one is
 //     live if and only if it has a Value.
-//  10. barred is set while a barrier is closed, or calls are not direct.
+//  10. While a barrier is closed, and while calls are not direct, barred is set.
 //  11. Every live entity is in the list of active entities, and live entities are counted.
 //  12. Exactly the calls that wait have reserved their sizes.
 //  13. Senders owe a Flush only while the shard is Forwarding and not settled, and only a
@@ -96,10 +96,10 @@ type Shard struct {
 	moveE placement.Epoch   // the move's epoch
 
 	// Where to forward calls and flushes that come after the shard has left. A shard that has moved
-	// away is settled when no calls of known senders are expected here any more. From then on it
-	// counts as gone, and late direct calls are answered with Moved, even while it comes back: an
-	// older call that was refused may not have come here again. Its departures stay, because late
-	// flushes, and calls that older homes forward, still take the route of the calls before them.
+	// away is settled when no calls of known senders are expected here any more. From then on late
+	// direct calls are answered with Moved, even while the shard comes back: an older call that was
+	// refused may not have come here again. Its departures stay, because late flushes, and calls
+	// that older homes forward, still take the route of the calls before them.
 	departures departures
 	shown      placement.Epoch // the highest epoch that a table named
 	settled    bool            // Forwarding, and no calls of known senders are expected here
@@ -116,7 +116,7 @@ type Shard struct {
 	waiting   queue
 	bytes     int // reserved by the calls that wait, also for turns
 	barriers  barriers
-	barred    atomic.Bool // no turn begins outside the lock; see Entity.Enter
+	barred    atomic.Bool // set: no turn begins without the lock; see Entity.Enter
 	direct    bool        // see Direct
 	reopening int         // nested calls of reopen that are under way
 
@@ -126,7 +126,7 @@ type Shard struct {
 	granted     bool            // the new home is ready: no Init follows when the turns have ended
 	off         placement.Epoch // moves up to this epoch are cancelled
 	stops       bool            // the driver is between Stop and Stopped: no call begins a turn
-	stopE       placement.Epoch // of the move that Stop was for
+	stopE       placement.Epoch // the epoch of the move for which Stop was called
 	stopping    []*Entity       // the entities in the turns of which the stop hooks run
 	passivating *Entity         // the entity in stopping whose hook the driver runs; nil means none yet
 }
@@ -140,7 +140,7 @@ func New(id placement.ShardID, self transport.Address, l Limits) *Shard {
 
 func (s *Shard) become(to State) {
 	if !slices.Contains(legal[s.state], to) {
-		invariant.Failf("shard %v: %v → %v", s.id, s.state, to)
+		invariant.Failf("shard %v: a shard that is %v must not become %v", s.id, s.state, to)
 	}
 	s.state, s.settled, s.owed = to, false, nil
 }
@@ -193,7 +193,7 @@ func (s *Shard) Check() error {
 		w := e.word.Load()
 		has := w & flags
 		if of, idle := has&told != 0, has&busy == 0; of && (idle || tells(w) == 0) || idle && uint32(w)>>noteAt != 0 {
-			return fmt.Errorf("shard %v: invariant 15: entity %q has flags %b but counts %d tells, or has a note", s.id, e.ID, has, uint32(w)>>noteAt)
+			return fmt.Errorf("shard %v: invariant 15: entity %q has flags %b, which contradict its count of tells or its note: %d", s.id, e.ID, has, uint32(w)>>noteAt)
 		}
 		if has&live != 0 {
 			alive++
@@ -221,7 +221,7 @@ func (s *Shard) Check() error {
 		return fmt.Errorf("shard %v: invariant 11: %d entities are live, but the count is %d", s.id, alive, s.Live())
 	}
 	if !s.barred.Load() && (len(s.barriers.closed) > 0 || !s.direct) {
-		return fmt.Errorf("shard %v: invariant 10: barred is not set although %d barriers are closed, or calls are not direct", s.id, len(s.barriers.closed))
+		return fmt.Errorf("shard %v: invariant 10: barred is not set, but %d barriers are closed or, if none is, calls are not direct", s.id, len(s.barriers.closed))
 	}
 	if forwarding := len(s.departures) > 0; s.state == Forwarding && !forwarding || s.state == Closed && forwarding {
 		return fmt.Errorf("shard %v: invariant 5: the state is %v with departures %v", s.id, s.state, s.departures)

@@ -1,6 +1,6 @@
-// Package remember keeps the ids of entities that are to be activated again when their
-// home is lost, by state machines without I/O: a [Machine] keeps the ids in the memory
-// of the cluster's members, a [StoreMachine] in a store.
+// Package remember keeps the ids of entities that are to be activated again when their home is
+// lost. Its state machines have no I/O: a [Machine] keeps the ids in the memory of the cluster's
+// members, a [StoreMachine] in a store.
 //
 // # In the cluster
 //

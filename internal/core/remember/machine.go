@@ -65,7 +65,7 @@ func (m *Machine) Step(now time.Time, in Input) Output {
 		m.receive(in.From, in.Message)
 	case Tick:
 	default:
-		invariant.Failf("remember: input %T", in)
+		invariant.Failf("remember: a machine has no input %T", in)
 	}
 	m.loseItsPatience()
 	for _, a := range m.order {

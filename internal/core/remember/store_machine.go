@@ -149,7 +149,7 @@ func (b *StoreMachine) Step(now time.Time, in Input) StoreOutput {
 		}
 	case Tick:
 	default:
-		invariant.Failf("remember: input of a store machine %T", in)
+		invariant.Failf("remember: a store machine has no input %T", in)
 	}
 	b.sendDue()
 	return b.out

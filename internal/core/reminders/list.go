@@ -120,7 +120,7 @@ func Decode(b []byte) (*wire.DurableSchedule, error) {
 	return request, nil
 }
 
-// resolve returns the reminder that a request of entity sets now.
+// resolve returns the reminder that a request of entity sets at the time now.
 func resolve(request *wire.DurableSchedule, entity string, now int64) (*wire.DurableReminder, error) {
 	m := proto.Clone(request.GetReminder()).(*wire.DurableReminder)
 	if m.GetName() == "" {

@@ -24,8 +24,8 @@ type Cron struct {
 	zone                              *time.Location
 }
 
-// Next returns the first due time later than after, in the zone of c. It returns false if there is
-// none up to the end of the year 9999.
+// Next returns the first due time later than the given time, in the zone of c. It returns false if
+// there is none up to the end of the year 9999.
 func (c *Cron) Next(after time.Time) (time.Time, bool) {
 	if c.zone == nil || after.Year() > maxYear {
 		return time.Time{}, false
@@ -60,7 +60,7 @@ func (c *Cron) spanAt(unix int64) span {
 	return s
 }
 
-// nextInterval returns the first time after a Unix time whose local time matches.
+// nextInterval returns the first time whose local time matches, later than the given Unix time.
 func (c *Cron) nextInterval(after int64) (int64, bool) {
 	for unix := after + 1; ; {
 		s := c.spanAt(unix)
@@ -76,7 +76,7 @@ func (c *Cron) nextInterval(after int64) (int64, bool) {
 }
 
 // nextTime returns when the local clock first reaches or passes the earliest matching local time
-// that it has not reached by the Unix time after.
+// that it has not reached by the given Unix time.
 func (c *Cron) nextTime(after int64) (int64, bool) {
 	local, ok := c.match(c.reached(after) + 1)
 	if !ok {

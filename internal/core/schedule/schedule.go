@@ -35,7 +35,7 @@ const (
 type Schedule struct {
 	Kind Kind
 	// Due is the due time of KindOnce. For KindEvery it is the start of the grid, whose first point
-	// is one Period later; by default, the time now given to First.
+	// is one Period later; by default, the argument now of First.
 	Due time.Time
 	// Period is the time between due times of KindEvery. Minimum 1 s.
 	Period time.Duration
@@ -84,8 +84,8 @@ func (s Schedule) minPeriod() time.Duration {
 	return 0
 }
 
-// First returns the due time of a reminder that is set now. The due time of KindOnce may have
-// passed. First fails as Check does, or if no due time follows up to the year 9999.
+// First returns the due time of a reminder that is set at the time now. The due time of KindOnce
+// may have passed. First fails as Check does, or if no due time follows up to the year 9999.
 func (s Schedule) First(now time.Time) (time.Time, error) {
 	if err := s.Check(); err != nil {
 		return time.Time{}, err
@@ -113,8 +113,9 @@ func (s Schedule) Skip(due, now time.Time) bool {
 	return s.SkipLate > 0 && now.UnixMilli()-due.UnixMilli() > s.SkipLate.Milliseconds()
 }
 
-// Next returns the due time that follows due, after due was fired or, because of Skip, dropped. The
-// result may have passed: then it is to be fired at once. It is zero if there is none.
+// Next returns the due time that follows the time due, once due was fired or, because of Skip,
+// dropped. The result may have passed: then it is to be fired at once. It is zero if no due time
+// follows.
 //
 // Next counts the due times between due and the next one; these were missed. For a cron text, a
 // count of MaxCounted is a lower bound. Next fails as Check does, also if the zone is missing here
@@ -148,7 +149,7 @@ func (s Schedule) Next(due, now time.Time) (next time.Time, missed int, err erro
 	return s.at(following), missed, nil
 }
 
-// at returns the due time for ms, which lacks the jitter, in Unix milliseconds.
+// at adds the jitter to ms, a due time without jitter in Unix milliseconds.
 func (s Schedule) at(ms int64) time.Time {
 	return time.UnixMilli(ms + s.Jitter.Milliseconds()).UTC()
 }
@@ -218,7 +219,8 @@ func (t times) count(low, high int64) (n int) {
 	return n
 }
 
-// beforeLast returns a time >= low with at most n due times after it and up to high.
+// beforeLast returns the earliest time >= low that is followed by at most n due times up to high,
+// so it skips all but the last n.
 func (t times) beforeLast(n int, low, high int64) int64 {
 	if t.cron == nil {
 		return max(low, t.start+(t.cell(high)-int64(n))*t.period)

@@ -19,11 +19,11 @@
 //     by way of it when the next home is known. If the former home has departed too, the route
 //     sends the barrier alone, which opens where the departure is known.
 //   - A node follows the table before it is a member, so its routes may lead to a home that was
-//     removed before the node joined. The node never hears of that removal, and the route would wait
-//     for an acknowledgement without end. An Up member therefore treats every home missing in its
-//     view as departed: at each change of the view, and when a frame to such a process bounces. That
-//     is safe because only Up members have shards, and nobody becomes Up before all Up members have
-//     seen it.
+//     removed before the node joined. The node never hears of that removal, and the route would
+//     wait for an acknowledgement without end. An Up member therefore treats every home missing in
+//     its view as departed: at each change of the view, and when a frame to such a process bounces.
+//     That is safe because only Up members have shards, and no node becomes Up before all Up
+//     members have seen that node.
 //
 // Nothing here locks, reads a clock or starts a goroutine. Package peers drives a Session, and
 // package routing a Route.

@@ -391,8 +391,8 @@ type Account struct {
 	held  atomic.Int64
 }
 
-// NewAccount returns an account with a bound of limit bytes. Its bytes also count in up, unless up
-// is nil.
+// NewAccount returns an account with a bound of limit bytes. Its bytes also count in the account
+// up, unless up is nil.
 func NewAccount(limit int, up *Account) *Account { return &Account{limit: int64(limit), up: up} }
 
 // An Excess says how far an account is above its bound.

@@ -286,9 +286,10 @@ func (r *Route) sendHeld() Step {
 	return s
 }
 
-// before returns the homes from which older calls may still come. via gets back calls that departed
-// did not handle; its calls went under epoch left, or left is 0 if via has departed. lost is a
-// departed home after via.
+// before returns the homes from which older calls may still come after the departure of the given
+// home: via and lost. via gets back the calls that the departed home did not handle. left is the
+// epoch under which calls went to via; 0 means that via has departed too. lost is a departed home
+// after via.
 func (r *Route) before(departed transport.Address) (via transport.Address, left placement.Epoch, lost transport.Address) {
 	switch {
 	case r.LastSeq == 0: // nothing was sent there, not even the Barrier: earlier calls are where they were
@@ -299,7 +300,7 @@ func (r *Route) before(departed transport.Address) (via transport.Address, left 
 	return departed, 0, transport.Address{}
 }
 
-// resolve changes the route to the next home, if known. Envelopes sent to via under epoch left
+// resolve changes the route to the next home, if known. Envelopes sent to via under the epoch left
 // may still come from there; a zero via means none. lost is a departed home after via.
 func (r *Route) resolve(s Step, via transport.Address, left placement.Epoch, lost transport.Address) Step {
 	r.LastSeq, r.flushed, r.via, r.left, r.lost = 0, 0, via, left, lost

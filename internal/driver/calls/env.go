@@ -22,8 +22,8 @@ type Session interface {
 	Post(e *wire.Envelope)
 	// AckSoon acknowledges handled envelopes after a short delay.
 	AckSoon()
-	// Find returns the envelope with that sequence number, and false if the peer has acknowledged it
-	// or it does not exist.
+	// Find returns the envelope with that sequence number. It reports false if the peer has
+	// acknowledged the envelope, or if there is none.
 	Find(seq uint64) (wire.Envelope, bool)
 	// Void withdraws an envelope that certainly did not arrive. It reports false if the envelope may
 	// have arrived.
@@ -86,9 +86,9 @@ type Env interface {
 	Session(to transport.Peer, lane int) (Session, bool)
 	// Peers returns the processes with which this process has sessions.
 	Peers() []transport.Address
-	// Close closes the session with a process on one lane. With AllLanes it closes all sessions, and
-	// the process gets no new ones. bye means that the process has said goodbye. Close reports false
-	// if the process was removed before.
+	// Close closes the session with a process on one lane. If lane is AllLanes, it closes all
+	// sessions, and the process gets no new ones. bye means that the process has said goodbye.
+	// Close reports false if the process was already removed.
 	Close(a transport.Address, lane int, bye bool) (left []Left, ok bool)
 	// Renew closes a session that the peer has dropped, and begins a new one. next is nil if the
 	// peer has departed, and left is nil if the session was already replaced.

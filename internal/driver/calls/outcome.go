@@ -26,8 +26,8 @@ const (
 	Unrepeatable                             // it was sent, and is too large to be sent again
 	Closed                                   // the process is shutting down
 	Shed                                     // it was dropped from a full buffer to make room for younger calls
-	Denied                                   // the broker refuses the subject of its home
-	TurnedAway                               // its home keeps no session with this process
+	Denied                                   // the broker does not let this process connect, or publish to the home of the call's shard
+	TurnedAway                               // the home of the call's shard keeps no session with this process
 )
 
 // A Step is what a caller does after an attempt of a call.
@@ -36,7 +36,7 @@ type Step uint8
 // The steps after an attempt of a call.
 const (
 	Return    Step = iota // return the Outcome to the caller
-	SendAgain             // send the call again after Pause; if its time ends before that, the outcome is NotExecuted
+	SendAgain             // send the call again after Pause; if the call's time ends before that, the outcome is NotExecuted
 	Withdraw              // the call's time is over: withdraw the call, and get the outcome from Withdrawn
 )
 
@@ -46,8 +46,9 @@ type Command struct {
 	Unsure bool // an earlier attempt may have run
 }
 
-// NextStep returns the step after an attempt that ended with the code, and the outcome of a call
-// that ends with this step. c is the call's command, or nil if the entity is not durable.
+// NextStep returns the step after an attempt that ended with the given code. If the call ends with
+// this step, NextStep also returns the call's outcome. c is the call's command, or nil if the
+// entity is not durable.
 func NextStep(code wire.Code, c *Command) (Step, Outcome) {
 	switch code {
 	case Expired, Closed:
@@ -76,8 +77,8 @@ func NextStep(code wire.Code, c *Command) (Step, Outcome) {
 	return Return, Unknown // Unrepeatable, Denied, TurnedAway, and codes of later releases
 }
 
-// Pause returns how long to wait after attempt number try, counted from 0. It grows from 1 ms to 50
-// ms.
+// Pause returns how long to wait after an attempt. try is the number of that attempt, from 0 on.
+// The pause grows from 1 ms to 50 ms.
 func Pause(try int) time.Duration {
 	return min(time.Millisecond<<min(try, 6), 50*time.Millisecond)
 }
@@ -102,9 +103,9 @@ func Withdrawn(how Withdrawal) Outcome {
 	return NotExecuted
 }
 
-// Final returns the outcome of a command whose last attempt had the outcome last. If an earlier
-// attempt may have run, NotExecuted becomes Unknown, unless settled is set: then the last refusal
-// proves that no attempt was applied.
+// Final returns the outcome of a command. last is the outcome of its last attempt. If an earlier
+// attempt may have run, NotExecuted becomes Unknown, unless settled is set. settled means that the
+// refusal of the last attempt proves that no attempt was applied.
 func (c *Command) Final(last Outcome, settled bool) Outcome {
 	if c.Unsure && last == NotExecuted && !settled {
 		return Unknown

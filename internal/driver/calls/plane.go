@@ -134,8 +134,9 @@ func (p *Plane) moveStep(from Session, e *wire.Envelope) {
 }
 
 // Refuse counts the refusal of an ask or a tell, whose envelope has number seq. It returns the
-// answer and the session to send it on, or nil if there is no answer. The caller must append the
-// answer before it acknowledges the envelope: until then the sender keeps the envelope.
+// answer, and the session on which the answer must be sent; both are nil if there is no answer. The
+// caller must append the answer before it acknowledges the envelope: until then the sender keeps
+// the envelope.
 func (p *Plane) Refuse(from Session, lane int, e *wire.Envelope, seq uint64, r shardhost.Refusal) (to Session, answer *wire.Envelope) {
 	p.env.Refused(r.Code)
 	answer, direct, ok := r.Answer(e, seq)
@@ -226,8 +227,9 @@ func (p *Plane) Follow(old, t *placement.Table, kind string) {
 	}
 }
 
-// PeerGone closes all sessions with a removed process if lane is AllLanes, or the session on one
-// lane after the peer's goodbye. Calls that the process certainly did not run are sent to their
+// PeerGone handles the end of process a. If lane is AllLanes, process a was removed, and PeerGone
+// closes all sessions with it. Otherwise process a has said goodbye on that lane, and PeerGone
+// closes only the session on the lane. Calls that process a certainly did not run are sent to their
 // shards' next homes. Calls that may have run fail with the code Lost.
 func (p *Plane) PeerGone(a transport.Address, lane int, bye bool) {
 	p.departing.add(a)
@@ -394,9 +396,10 @@ func (p *Plane) Leave(patience time.Duration, done func()) {
 	})
 }
 
-// await calls the function then when waits reports false for all shards and the peers have
-// acknowledged what was sent, at the latest at the time over. Later envelopes count only if shards
-// may have sent held or returned calls, so that other goroutines' tells do not prolong the wait.
+// await waits until the peers have acknowledged what was sent, and waits(s) is false for each shard
+// s, but not beyond the time over. After that it calls the callback (then). Later envelopes count
+// only if shards may have sent held or returned calls, so that other goroutines' tells do not
+// prolong the wait.
 func (p *Plane) await(over time.Time, waits func(Shard) bool, then func()) {
 	unacknowledged, more := p.env.Unacknowledged(), true
 	homes := p.env.Now().Add(DismissAfter)

@@ -38,8 +38,8 @@ func (r remains) Again(e *wire.Envelope) {
 	r.env.Count(Retried)
 }
 
-// returned has what each shard forwarded on a closed session: flushes, and calls that certainly did
-// not run.
+// returned is what each shard gets back of what it had forwarded on a session that is now closed:
+// flushes, and calls that certainly did not run.
 type returned map[Shard]*remainsOf
 
 type remainsOf struct {

@@ -68,10 +68,10 @@ type Call struct {
 	// that callers need not read the clock.
 	over atomic.Int64
 	res  Result    // set before the caller is woken
-	then Completer // called at the call's end instead of Caller, unless nil
+	then Completer // unless nil, called at the call's end instead of waking Caller
 
 	mu      sync.Mutex // guards the fields below
-	sent    uint64     // number of the call that session and its sequence number belong to; if the slot has a later call, the later call has not been sent
+	sent    uint64     // number of the call that session and seq belong to; if the slot has a later call, that call has not been sent
 	session Carrier    // the session on which the call was last sent; nil while it is held or local
 	seq     uint64
 }
@@ -105,7 +105,7 @@ func (c *Call) index() int { return int(c.last % MaxCalls) }
 // do not share a lock. It is safe for concurrent use.
 type Table struct {
 	Coalescer Coalescer
-	_         [64]byte                // keeps fields that every call writes out of the cache line of those that it reads
+	_         [64]byte                // separates the fields that every call writes from the cache line of the fields that it reads
 	newCaller func() Caller           // makes the caller of a new slot
 	slots     atomic.Pointer[[]*Call] // all slots; copied to grow
 	closed    atomic.Bool             // no new call is entered
@@ -134,14 +134,15 @@ func (c *Call) Wake() {
 	c.Caller.Wake()
 }
 
-// Open adds a call to the table, and returns its slot and number. over is the call's deadline on
-// Sweep's clock. If over is 0, the caller itself watches the time. If over is negative, the call's
-// time ends -over after the next Sweep. hint selects the lock, so callers with different hints
-// rarely wait for each other. Open returns nil if the table is closed or has MaxCalls calls.
+// Open adds a call to the table, and returns the call's slot and number. over is the call's
+// deadline on Sweep's clock. If over is 0, the caller itself watches the time. If over is negative,
+// the call's time ends -over after the next Sweep. hint selects the lock, so that callers with
+// different hints rarely wait for each other. Open returns nil if the table is closed or has
+// MaxCalls calls.
 func (t *Table) Open(over int64, hint uint64) (c *Call, id uint64) { return t.OpenFor(over, hint, nil) }
 
-// OpenFor is Open, but at the call's end the table calls the Completer then; if it is nil, the
-// slot's Caller.
+// OpenFor is Open, except that the end of the call is reported to the Completer instead of the
+// slot's Caller. If the Completer is nil, the Caller is woken as usual.
 func (t *Table) OpenFor(over int64, hint uint64, then Completer) (c *Call, id uint64) {
 	c = t.slot(hint % parts)
 	if c == nil {
@@ -258,9 +259,9 @@ func (t *Table) Sent(id uint64, to Carrier, seq uint64) {
 	c.mu.Unlock()
 }
 
-// Remove takes call id out of the table. It returns nil if another goroutine has removed the call;
-// that goroutine wakes the caller. Otherwise this goroutine must set the answer, count the caller
-// with Coalescer.Wake, and wake it.
+// Remove takes call id out of the table. If another goroutine has already removed the call, Remove
+// returns nil, and that goroutine wakes the caller. Otherwise this goroutine must set the answer,
+// count the caller with Coalescer.Wake, and wake the caller.
 func (t *Table) Remove(id uint64) *Call {
 	c := t.At(id)
 	if c == nil || !c.id.CompareAndSwap(id, 0) {
@@ -287,9 +288,9 @@ func (t *Table) Complete(id uint64, r Result) bool {
 	return true
 }
 
-// Sweep ends the calls whose time is over at the time now. It keeps the sessions of these calls, so
-// that their callers can withdraw calls that have not arrived. Only one goroutine at a time may
-// call Sweep.
+// Sweep ends the calls whose time is over. now is the present time of its clock. It keeps the
+// sessions of these calls, so that their callers can withdraw calls that have not arrived. Only one
+// goroutine at a time may call Sweep.
 func (t *Table) Sweep(now int64) {
 	slots := t.slots.Load()
 	if slots == nil {

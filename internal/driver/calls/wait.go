@@ -14,8 +14,8 @@ func NewCaller() Caller { return make(goroutine, 1) }
 func (c goroutine) Wake() { c <- struct{}{} }
 
 // Await waits until the call has its result, limit has passed or ctx has ended, and reports whether
-// the call has its result. If not, the call is out of the table, and the caller of Await must call
-// the Coalescer's GaveUp.
+// the call has its result. If it does not, Await has removed the call from the table, and the
+// caller of Await must call the Coalescer's GaveUp.
 func Await(ctx context.Context, t *Table, c *Call, id uint64, limit *Deadline) (answered bool) {
 	done := c.Caller.(goroutine)
 	if ctx.Done() == nil && limit.timer == nil {
@@ -30,7 +30,8 @@ func Await(ctx context.Context, t *Table, c *Call, id uint64, limit *Deadline) (
 	return true
 }
 
-// wait is Await for a call that may end by limit or ctx, without an answer.
+// wait waits until done has an element, limit has passed or ctx has ended, and reports whether done
+// had an element.
 //
 //go:noinline
 func wait(ctx context.Context, done goroutine, limit *Deadline) (answered bool) {

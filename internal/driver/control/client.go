@@ -39,7 +39,7 @@ type Client struct {
 	heard   time.Time      // when the gateway last sent something
 	asks    map[string]bool
 	helloAt time.Time
-	follow  time.Time                       // when the next step of the table's follower is due; zero means never
+	follow  time.Time                       // when the next step of follower is due; zero means never
 	digest  uint64                          // identifies the list in members
 	members map[transport.Address]bool      // the members according to the gateway
 	absent  map[transport.Address]time.Time // when each peer was first found not to be a member
@@ -109,7 +109,7 @@ func (c *Client) hello() {
 // Bye says goodbye to the member that serves the process.
 func (c *Client) Bye() { c.send(c.gateway, &wire.Gateway{Bye: &wire.GatewayBye{}}) }
 
-// send sends a message to a member; a zero to means any member that serves clients.
+// send sends a message to a member or, if to is zero, to any member that serves clients.
 func (c *Client) send(to transport.Peer, m *wire.Gateway) {
 	body, err := proto.Marshal(m)
 	if err != nil {

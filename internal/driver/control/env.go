@@ -88,11 +88,13 @@ type Shards interface {
 	Inventory() (kinds []coordinator.TypeInfo, held []coordinator.HeldShard)
 	// InspectShards returns the shards of a type, or of all types if kind is "".
 	InspectShards(kind string) []coordinator.InspectedShard
-	// HoldsShards reports whether the process, if it leaves, must wait: a shard is here or moving
-	// here or away, calls wait here, a Flush is missing, or a tell must go to another home.
+	// HoldsShards reports whether a leaving process must still wait. The reason may be a shard that
+	// is here or moving here or away, calls that wait here, a missing Flush, or a tell that must go
+	// to another home.
 	HoldsShards() bool
-	// Unasked returns, in order, the hosted types that need homes even without calls. If later is
-	// set, it includes types that need homes only wakeAfter after the admission.
+	// Unasked returns, in order, the hosted types whose shards need homes even without calls. later
+	// means that wakeAfter has passed since the admission: then the durable types, except
+	// singletons, are included.
 	Unasked(later bool) []string
 	// Waiting returns how many calls of a type wait for a home. WaitingTypes returns the types that
 	// have such calls.
@@ -141,19 +143,19 @@ type Process interface {
 	// LastTerm calls take with the highest term in the store; 0 means that the store does not
 	// answer. Without a store it does nothing.
 	LastTerm(take func(term uint32))
-	// Founding reads or writes the store's record of who founded the cluster. It calls answer on the
-	// control loop.
+	// Founding reads or writes the store's record of the cluster's founder, as r requests. It calls
+	// answer on the control loop.
 	Founding(r membership.FoundingRequest, answer func(membership.FoundingAnswer))
-	// AskServer asks another server of the broker, by sending payload to q.Peer through it. It
-	// calls answer on the control loop if that server answers.
+	// AskServer asks another server of the broker whether q.Peer listens, by sending payload to
+	// q.Peer through that server. It calls answer on the control loop if the server answers.
 	AskServer(q membership.Question, payload []byte, answer func(membership.Asked))
 	// ReadTable, WriteTable and WriteAlive send a request of the membership to the membership
 	// table. They call answer on the control loop, even if the table does not answer in time.
 	ReadTable(r membership.TableRead, answer func(membership.TableRows))
 	WriteTable(r membership.TableWrite, answer func(membership.TableWritten))
 	WriteAlive(r membership.TableAlive, answer func(membership.TableWritten))
-	// Serve tells the broker whether it may send clients' messages here. then, unless nil, is
-	// called on the control loop when the broker knows.
+	// Serve tells the broker whether to send clients' messages to this process. The callback
+	// (then), if any, is called on the control loop when the broker knows.
 	Serve(on bool, then func())
 
 	// Publish passes changes of the cluster to the user.

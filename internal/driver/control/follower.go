@@ -91,8 +91,9 @@ func (f *tableFollower) register() {
 	f.step(transport.Address{}, nil)
 }
 
-// progressed registers this process again while a new coordinator has sent no table: until then the
-// coordinator knows only what processes have registered.
+// progressed handles the progress of a shard here. If a new coordinator has not sent a table yet,
+// progressed registers this process again, because such a coordinator knows only what processes
+// have registered.
 func (f *tableFollower) progressed() {
 	if f.core.Unsettled() {
 		f.register()

@@ -35,7 +35,7 @@ type gateway struct {
 	clients map[transport.Address]*servedClient
 	named   clientsByName        // clients that sent something lately
 	asked   map[string]askedType // types whose homes clients wait for
-	last    *placement.Table     // the table that clients were last sent
+	last    *placement.Table     // the table last sent to clients
 	lost    []*wire.GatewayNode  // the latest members that were downed
 	at      time.Time            // when the next status is due; zero means that no client is served and nothing can expire
 	met     quota                // counts new clients
@@ -117,8 +117,8 @@ func (g *gateway) hello(from transport.Peer, h *wire.GatewayHello) {
 	g.status(from)
 }
 
-// welcome sends a client the hosted types, the lost members and, if the client's digest differs,
-// the members.
+// welcome sends a client the hosted types and the lost members. If the digest shows that the client
+// has another list of members, welcome also sends the members.
 func (g *gateway) welcome(client *servedClient) {
 	m := &wire.GatewayWelcome{
 		Kinds: g.types(), Lost: g.lost, Founder: nodeOf(g.m.View().Founder), Hello: client.hello,

@@ -121,8 +121,8 @@ func (g *gateway) ask(from transport.Peer, kind string, now time.Time) {
 	g.m.reports.ask(kind)
 }
 
-// clientsOf returns the entry of a name. It makes the next tick due, because the tick forgets old
-// entries.
+// clientsOf returns the entry of a name. It makes sure that a tick will come, because ticks forget
+// old entries.
 func (g *gateway) clientsOf(name string, now time.Time) *namedClients {
 	if g.at.IsZero() {
 		g.at = now.Add(gatewayStatusEvery)

@@ -31,8 +31,8 @@ type reasonSaid struct {
 	first, last time.Time // when the reason was first and last given
 }
 
-// Note records, at the time now, the reason why a type has no home. "" means that there is no
-// reason.
+// Note records the reason why a type has no home. now is the present time. "" means that there is
+// no reason.
 func (r *Reasons) Note(kind, text string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

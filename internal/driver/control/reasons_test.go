@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReasonsExpire: reasons of many types are kept while they are repeated, reasons of few types
-// for good.
+// TestReasonsExpire: if many types have reasons, each is kept only while it is repeated. The
+// reasons of few types are kept for good.
 func TestReasonsExpire(t *testing.T) {
 	now := time.Now()
 	var r Reasons

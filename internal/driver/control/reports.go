@@ -33,8 +33,9 @@ type abort struct {
 // aborts are the given-up moves whose end the table does not show yet, at most one for each shard.
 type aborts map[placement.ShardID]abort
 
-// add adds the report of a given-up move, and returns true. It returns false for a late report: a
-// report of a later epoch waits, or the table shows that the move has ended.
+// add adds the report of a given-up move, and returns true. If the report comes too late, it
+// returns false: a report of a later epoch is already there, or the table shows that the move has
+// ended.
 func (a aborts) add(id placement.ShardID, one abort, t *placement.Table) bool {
 	if e, ok := t.Lookup(id); a[id].epoch > one.epoch || ok && e.Epoch > one.epoch {
 		return false
@@ -119,8 +120,8 @@ func (r *reports) ask(kind string) {
 // Members that start within this time get some of the types' shards from the beginning.
 const wakeAfter = 5 * time.Second
 
-// missesHomes reports whether a type that needs homes even without calls has none, because they
-// were not assigned yet, or the coordinator that knew them is gone.
+// missesHomes reports whether a type needs homes even without calls and has none: they were not
+// assigned yet, or the coordinator that knew them is gone.
 func (r *reports) missesHomes(kind string) bool {
 	return r.m.follower.table.Type(kind) == nil && slices.Contains(r.m.env.Unasked(r.late), kind)
 }

@@ -137,8 +137,9 @@ func (s *seat) start() {
 	})
 }
 
-// begin starts the coordinator under term. before is the last term in the store. If this process
-// has not heard of that term, another cluster may have taken it.
+// begin starts the coordinator under the given term. before is the last earlier term in the store.
+// If this process has never followed a coordinator of that term, the new coordinator is told so,
+// because another cluster may have taken the term.
 func (s *seat) begin(term, before uint32) {
 	cfg := s.m.setup.Coordinator
 	cfg.Self = s.m.self.Address
@@ -177,8 +178,8 @@ func (s *seat) step(in coordinator.Input) {
 	s.m.checkLeaving()
 }
 
-// lookForOwing quarantines members that have owed the coordinator an answer for QuarantineAfter.
-// Only time in which this process could receive the answer counts.
+// lookForOwing quarantines members that have owed the coordinator an answer for QuarantineAfter. It
+// counts only the time in which this process could have received the answer.
 func (s *seat) lookForOwing() {
 	var owing []transport.Address
 	if s.core != nil && s.m.env.LeaseValid() {

@@ -48,7 +48,7 @@ func (s *sender) newer(err error) {
 	s.env.Log(Debug, "a later release's message skipped", "err", bounded.Error(err))
 }
 
-// foreign counts a message that is not a message of this cluster. Its sender from need not be a
+// foreign counts bytes that are not a message of this cluster. from, the sender, need not be a
 // member.
 func (s *sender) foreign(from transport.Address, bytes int, err error) {
 	if n, tell := s.env.CountOf(Foreign, from.Name); tell {

@@ -86,8 +86,8 @@ func TestQuickCallsAreCountedOnce(t *testing.T) {
 	}
 }
 
-// TestUntimedCallsTakeAsLongAsTheLastTimed: about 1 of 64 calls is timed. It stands for the calls
-// before it, and the calls after it count with its duration.
+// TestUntimedCallsTakeAsLongAsTheLastTimed: about 1 of 64 calls is timed. The timed call stands for
+// the calls before it, and the calls after it count with its duration.
 func TestUntimedCallsTakeAsLongAsTheLastTimed(t *testing.T) {
 	counts := New("User", []string{"Add"})
 	const calls, usual = 1000 * Every, 400 * time.Nanosecond

@@ -13,7 +13,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/measure"
 )
 
-// A Quick is a kind of call that is usually counted untimed.
+// A Quick is a kind of call that is usually counted without a measurement of its duration.
 type Quick int
 
 // The kinds of quick calls.
@@ -46,19 +46,19 @@ const (
 	dueAt    = 40
 )
 
-// Due reports whether the next call should be timed.
+// Due reports whether the next quick call of this method and kind should be timed.
 func (w Words) Due(number int, q Quick) bool {
 	v := w[number*int(quicks)+int(q)].Load()
 	return v&(1<<dueAt-1) >= v>>dueAt&0xff
 }
 
-// Since returns the number of calls that the next call represents if it is timed: itself and the
-// untimed calls before it.
+// Since returns how many calls the next call stands for if it is timed: itself and the untimed
+// calls before it.
 func (w Words) Since(number int, q Quick) uint64 {
 	return max(1, w[number*int(quicks)+int(q)].Load()&(1<<dueAt-1))
 }
 
-// Add counts a call that was not timed.
+// Add counts a quick call that was not timed.
 func (w Words) Add(number int, q Quick) { w[number*int(quicks)+int(q)].Add(1) }
 
 // Usual returns the duration of the last timed call of that method and kind.

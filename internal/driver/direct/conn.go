@@ -78,8 +78,8 @@ func (c *Conn) Send(frame []byte) error {
 	return err
 }
 
-// A first stall does not end a connection: all connections of a process seem to stall while it is
-// not scheduled.
+// A first stall does not end a connection: all connections of a process seem to stall while the
+// process is not scheduled.
 const (
 	// stallsApart is the time in which a second stall ends the connection.
 	stallsApart = 5 * time.Second

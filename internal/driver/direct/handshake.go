@@ -55,8 +55,8 @@ func greet(ctx context.Context, c net.Conn, secure *tls.Conn, nonce agree.Nonce)
 	return nil
 }
 
-// greeted is the handshake of the listening process. It returns the key and nonce of the dialing
-// process.
+// greeted carries out the handshake at the listening process. It returns the key and the nonce that
+// the dialing process has shown.
 func greeted(secure *tls.Conn) (key agree.Key, nonce agree.Nonce, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), agree.DialFor)
 	defer cancel()

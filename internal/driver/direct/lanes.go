@@ -50,7 +50,7 @@ type Env interface {
 	Wanted(c *Conn)
 	// Count adds one to a counter. It returns the new value, and whether to log it.
 	Count(Counter) (n uint64, tell bool)
-	// Closed is called when a connection has ended.
+	// Closed is called when a connection has ended, with the reason.
 	Closed(peer transport.Peer, lane int, why agree.Reason)
 	// Log logs a line for operators.
 	Log(text string, args ...any)
@@ -167,8 +167,8 @@ func (l *Lanes) Open() int {
 	return l.core.Open()
 }
 
-// Want offers a peer a connection for a lane with frames for the peer. If there is already such a
-// connection, it calls Env.Wanted.
+// Want offers a peer a connection for a lane on which frames for the peer are sent. If there
+// already is such a connection, it calls Env.Wanted.
 func (l *Lanes) Want(to transport.Peer, lane int) {
 	if c := l.find(to.Address, lane); c != nil {
 		l.env.Wanted(c)
@@ -190,7 +190,8 @@ func (l *Lanes) find(peer transport.Address, lane int) *Conn {
 	return nil
 }
 
-// refuses returns why this process currently agrees to no connection; "" if it does agree.
+// refuses returns the reason why this process accepts no connection at the moment; "" means that it
+// accepts connections.
 func (l *Lanes) refuses() string {
 	if err := l.env.Confidential(); err != nil {
 		return "the broker's connection is neither encrypted nor local: " + err.Error() + " (use TLS to the broker)"
@@ -203,7 +204,8 @@ func newNonce() (n agree.Nonce) {
 	return n
 }
 
-// Receive handles the body of a control message. It returns an error if the body cannot be read.
+// Receive handles the body of a control message about direct lanes. It returns an error if the body
+// cannot be read.
 func (l *Lanes) Receive(from transport.Peer, body []byte) error {
 	m, err := decodeMessage(body)
 	if err != nil {

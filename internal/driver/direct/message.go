@@ -60,8 +60,8 @@ func decodeMessage(body []byte) (m agree.Message, err error) {
 	return m, nil
 }
 
-// terms checks the fields that messages share. It returns lane, and copies nonce to n and hash to
-// key. A nil key means that the message has none.
+// terms checks the fields that several kinds of messages have. It returns lane, and copies nonce to
+// n and hash to key. If key is nil, the message has no hash.
 func terms(lane uint32, nonce, hash []byte, address string, n *agree.Nonce, key *agree.Key) (int, error) {
 	switch {
 	case lane > math.MaxInt16:

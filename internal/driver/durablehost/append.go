@@ -15,8 +15,8 @@ import (
 // no goroutine of its own.
 type beginner interface {
 	// BeginAppend sends an append, and reports whether it was sent. If so, done is called once, and
-	// must not block. If rest is nil, the append is in the log at position p. Otherwise rest returns
-	// the outcome, and may block.
+	// must not block. A nil rest means that the append is in the log at position p. Otherwise done
+	// must call rest on another goroutine, because rest waits for the outcome.
 	BeginAppend(s store.Shard, expect store.Position, data []byte, done func(p store.Position, rest Rest)) bool
 }
 
@@ -25,10 +25,10 @@ type Rest = func(context.Context) (store.Position, error)
 
 // Appends schedules the appends of all shards of one process. The zero value is ready for use.
 //
-// While few appends are running, each is sent as soon as a turn has something to append. While more
-// are running, the process is overloaded, so an append is sent only after all runnable goroutines
-// have run, to hold the commits of more turns. Appends beyond what the store works on at a time
-// wait here (ADR 0010).
+// While few appends are running, each append is sent as soon as a turn has something to append.
+// While more are running, the process is overloaded. An append is then sent only after all runnable
+// goroutines have run, so that it has the commits of more turns. Appends beyond what the store
+// works on at a time wait here (ADR 0010).
 type Appends struct {
 	mu      sync.Mutex
 	limiter appendLimiter
@@ -47,7 +47,7 @@ type Appends struct {
 
 	tails atomic.Int64 // bytes of all logs' tails
 	open  atomic.Int64 // number of tenures whose log has a tail
-	// wrote is when a write was last taken, as Unix time in seconds.
+	// wrote is when the store last took a write, as Unix time in seconds.
 	wrote atomic.Int64
 	// written counts the bytes that the process has appended to all logs.
 	written atomic.Int64
@@ -58,14 +58,14 @@ type Appends struct {
 // dies. Beyond maxTails, the larger tails are written to records.
 const maxTails = 64 << 20
 
-// maxHeld is how many bytes the process may append before each of its shards must advance since,
-// the position from which the shard needs its log. A shared log is trimmed only up to the lowest
-// since.
+// maxHeld is how many bytes the process may append before each of its shards must advance its
+// [store.Head].Since, the position from which the shard needs its log. A shared log is trimmed only
+// up to the lowest Since.
 const maxHeld = 64 << 20
 
-// tailOf records the size of t's tail. It reports whether this tail must be written to records: all
-// tails together exceed maxTails, and this one reaches half an equal share of maxTails. The caller
-// holds the tenure's lock.
+// tailOf records the size of t's tail. It reports whether this tail must be written to records.
+// That is so if all tails together exceed maxTails, and this tail reaches half of an equal share of
+// maxTails. The caller holds the tenure's lock.
 func (a *Appends) tailOf(t *Tenure) bool {
 	size := int64(t.core.TailBytes())
 	if t.core.State() == durable.Dropped {
@@ -167,8 +167,8 @@ func (a *Appends) end() {
 }
 
 // due removes from the queue the tenures that may append now, and returns them in room's memory.
-// rest reports whether others remain. If overdue, the queue has waited for longestHold, and running
-// appends no longer count against the limit.
+// rest reports whether others remain in the queue. If overdue is set, the queue has waited for
+// longestHold, so running appends no longer count against the limit.
 func (a *Appends) due(room []*Tenure, overdue bool) (due []*Tenure, rest bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -187,9 +187,9 @@ func (a *Appends) due(room []*Tenure, overdue bool) (due []*Tenure, rest bool) {
 	return due, left > 0
 }
 
-// enter begins the handling of an append's answer. spell is the append's result of [Appends.sent].
-// took is its duration; 0 means that its outcome is unknown. If enter returns true, the caller must
-// call leave; the end of the process waits for that.
+// enter begins the handling of an append's answer. spell is what [Appends.sent] returned for the
+// append. took is the append's duration; 0 means that its outcome is unknown. If enter returns
+// true, the caller must call leave; the end of the process waits for that.
 func (a *Appends) enter(h Host, spell int, now time.Time, took time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -285,8 +285,8 @@ func (t *Tenure) done(r *durable.Request, a durable.Response) {
 }
 
 // An appendLimiter decides how many appends of a process run at a time. An append beyond what the
-// store works on would only wait at the store. While it waits here instead, it collects more
-// commits: with n callers at s shards and k running appends, it gets n/s / (1/2 + k/s) commits.
+// store works on would only wait at the store. If it waits here instead, it collects more commits:
+// with n callers at s shards and k running appends, each append has n/s / (1/2 + k/s) commits.
 //
 // If appends are slow only because the store is far away, a limit costs throughput. Therefore the
 // limit depends on how long appends take compared with the fastest recent one. The zero value sets
@@ -339,9 +339,9 @@ func (p *appendLimiter) answered(now time.Time, took time.Duration) {
 	p.sum, p.answers = 0, 0
 }
 
-// room returns how many appends to send, from the numbers of running (under) and queued (wait)
-// ones. Above the limit it returns 0 until many can go together: one alone would wake process and
-// server.
+// room returns how many appends to send now. under is the number of running appends, and wait that
+// of queued ones. Above the limit it returns 0 until many appends can go together, because each
+// sending wakes the process and the server.
 func (p *appendLimiter) room(under, wait int) int {
 	switch {
 	case p.limit == 0 || under+wait <= p.limit:
@@ -366,8 +366,8 @@ type Measured struct {
 	by atomic.Pointer[func(Appended)]
 }
 
-// By makes m call f at the end of each append; nil ends that. f must not block. Several goroutines
-// call f at once.
+// By makes m call f at the end of each append. A nil f ends these calls. f must not block. Several
+// goroutines call f at once.
 func (m *Measured) By(f func(Appended)) {
 	if f == nil {
 		m.by.Store(nil)

@@ -15,7 +15,7 @@ type Claims struct {
 	mu     sync.Mutex
 	under  int       // number of claims that run and are not slow
 	wanted []*Tenure // tenures that calls wait for; the claims of some have already begun or ended
-	others []*Tenure // all tenures; some are also in wanted, and the claims of some have already begun or ended
+	others []*Tenure // all tenures that have asked; some are also in wanted, and the claims of some have already begun or ended
 }
 
 const (
@@ -43,8 +43,8 @@ const (
 	claimPast  // it does not count: it is slow or has ended
 )
 
-// ask sends the tenure's claim by calling send, now or when fewer claims run. The caller holds the
-// tenure's lock.
+// ask calls send, which sends the tenure's claim: at once, or later if too many claims are running.
+// For a tenure that asks again it calls send at once. The caller holds the tenure's lock.
 func (c *Claims) ask(t *Tenure, send func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

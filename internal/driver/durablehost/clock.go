@@ -56,9 +56,9 @@ func (c *Clock) Now() (time.Time, bool) {
 	return v.reading.At(c.elapsed()), v.known
 }
 
-// Ahead returns a lower bound of the time by which wall, read from this process's wall clock, is
-// ahead of the store's clock. It is negative if wall is behind, and 0 if the store's time is
-// unknown or too uncertain.
+// Ahead returns by how much this process's wall clock is certainly ahead of the store's clock. wall
+// is the present time of the wall clock. The result is negative if wall is behind, and 0 if the
+// store's time is unknown or too uncertain.
 func (c *Clock) Ahead(wall time.Time) time.Duration {
 	v, elapsed := c.view.Load(), c.elapsed()
 	if !v.known || c.store == nil {

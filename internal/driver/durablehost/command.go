@@ -260,7 +260,7 @@ func (s *Source) Begin(id *ID) {
 	s.update(id)
 }
 
-// Update updates Floor, Past and Stuck of an ID, which say which commands are finished.
+// Update updates Floor, Past and Stuck of an ID. These fields say which commands are finished.
 func (s *Source) Update(id *ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,7 +26,7 @@
 // # Time
 //
 // Entities expire by the time of the store, which a process knows by its [Clock]. A tenure's core
-// gets that time without jumps, because it also measures durations by it.
+// gets that time without jumps, because the core also measures durations by it.
 //
 // # Goroutines
 //

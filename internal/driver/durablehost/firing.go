@@ -58,8 +58,8 @@ func (t *Tenure) lookLocked(after *deferredEffects) {
 	}
 }
 
-// untilDueLocked returns the time until dueLocked must be called again. It returns false if no
-// timer is needed for that.
+// untilDueLocked returns the time until dueLocked must be called again. It returns false if
+// dueLocked needs no timer.
 func (t *Tenure) untilDueLocked() (time.Duration, bool) {
 	at := t.core.DueAt()
 	if at == math.MaxInt64 || t.left != nil {

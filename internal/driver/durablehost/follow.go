@@ -20,7 +20,7 @@ type Follower struct {
 	Store  store.Shards
 	Type   string
 	Places []durable.Place // place in each shard's journal
-	AtEnd  bool            // unknown places are the ends of the journals, not their beginnings
+	AtEnd  bool            // a follower without a place in a journal begins at the journal's end, not at its beginning
 	Part   Part            // the shards that are read
 
 	lost []time.Time // since when a shard's journal has seemed not to continue at the follower's place; zero means that it continues
@@ -217,9 +217,10 @@ func readFollowed(r store.Record) (f Followed, err error) {
 	return f, nil
 }
 
-// LatestPlaces returns how far the followers with a name have read each shard of a type, whatever
-// their parts: for each shard the place that was written last. Without such followers it returns
-// nil. own and revision are the record of the given part, as returned by LoadFollowed.
+// LatestPlaces returns how far the followers with a name have read each shard of a type. It
+// considers the records of all parts, and takes for each shard the place that was written last. If
+// there are no such followers, it returns nil. own and revision are the record of the given part,
+// as returned by LoadFollowed.
 func LatestPlaces(ctx context.Context, s store.Store, kind, name string, part Part, own Followed, revision store.Revision, shards int) ([]durable.Place, error) {
 	all, err := s.List(ctx, followers(kind))
 	if err != nil {
@@ -302,7 +303,7 @@ func DropFollowers(ctx context.Context, s store.Store, kind string) error {
 }
 
 // DropFollower deletes a named follower's records, or one part's record if name is a result of
-// [Part.NameOf]. It fails with store.ErrNotFound if there is none.
+// [Part.NameOf]. It fails with store.ErrNotFound if there is no such record.
 func DropFollower(ctx context.Context, s store.Store, kind, name string) error {
 	all, err := s.List(ctx, followers(kind))
 	if err != nil {
@@ -367,7 +368,7 @@ func LostFollowers(ctx context.Context, s store.Backend, shard store.Shard) (map
 const followersPeriod = 10 * time.Second
 
 // A followerLook checks how far named followers have read the journal of a tenure's shard. The
-// tenure's lock guards asked and under; only the running check uses fits.
+// tenure's lock guards the fields asked and under. Only the running check uses fits.
 type followerLook struct {
 	asked time.Time                // when the last check began
 	under bool                     // a check is running

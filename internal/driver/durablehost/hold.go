@@ -56,9 +56,9 @@ func PauseReminders(ctx context.Context, s store.Store, kind string, p *Pause) e
 	}
 }
 
-// A process asks at most once in holdPeriod whether a type's reminders are paused, and does not
-// rely on an answer older than holdKept. holdRetry is the time between two checks for an answer
-// while there is none.
+// A process asks the store at most once in holdPeriod whether a type's reminders are paused. It
+// does not rely on an answer older than holdKept. holdRetry is the interval at which it looks for
+// the first answer.
 const (
 	holdPeriod = 2 * time.Second
 	holdKept   = 8 * holdPeriod
@@ -82,7 +82,7 @@ type Hold struct {
 func NewHold(p *Process, kind string) *Hold { return &Hold{process: p, kind: kind} }
 
 // holds reports whether reminders must not run now, because they are paused or the last answer is
-// too old. It also returns after which time to call it again.
+// too old. It also returns how long to wait before calling it again.
 func (h *Hold) holds() (held bool, again time.Duration) {
 	if h == nil {
 		return false, 0

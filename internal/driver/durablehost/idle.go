@@ -9,9 +9,9 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A shard advances its since, the position from which it needs its log, so that a shared log can be
-// trimmed. It does so after idleAfter without commits, or after idlePeriod or maxHeld bytes without
-// a checkpoint.
+// A shard advances its [store.Head].Since, the position from which it needs its log, so that a
+// shared log can be trimmed. It does so after idleAfter without commits. It also does so when there
+// was no checkpoint for idlePeriod, or while the process appended maxHeld bytes.
 const (
 	idleAfter  = time.Minute
 	idlePeriod = 10 * time.Minute
@@ -20,7 +20,7 @@ const (
 // An idle is the state of a tenure's periodic work. The tenure's lock guards it.
 type idle struct {
 	changed time.Time // when the last commit was made
-	moved   time.Time // when moveSince last advanced the shard's since
+	moved   time.Time // when moveSince last advanced the shard's Since
 	saved   time.Time // when the last checkpoint ended
 	mark    int64     // Appends.written when the last checkpoint ended
 	outages uint64    // outages when the log was last verified
@@ -39,7 +39,7 @@ func (i *idle) look(t *Tenure, now time.Time) {
 	i.verify(t.core, &t.shard.cfg, now)
 }
 
-// moveSince advances the shard's since if its present value may keep a shared log from being
+// moveSince advances the shard's Since if its present value may keep a shared log from being
 // trimmed.
 func (i *idle) moveSince(t *Tenure, now time.Time) {
 	idle := now.Sub(i.changed) >= idleAfter && !i.changed.Before(i.moved)
@@ -60,9 +60,9 @@ func (i *idle) verify(core *durable.Shard, c *Config, now time.Time) {
 
 type interrupted interface{ Outages() uint64 }
 
-// outages returns a number that grows whenever the store is available again after an outage,
-// because the store may have lost acknowledged appends. The number does not grow during an outage,
-// when a check would be useless.
+// outages returns a number that grows whenever the store is available again after an outage. The
+// shard must then check its log, because the store may have lost acknowledged appends. The number
+// does not grow during an outage, because a check would be useless.
 func outages(c *Config) uint64 { return c.Appends.outages.Load() + Outages(c.Store) }
 
 // Outages returns how often the connection to a store was lost and restored; 0 if the store does

@@ -11,13 +11,13 @@ import (
 type listing struct {
 	durable.Query
 	done    func(ids []string, more bool, err error)
-	stopped bool // nobody waits for it
+	stopped bool // nobody waits for the listing any more
 }
 
 // List calls done with a page of ids or keys in ascending order, possibly before List returns. more
-// reports whether further pages may follow. The page has everything that was in the log when List
-// was called, and nothing that may still be lost. The call waits until the catalog of entities is
-// complete. A caller that stops waiting must call stop; done may still be called.
+// reports whether further pages may follow. The page shows everything that was in the log when List
+// was called, and nothing that is not in the log yet. The call waits until the catalog of entities
+// is complete. A caller that stops waiting must call stop; done may still be called.
 func (t *Tenure) List(q durable.Query, done func(ids []string, more bool, err error)) (stop func()) {
 	l := &listing{Query: q, done: done}
 	t.mu.Lock()

@@ -85,7 +85,7 @@ const (
 	logEach = 40
 )
 
-// Above raises the stored record of the coordinator's terms to at least term, so that the next
+// Above raises the term in the store's record to at least the given one, so that the next
 // coordinator begins with a higher term. It retries until the process ends, and returns the
 // record's term.
 func (p *Process) Above(term uint32) (last uint32) {

@@ -22,14 +22,16 @@ type Host interface {
 	// Event is called for each event of a tenure. It is called without a lock and must not
 	// block.
 	Event(t *Tenure, e durable.Event)
-	// Above makes a coordinator whose term is below the given one begin a term above that. It
-	// returns the last term in the store. It may block.
+	// Above raises the last term in the store to at least the given term. A coordinator with a
+	// lower term then begins a new term above it. Above returns the last term in the store. It may
+	// block.
 	Above(term uint32) (last uint32)
-	// Tell brings stored tells of one shard to their receivers, each as the command TellID. then is
-	// called on any goroutine, once for each tell. arrived says that the receivers of these tells
-	// have committed them or will never run them. then must not keep the slice. ctx ends with the
-	// tenure. Tell must not block, and must not call then itself. The shard calls Tell for an
-	// entity's next tell only after then was called for the entity's last one.
+	// Tell brings stored tells of one shard to their receivers, each as the command TellID. It
+	// reports each tell once to the callback (then), on any goroutine. arrived says that the
+	// receivers of these tells have committed them or will never run them. The callback must not
+	// keep the slice. ctx ends with the tenure. Tell must not block, and must not report a tell
+	// before it returns. The shard passes an entity's next tell to Tell only after the last one was
+	// reported.
 	Tell(ctx context.Context, from store.Shard, tells []durable.Tell, then func(tells []durable.Tell, arrived bool))
 	// Look runs the due reminders of entities, if any, each in a turn of its entity. Then it calls
 	// Tenure.Looked for each entity. It must not block.
@@ -50,8 +52,8 @@ type Config struct {
 	Index func() *durable.Index
 	// Records holds the records of named followers. It is used only with Journal.Followers.
 	Records store.Store
-	// Patience bounds the wait for one answer of the store. For reads of a log and writes of many
-	// records it is six times as long. Default 5s.
+	// Patience bounds the wait for one answer of the store. Reads of a log and writes of many
+	// records may take six times as long. Default 5 s.
 	Patience time.Duration
 	// Sweep configures the deletion of records of expired or ended entities.
 	Sweep Sweep
@@ -67,9 +69,9 @@ type Config struct {
 	Alone *Alone
 }
 
-// Alone configures a shard that claims epochs by itself: each claim takes an epoch above that of
-// the head in the store. The epochs with which the shard is placed cannot be used, because they
-// start again after a full restart.
+// Alone configures a shard that chooses the epochs of its claims by itself: each claim takes an
+// epoch above that of the head in the store. It cannot use the epochs with which it is placed,
+// because these start again after a full restart.
 type Alone struct {
 	// May reports whether this process may have the shard now. A process that has lost the shard to
 	// another home claims it again after staleAfter if May allows it.
@@ -99,10 +101,10 @@ type Shard struct {
 	here    bool
 	placed  bool         // the shard is placed here, even if another home has claimed it meanwhile
 	outgrow bool         // the shard needs an epoch of a later term
-	attempt uint64       // number of the tenure under this epoch
+	attempt uint64       // number of the current tenure among those under this epoch
 	known   durable.Mark // the last head that this process has certainly written
-	tells   uint64       // above all numbers of tells that this process has assigned for the shard
-	floor   uint64       // with Config.Alone: above all epochs in the store that this process has used or met
+	tells   uint64       // greater than all numbers that this process has given to the shard's tells
+	floor   uint64       // with Config.Alone: greater than all epochs in the store that this process has used or met
 	failed  int          // number of tenures in a row that ended without opening
 	tenure  *Tenure
 	current atomic.Pointer[Tenure] // tenure, for goroutines without the lock
@@ -113,7 +115,7 @@ type Shard struct {
 	writing writing
 }
 
-// New returns a shard that is not placed at this process.
+// New returns a shard that is not placed at this process yet; [Shard.Open] places it.
 func New(c Config) *Shard {
 	if c.Patience <= 0 {
 		c.Patience = 5 * time.Second
@@ -156,8 +158,8 @@ func StoreEpoch(placed, attempt uint64) (uint64, error) {
 func Term(epoch uint64) uint32 { return uint32(epoch >> counterBits) }
 
 // Open claims the shard, after the coordinator has placed it here under the given epoch. It does
-// nothing if the epoch is lower than an earlier one, or the shard is already open under it. The
-// caller may hold a lock.
+// nothing if the epoch is lower than an earlier one, or if the shard is already open under this
+// epoch. The caller may hold a lock.
 func (s *Shard) Open(epoch uint64) {
 	s.mu.Lock()
 	if epoch < s.epoch || epoch == s.epoch && s.here {
@@ -176,7 +178,7 @@ func (s *Shard) Open(epoch uint64) {
 	s.mu.Unlock()
 }
 
-// drop ends a tenure on a new goroutine, without the caller's locks. The caller holds mu.
+// drop ends a tenure on a new goroutine, because the caller holds mu and perhaps other locks.
 func (s *Shard) drop(t *Tenure) {
 	if t != nil {
 		s.cfg.Host.Go(t.Drop)
@@ -265,13 +267,14 @@ func (s *Shard) Outgrown() bool {
 }
 
 // staleAfter is how long a shard stays placed here after another home has claimed it under a higher
-// epoch of the same term. Within this time the coordinator corrects a stale placement; otherwise
-// two coordinators probably had one term.
+// epoch of the same term. Within this time the coordinator corrects a stale placement. If it does
+// not, there were probably two coordinators with the same term.
 const staleAfter = 5 * time.Second
 
-// beyond handles the end of a tenure with epoch own, which found in the store a claim with epoch
-// met. If met has a later term, the coordinator must place the shard again. If met equals own, the
-// next claim shows whether another home has the shard. The caller holds mu.
+// beyond handles the end of a tenure that has found another claim in the store. own is the tenure's
+// epoch, and met that of the other claim; 0 means that there was none. If met has a later term, the
+// coordinator must place the shard again. If met equals own, the next claim shows whether another
+// home has the shard. The caller holds mu.
 func (s *Shard) beyond(own, met uint64) {
 	switch placed := s.epoch; {
 	case met == 0:
@@ -320,11 +323,13 @@ func (s *Shard) claimLater() {
 	})
 }
 
-// unplacedAfter is how long a shard that needs a later term waits for it. A coordinator that
-// already had that term keeps the old placement, so a still later term is then requested.
+// unplacedAfter is how long a shard waits for a later term that it needs. After that it requests a
+// still later term, because a coordinator that already had the requested term keeps the old
+// placement.
 const unplacedAfter = 15 * time.Second
 
-// goAbove makes the coordinator place the shard under term or a later term. The caller holds mu.
+// goAbove makes the coordinator place the shard under the given term or a later one. The caller
+// holds mu.
 func (s *Shard) goAbove(term uint32) {
 	s.outgrow = true
 	placed := s.epoch
@@ -361,7 +366,7 @@ func (s *Shard) Has(t *Tenure) bool { return s.current.Load() == t }
 
 // Tenure waits until the shard's tenure is open, and returns it. It fails with ErrNotHere if the
 // shard is not placed here. It fails with ErrBroken and the cause if the shard cannot be opened for
-// now. If ctx ends, the error wraps ctx's error and quotes the store's last.
+// now. If ctx ends, the error wraps ctx's error and quotes the last error of the store.
 func (s *Shard) Tenure(ctx context.Context) (*Tenure, error) {
 	for {
 		s.mu.Lock()
@@ -455,7 +460,8 @@ func (s *Shard) ended(t *Tenure, e durable.Event) {
 	})
 }
 
-// lost calls Config.Alone.Lost if the ended tenure had opened. The caller holds mu.
+// lost calls Config.Alone.Lost, if there is one, for a tenure that had opened and has ended by
+// itself. The caller holds mu.
 func (s *Shard) lost(t *Tenure, e durable.Event) {
 	if s.cfg.Alone == nil {
 		return

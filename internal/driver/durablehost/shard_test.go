@@ -299,7 +299,7 @@ func TestBusyShardMovesItsSince(t *testing.T) {
 }
 
 // TestAppendsOfOthersMoveASince: bytes that other shards of the process have appended make a shard
-// with few commits advance its since. Bytes count only once they are in the logs.
+// with few commits advance its Since. Bytes count only once they are in the logs.
 func TestAppendsOfOthersMoveASince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size = 64 << 10

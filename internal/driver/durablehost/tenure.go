@@ -18,7 +18,7 @@ type Tenure struct {
 	shard *Shard
 	epoch atomic.Uint64 // epoch in the store; changed under mu. With Config.Alone it may grow until the tenure has opened
 
-	ctx    context.Context // the context of its requests
+	ctx    context.Context // the context of the tenure's requests
 	cancel context.CancelFunc
 	opened chan struct{} // closed when the tenure has opened
 	open   atomic.Bool   // the tenure has opened and not ended
@@ -106,7 +106,7 @@ func (t *Tenure) Expired(expires int64) bool {
 }
 
 // Expiry returns when an entity will expire if it is committed now, as Unix time in milliseconds.
-// While the tenure's time differs from the store's, the later of both counts, so no entity expires
+// It counts from the tenure's time or the store's, whichever is later, so that no entity expires
 // too early.
 func (t *Tenure) Expiry(ttl time.Duration) int64 {
 	now, _ := t.shard.cfg.Clock.Now()
@@ -120,8 +120,8 @@ func (t *Tenure) Context() context.Context { return t.ctx }
 // higher epochs.
 func (t *Tenure) Epoch() uint64 { return t.epoch.Load() }
 
-// fix makes the tenure keep its epoch, and returns what the next tenure needs. tells exceeds the
-// numbers of all tells so far.
+// fix makes the tenure keep its epoch, and returns what the next tenure needs. tells is greater
+// than the numbers of all tells so far.
 func (t *Tenure) fix() (epoch uint64, head durable.Mark, tells uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -545,16 +545,16 @@ func (t *Tenure) Seen(entity string) (ticket durable.Ticket) {
 	return ticket
 }
 
-// Then calls do with nil when the log has everything up to the ticket, or with ErrInDoubt if the
-// tenure ends first. It may call do before it returns. Ticket 0 counts as in the log until the
-// tenure ends.
+// Then calls the function do once: with nil when the log has everything up to the ticket, or with
+// ErrInDoubt if the tenure ends first. It may do so before it returns. Until the tenure ends,
+// ticket 0 counts as in the log.
 func (t *Tenure) Then(ticket durable.Ticket, do func(error)) {
 	t.then(wait{ticket, false, WaiterFunc(do)})
 }
 
-// Answer is like [Tenure.Then], for a caller that will ask again with the same command. After the
-// store has failed for doubtAfter, w is called with the store's last error, so that the caller's
-// timeout error can name the cause. The commit goes on.
+// Answer is like [Tenure.Then], but for a caller that will send the same command again. If the
+// store has failed for doubtAfter, w gets the store's last error, so that the caller's timeout
+// error can name the cause. The commit goes on.
 func (t *Tenure) Answer(ticket durable.Ticket, w Waiter) { t.then(wait{ticket, true, w}) }
 
 func (t *Tenure) then(w wait) {
@@ -669,7 +669,7 @@ const doubtAfter = time.Second
 var errUnconfirmed = errors.New("commit not acknowledged by the store")
 
 // askAgain copies the waits whose callers ask again after a store error to due, and the others to
-// kept. The slice all stays intact: released waits share its memory.
+// kept. It does not change the slice all, because released waits share its memory.
 func askAgain(all []wait) (due, kept []wait) {
 	for _, w := range all {
 		if w.again {

@@ -15,8 +15,8 @@ const (
 	slowLasts = 10 * time.Second
 	// slowWait is the wait from which an append without an answer counts as slow.
 	slowWait = 2 * time.Second
-	// failsFor is how long writes must fail before it is reported, because single writes are tried
-	// again.
+	// failsFor is how long writes must fail before the failure is reported. Single failed writes
+	// are tried again, and not reported.
 	failsFor = time.Second
 )
 

@@ -16,8 +16,8 @@ import (
 type Host interface {
 	// Map returns the tells that a message becomes.
 	Map(ctx context.Context, m stream.Message) ([]durable.Tell, error)
-	// Send sends tells. id returns the command ID of a tell. then is called for each tell, with its
-	// result. Send does not block.
+	// Send sends tells. id returns the command ID of a tell. The callback (then) gets each tell,
+	// with its result. Send does not block.
 	Send(ctx context.Context, partition int, tells []durable.Tell, id func(durable.Tell) durablehost.ID, then func([]durable.Tell, feed.Result, error))
 }
 

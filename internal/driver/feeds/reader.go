@@ -237,8 +237,8 @@ func (s *session) reopen(ctx context.Context, last uint64, why error) error {
 // errOther means that the stream was deleted and made again.
 var errOther = errors.New("the stream was made again")
 
-// open opens the source. Only then it checks that the stream is still the session's, because a
-// changed identity never comes back.
+// open opens the source. After that it checks that the stream still has the identity that the
+// session knows. The order is safe, because a changed identity never comes back.
 func (s *session) open(ctx context.Context, after uint64) error {
 	ctx, done := context.WithTimeout(ctx, answerWithin)
 	defer done()
@@ -457,7 +457,7 @@ func (s *session) save(ctx context.Context) (stored bool, err error) {
 	return false, s.take(ctx, found, at)
 }
 
-// take replaces the session's record by one that another process has written.
+// take replaces the session's record by found, which another process has written.
 func (s *session) take(ctx context.Context, found Record, at store.Revision) error {
 	if found.Rewinds != s.record.Rewinds || found.Stream != s.record.Stream {
 		return errAgain

@@ -88,9 +88,9 @@ func RecordKey(feed string, partition int) string {
 // LetterPrefix returns the prefix of the keys of a feed's dead letters.
 func LetterPrefix(feed string) string { return Root + feed + "/dead/" }
 
-// LetterName returns the last part of a letter's key, for the first letter with this number. If the
-// stream is made again, its positions begin again: later letters with the number have a suffix "-2"
-// and so on.
+// LetterName returns the last part of the key of the first letter with this number. If the stream
+// is made again, its positions begin again. A later letter with the same number has a suffix, such
+// as "-2".
 func LetterName(partition int, number uint64) string { return fmt.Sprintf("%d-%d", partition, number) }
 
 // LetterKey returns the key of a letter.
@@ -139,8 +139,9 @@ func unmarshal(found store.Record, has *int, into any) error {
 	return nil
 }
 
-// Change applies a change to the record of a partition by compare-and-set. If another writer was
-// faster, it calls change again. If change fails, Change returns that error.
+// Change applies the function change to the record of a partition, and stores the result by
+// compare-and-set. If another writer was faster, it begins again with the new record. If the
+// function fails, Change returns the function's error.
 func Change(ctx context.Context, s store.Store, feed string, partition int, change func(*Record) error) error {
 	for {
 		r, at, err := LoadRecord(ctx, s, feed, partition)
@@ -262,7 +263,7 @@ func Drop(ctx context.Context, s store.Store, feed, name string) error {
 }
 
 // Rewind makes the feed read a partition again from a position on. Receivers do not apply messages
-// again that they have already applied. With replay, each message is applied once more.
+// again that they have already applied. If replay is set, each message is applied once more.
 func Rewind(ctx context.Context, s store.Store, feed string, partition int, position uint64, replay bool) error {
 	return Change(ctx, s, feed, partition, func(r *Record) error {
 		if r.Format == 0 {

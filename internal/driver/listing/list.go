@@ -15,8 +15,8 @@ import (
 const (
 	atOnce    = 16      // requests under way
 	held      = 4 << 20 // bytes of all pages
-	firstIDs  = 1 << 14 // ids in all first pages together, but 16 to 256 a shard, so that the first id comes soon
-	aheadUpTo = 1024    // shards. With more shards, no page is requested before it is needed: the pages would be too small
+	firstIDs  = 1 << 14 // ids in all first pages together, but 16 to 256 for each shard. First pages are small, so that the first id comes soon
+	aheadUpTo = 1024    // number of shards above which no page is requested before it is needed: the pages would be too small
 )
 
 // A Lister lists the ids of one type.
@@ -30,8 +30,9 @@ type Lister struct {
 	Remedy string
 }
 
-// List yields the ids that r requests from all shards, ascending. Limit and Bytes of r are ignored.
-// It ends after the first error. It holds at most about 4 MiB, however many ids there are.
+// List yields the ids that r requests, from all shards and in ascending order. It ignores r.Limit
+// and r.Bytes. It ends after the first error. It holds at most about 4 MiB, however many ids there
+// are.
 func (l *Lister) List(ctx context.Context, r wire.ListRequest) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -99,7 +100,7 @@ func newMerge(l *Lister, r wire.ListRequest) *merge {
 	return m
 }
 
-// next returns the next id, or nil at the end.
+// next returns the next id of all shards, or nil at the end.
 func (m *merge) next(ctx context.Context) ([]byte, error) {
 	for m.ask(ctx); m.dry > 0; m.ask(ctx) {
 		if err := m.answered(<-m.answers); err != nil {
@@ -125,7 +126,8 @@ func (m *merge) next(ctx context.Context) ([]byte, error) {
 	return id, nil
 }
 
-// look takes answers that have come, so that waiting requests can be sent.
+// look takes answers that have come, without waiting for others, so that waiting requests can be
+// sent.
 func (m *merge) look() error {
 	for len(m.wanted) > 0 {
 		select {

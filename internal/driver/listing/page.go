@@ -40,8 +40,8 @@ func Best(all iter.Seq[string], r *wire.ListRequest, limit int) (ids []string, m
 	return ids, more
 }
 
-// Fit cuts a page's ids to size encoded bytes, but keeps at least one id. Its second result is true
-// if it has left ids out, or if more is true.
+// Fit returns as many of a page's first ids as fit in size encoded bytes, but at least one. Its
+// second result is true if it has left ids out, or if more is true.
 func Fit(ids []string, more bool, size int) ([]string, bool) {
 	left := size - wire.MaxListHeader
 	for i, id := range ids {

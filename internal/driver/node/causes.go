@@ -34,7 +34,7 @@ var errPending = fmt.Errorf("%w: %d calls of this process wait for answers (let 
 func expired(why string) error { return fmt.Errorf("%w: %s", context.DeadlineExceeded, why) }
 
 // late returns the error of a call whose wait ended with err. why says what the call waited for. If
-// the deadline has passed and a longer one may help, late adds that remedy.
+// the deadline has passed and a later deadline may help, late adds that remedy.
 func late(err, why error) error {
 	for _, waited := range []error{errNoHome, errNoAnswer, errBusy, ErrMoving, errOutOfReach, errPassed} {
 		if errors.Is(why, waited) {
@@ -130,7 +130,7 @@ const (
 
 func unacknowledged(p *peers.Session) string {
 	held, limit := p.Core.Account.Held()
-	return fmt.Sprintf("%d bytes of answers wait for acknowledgements of client %s, at most %d may (read answers faster, call less at once, or raise Config.Limits.MaxBuffered and Config.Limits.AnswerBytes of the members)",
+	return fmt.Sprintf("%d bytes of answers wait for acknowledgements of client %s, and the limit is %d bytes (read answers faster, call less at once, or raise Config.Limits.MaxBuffered and Config.Limits.AnswerBytes of the members)",
 		held, p.Peer().Name, limit)
 }
 
@@ -171,9 +171,9 @@ func (e *overload) Unwrap() error { return e.cause }
 
 var errNoLease = errors.New("the singleton's lease is over (retry: its next instance takes the call)")
 
-// errSingletonStays is the error of Passivate and Forget in a singleton or a pool. If its instance
-// ended, the tasks of this instance would run beside those of the next one.
-var errSingletonStays = errors.New("a singleton lives as long as its node may run it, and an instance of a pool as long as its shard has its home here (return an error from a task of a singleton to start it again)")
+// errSingletonStays is the error of Passivate and Forget in a singleton or a pool. If these ended
+// an instance, its tasks would run beside those of the next instance.
+var errSingletonStays = errors.New("a singleton lives as long as its node may run it, and an instance of a pool as long as its shard has its home here (to start a singleton again, return an error from one of its tasks)")
 
 type failure struct {
 	method string
@@ -181,8 +181,8 @@ type failure struct {
 	panics bool // the method panicked, or ended its goroutine
 }
 
-// outcome returns whether the call ran and how it failed, without the error's text, because the
-// text may contain arguments and state.
+// outcome returns a text for people: whether the call ran and how it failed. It leaves out the
+// error's text, which may contain arguments and state.
 func (f *failure) outcome(read func(error) (CallFailure, bool)) string {
 	call, ok := read(f.err)
 	switch {

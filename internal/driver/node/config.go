@@ -32,7 +32,7 @@ type Config struct {
 	Logger                           *slog.Logger
 
 	// CallError makes the public error of a call. ReadCallError finds such an error in the tree of
-	// an error.
+	// err.
 	CallError     func(CallFailure) error
 	ReadCallError func(err error) (CallFailure, bool)
 	// Cause names the cause of an error in one word, for counts.
@@ -41,8 +41,8 @@ type Config struct {
 
 func (c *Config) directEnabled() bool { return c.DirectDial || c.DirectListen != "" }
 
-// RunnerBytes returns how many bytes of tells may wait at each runner, in a process with the given
-// number of runners. The batch of tells that a runner is running may have as many bytes again.
+// RunnerBytes returns how many bytes of tells may wait at each runner, if the process has so many
+// runners. The batch of tells that a runner is running may have as many bytes again.
 func (c *Config) RunnerBytes(runners int) int { return c.BufferBytes / (2 * runners) }
 
 // A CallFailure describes the error of a call.

@@ -34,7 +34,7 @@ const (
 	shardMovedIn                          // shards that moved here
 	shardMovedOut                         // shards that moved away
 	tableMoved                            // changes of a shard's home in the table
-	barrierTimedOut                       // senders whose Flush did not arrive by way of the old home in time
+	barrierTimedOut                       // barriers of senders whose Flush did not come through the old home in time
 	EntityPassivated                      // entities that were passivated
 	entityPassivatedForRoom               // entities passivated because their type had too many active ones
 	entityForgotten                       // entities that were forgotten

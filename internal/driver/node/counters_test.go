@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLedgerAddSeldom: frequent events are counted each time, and logged ever more rarely.
+// TestLedgerAddSeldom: a frequent event is counted each time, but logged more and more rarely.
 func TestLedgerAddSeldom(t *testing.T) {
 	var l Counters
 	var told []uint64

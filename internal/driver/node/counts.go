@@ -17,8 +17,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/measure"
 )
 
-// timing is the parent context of a local caller's turn if the turn is timed. Its times are in
-// nanoseconds after the driver's base.
+// timing is the parent context of a local caller's turn that is timed. Its times are in nanoseconds
+// after the driver's base.
 type timing struct {
 	context.Context       // the caller's
 	since           int64 // when the caller began to wait; 0 means it did not wait
@@ -72,8 +72,8 @@ func (t *turn) count(number int, cause string, result error, ran bool) {
 	}
 }
 
-// made counts a call of this process that was encoded, or did not begin. began is when it began, in
-// nanoseconds after the driver's base.
+// made counts a call of this process that was encoded, or that could not begin. began is the time
+// of its beginning, in nanoseconds after the driver's base.
 func (p invoker) made(r *codegen.Ref, method string, tell bool, began int64, err error) {
 	k := p.kind
 	number := k.Counts.Number(method)
@@ -131,7 +131,7 @@ func (s *HostedShard) countTold(e *region.Entity, number int, cause string, bega
 	}
 }
 
-// dueTold returns the time if the next tell of this process has to be timed, otherwise 0.
+// dueTold returns the present time if the next tell of this process must be timed, and otherwise 0.
 func (s *HostedShard) dueTold(number int) int64 {
 	if s.words.Due(number, counting.Tell) {
 		return s.driver().Lease.Now()
@@ -139,8 +139,8 @@ func (s *HostedShard) dueTold(number int) int64 {
 	return 0
 }
 
-// due counts n turns, the last of which has just ended. It returns how many turns this last turn
-// represents in the log for operators; 0 means that it is not logged.
+// due counts n turns, the last of which has just ended. It returns how many turns the last one
+// represents in the log for operators; 0 means that the last turn is not logged.
 func (drv *Driver) due(n uint64) uint64 { return drv.Turns.Due(n, drv.Lease.Now()) }
 
 func (drv *Driver) noteTurn(t operator.Turn, n uint64, took time.Duration) {

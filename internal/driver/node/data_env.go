@@ -96,8 +96,8 @@ func (v *dataEnv) Session(to transport.Peer, lane int) (calls.Session, bool) {
 
 func (v *dataEnv) Peers() []transport.Address { return v.Sessions.Addresses() }
 
-// Close closes the sessions with a removed process: the one on the lane, or all if lane is
-// negative. left has what the closed sessions leave behind.
+// Close closes the session with a process on the lane or, if lane is negative, all sessions with
+// the process. left has what the closed sessions leave behind.
 func (v *dataEnv) Close(a transport.Address, lane int, bye bool) (left []calls.Left, ok bool) {
 	if l := v.Direct.Load(); l != nil && lane < 0 {
 		l.Gone(a)

@@ -18,8 +18,8 @@ const SettlePatience = calls.ByeGrace - 500*time.Millisecond
 // Drain closes a process's sessions gracefully.
 type Drain struct{ *Driver }
 
-// Run ends the data plane (see calls.Plane.Leave) within SettlePatience, counted from since or, if
-// now is earlier, from now. It counts and logs envelopes that are still unacknowledged, and sends
+// Run ends the data plane (see calls.Plane.Leave) within SettlePatience after since or the present
+// time, whichever is earlier. It counts and logs envelopes that are still unacknowledged, and sends
 // goodbyes to the peers. It stops waiting when ctx ends.
 func (drv Drain) Run(ctx context.Context, since time.Time) {
 	begin := time.Now()
@@ -96,9 +96,9 @@ func wait(ctx context.Context, step func(done func())) bool {
 	}
 }
 
-// SettleTells waits until no tell waits for a home and no envelope is unacknowledged, because a
-// former home may return unacknowledged tells. It waits at most until ctx ends. Then it drops
-// waiting tells.
+// SettleTells waits until no tell waits for a home. It also waits for the acknowledgement of all
+// envelopes, because a former home may return unacknowledged tells. When ctx ends, it stops waiting
+// and drops the waiting tells.
 func (drv Drain) SettleTells(ctx context.Context) {
 	for drv.hasUnsettled() && ctx.Err() == nil {
 		time.Sleep(time.Millisecond) // meanwhile the lanes and the control loop run

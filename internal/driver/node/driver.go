@@ -79,7 +79,7 @@ type Driver struct {
 	outboxes []outbox             // send the tells of durable entities; each shard uses one
 	Durable  *durablehost.Process // of a node with a store; else nil
 	Limits   durable.Limits       // limits of durable shards; tests change them
-	Follows  atomic.Uint64        // number of loops of this process that have followed events under a name
+	Follows  atomic.Uint64        // how many loops in this process have followed events under a follower's name
 	// ChecksTurns is the result of checksTurns.
 	ChecksTurns bool
 
@@ -327,8 +327,8 @@ func (drv *Driver) waitAnswer() error {
 	return drv.waitUntil(drv.Context, drv.Lease.MayAnswer, runner.Over)
 }
 
-// waitUntil waits until allowed reports true. It fails when ctx or the process ends, or when the
-// lease reaches the phase tooLate.
+// waitUntil waits until the function allowed returns true. It fails when ctx or the process ends,
+// or when the lease reaches the phase tooLate.
 func (drv *Driver) waitUntil(ctx context.Context, allowed func() bool, tooLate runner.Phase) error {
 	for !allowed() {
 		if drv.Lease.Phase() >= tooLate {
@@ -360,8 +360,8 @@ func (drv *Driver) HeldFor(name string) (n int) {
 	return n
 }
 
-// pause delays an attempt, whose number is try, while the shard table and this process disagree
-// about a home. It fails after 5,000 tries, about 5 s.
+// pause waits before a further attempt while the shard table and this process disagree about a
+// home. try is the number of that attempt. After 5,000 attempts, about 5 s, it fails.
 func (drv *Driver) pause(try int) error {
 	switch {
 	case try < 3:
@@ -547,8 +547,8 @@ func NewDriver(cfg Config, self transport.Peer, ctl ControlPlane) *Driver {
 	return drv
 }
 
-// minRunners is the least number of runners. With fewer runners, turns that take just below a
-// millisecond would queue behind each other.
+// minRunners is the least number of runners. With fewer runners, turns of almost a millisecond
+// would wait for each other too long.
 const minRunners = 4
 
 // forgottenFirst and forgottenRest are the times before the first and the later sweeps of a durable

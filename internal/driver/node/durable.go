@@ -161,8 +161,8 @@ func (d *DurableShard) events() eventTaker {
 	return eventTaker{&d.hosted.Host.Desc, d.hosted.driver().ChecksTurns}
 }
 
-// begin keeps the state from before OnActivate. The first commit compares the entity's state with
-// it.
+// begin keeps the entity's state from before OnActivate, with which the first commit compares the
+// state after the turn.
 func (d *DurableShard) begin(e *region.Entity, value any, unknown []byte) (err error) {
 	if h := &d.hosted.Host.Desc; h.Events != nil {
 		_, _ = h.Events.Take(value) // from now on its journal encodes the events that are recorded
@@ -291,8 +291,8 @@ func (d *DurableShard) wrote(e *region.Entity, method string) error {
 	return fmt.Errorf("%s/%s: %s, a method marked //shard:read, has changed the state (remove the mark)", d.hosted.ID.Kind, clip(e.ID), method)
 }
 
-// A call that waits for the store fails before its deadline, by 1/noticePart of its remaining time
-// but at most maxNotice, so that its caller still gets the reason.
+// A call that waits for the store fails a little before its deadline, so that its caller still gets
+// the reason: 1/noticePart of its remaining time, but at most maxNotice, before the deadline.
 const (
 	noticePart = 10
 	maxNotice  = 200 * time.Millisecond

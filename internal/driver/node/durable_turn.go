@@ -24,9 +24,9 @@ type durableTurn struct {
 	tenure  *durablehost.Tenure
 	read    bool            // its method changes nothing
 	command durable.Command // the zero Command: the call has none
-	ticket  durable.Ticket  // what must be in the log before the answer leaves
-	seen    durable.Ticket  // what must be in the log before calls of the turn leave
-	caller  context.Context // if the turn runs on its caller's goroutine, the caller's context, which ends the turn's; otherwise nil
+	ticket  durable.Ticket  // up to this ticket everything must be in the log before the answer leaves
+	seen    durable.Ticket  // up to this ticket everything must be in the log before the turn's calls leave
+	caller  context.Context // the caller's context, which ends the turn's, if the turn runs on the caller's goroutine; otherwise nil
 	swift   bool            // the turn was not refused, waited for nothing and ran no hook, so nothing else refers to it
 
 	mu    sync.Mutex
@@ -356,7 +356,7 @@ func (r *durableTurn) changes(turn *durable.Turn, e *region.Entity, active *dura
 	return turn.Ended || len(turn.Events) > 0 || !read && (!same || r.command.Source.Stream()), nil
 }
 
-// observe makes the answer wait for the entity's last commit.
+// observe makes the answer wait until the entity's last commit is in the log.
 func (r *durableTurn) observe(e *region.Entity) {
 	r.ticket = r.tenure.Observe(e.ID, r.turn.shard().mayRun())
 }
@@ -394,8 +394,9 @@ func (r *durableTurn) unwoken(e *region.Entity, active *durableEntity) {
 	}
 }
 
-// sendTells sends, once everything that the turn saw or changed is in the log, tells of a
-// //shard:read turn, which has no commit, or messages published with best effort. It does not wait.
+// sendTells sends the tells of a //shard:read turn, which has no commit, or the messages published
+// with best effort. They leave once everything that the turn saw or changed is in the log.
+// sendTells does not wait for that.
 func (r *durableTurn) sendTells(tells []durableTell) {
 	if len(tells) == 0 {
 		return
@@ -410,7 +411,7 @@ func (r *durableTurn) sendTells(tells []durableTell) {
 	})
 }
 
-// reads reports whether a message published now would have no commit to be part of.
+// reads reports whether the turn has no commit of which a message published now could be a part.
 func (r *durableTurn) reads() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -431,7 +432,7 @@ type durableTell struct {
 type durableTells struct {
 	mu    sync.Mutex
 	all   []durableTell
-	sends []durableTell // to be sent once after the commit
+	sends []durableTell // sent once each, after the commit
 	taken bool          // the turn has ended
 }
 

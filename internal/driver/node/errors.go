@@ -31,7 +31,7 @@ var (
 	ErrRefused         = errors.New("refused by an interceptor")
 	ErrEscalated       = errors.New("escalated by a supervisor")
 	ErrNotPublished    = errors.New("not published")
-	ErrNoEpoch         = errors.New("ctx belongs to no turn of a durable type (only durable types have epochs, because only theirs keep growing after a full restart)")
+	ErrNoEpoch         = errors.New("ctx belongs to no turn of a durable type (only durable types have epochs, because the epochs of other types begin again after a full restart)")
 )
 
 func clip(s string) string { return bounded.ID(s) }

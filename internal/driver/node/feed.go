@@ -15,8 +15,8 @@ import (
 // DeadBody returns the body of a tell that only commits its command id, and runs no method.
 func DeadBody() []byte { return durablehost.Body{Method: wire.MethodDead}.Append(nil) }
 
-// SendCommands sends tells of a feed. id returns the command ID of a tell. then gets each tell
-// once, with its result.
+// SendCommands sends the tells of a feed. id returns the command ID of a tell. The callback (then)
+// gets each tell once, with its result.
 func (drv *Driver) SendCommands(ctx context.Context, from string, partition int, tells []durable.Tell, id func(durable.Tell) durablehost.ID, then func([]durable.Tell, feed.Result, error)) {
 	b := &batch{ctx: ctx, from: from, id: id, then: then}
 	b.send(drv, partition, tells)

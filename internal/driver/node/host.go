@@ -49,9 +49,9 @@ type Host struct {
 
 type hostedMethod struct {
 	run    codegen.Method
-	unseen bool // its turns can be an unseenTurn
-	hidden bool // it does not name its context, but its turns cannot be an unseenTurn, because they commit
-	read   bool // it is marked //shard:read
+	unseen bool // turns of the method can be an unseenTurn
+	hidden bool // the method does not name its context, but its turns commit, so they cannot be an unseenTurn
+	read   bool // the method is marked //shard:read
 	number int  // in Kind.Counts; 0: the runtime's own method
 }
 
@@ -64,8 +64,9 @@ func (h *Host) eachShard(lane int, f func(*HostedShard)) {
 	}
 }
 
-// encodeState encodes an active entity, including stored fields unknown to this program. Without an
-// encoder it returns the state that another program left. The caller has the entity's turn.
+// encodeState encodes an active entity, including stored fields unknown to this program. If the
+// type has no encoder, it returns the state that another program left. The caller has the entity's
+// turn.
 func (h *Host) encodeState(e *region.Entity) (state []byte, err error) {
 	return h.appendState([]byte{}, e)
 }
@@ -86,8 +87,9 @@ func (h *Host) appendState(b []byte, e *region.Entity) (state []byte, err error)
 	return codegen.AppendUnknown(state, e.State(), d.StateFields), nil
 }
 
-// DecodeState decodes a state into value, an entity. It returns the fields that this program does
-// not know, usually nil. They stay with the active entity and are encoded again with its state.
+// DecodeState decodes a state into value, an entity. It returns the encoded fields that this
+// program does not know; usually there are none. These fields stay with the active entity and are
+// encoded again with its state.
 func (h *Host) DecodeState(value any, state []byte) (unknown []byte, err error) {
 	d := &h.Desc
 	if d.DecodeState == nil {
@@ -199,8 +201,8 @@ func (h *Host) notRun(id, method string, err error) error {
 	return h.driver.Config.CallError(CallFailure{Kind: h.Desc.Name, ID: id, Method: method, Outcome: calls.NotExecuted, Err: err})
 }
 
-// CountActive sets the number of active entities to a fresh count, because the loss of a shard
-// removes entities without subtracting them from the number.
+// CountActive counts the active entities anew. The running number is inexact, because the loss of a
+// shard removes entities without subtracting them.
 func (h *Host) CountActive() {
 	n := 0
 	for i := range h.Shards {

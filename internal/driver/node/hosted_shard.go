@@ -53,8 +53,9 @@ func (s *HostedShard) driver() *Driver { return s.Host.driver }
 
 func (s *HostedShard) runner() *TurnRunner { return s.Host.driver.runner(s.ID.Shard) }
 
-// tell gives a tell of this process to the runner without the shard's lock. If near is false, the
-// caller must send the tell as an encoded call. An error means that there is no room.
+// tell gives a tell of this process to the runner without the shard's lock. If that is impossible,
+// near is false, and the caller must send the tell as an encoded call. An error means that there is
+// no room.
 func (s *HostedShard) tell(e *region.Entity, c *outCall) (near bool, err error) {
 	most := 0
 	if len(c.Args) <= region.TellBytes {
@@ -105,9 +106,9 @@ func (s *HostedShard) Direct(on bool) {
 	s.Shard.Direct(on)
 }
 
-// enqueue queues an encoded call of this process. It reports false if the shard is not here or the
-// route leads elsewhere, because the call would arrive here after the route's Flush. An error means
-// no room for a tell.
+// enqueue queues an encoded call of this process. It reports false if the shard is not here, or if
+// the route now leads elsewhere: the call would then come after the route's Flush. An error means
+// that there is no room for a tell.
 func (s *HostedShard) enqueue(e *wire.Envelope, current func() bool) (settled bool, err error) {
 	if e.Type == wire.TypeTell {
 		return s.runner().enqueue(s, e, current)
@@ -123,7 +124,7 @@ func (s *HostedShard) enqueue(e *wire.Envelope, current func() bool) (settled bo
 	return false, nil
 }
 
-// Enqueue is enqueue for an envelope that the shard must take wherever its route leads.
+// Enqueue is enqueue for an envelope that the shard must take even if the route leads elsewhere.
 func (s *HostedShard) Enqueue(e *wire.Envelope) {
 	drv := s.driver()
 	at := time.Now()
@@ -157,8 +158,8 @@ func (s *HostedShard) Stop(ctx context.Context) {
 	}
 }
 
-// stopIdle passivates idle entities. It returns a channel that is closed when a running turn ends,
-// or nil if none runs.
+// stopIdle passivates the idle entities. If turns are running, it returns a channel that is closed
+// when the next of them ends, and otherwise nil.
 func (s *HostedShard) stopIdle() (ended <-chan struct{}) {
 	s.releaseAll()
 	s.Mu.Lock()
@@ -289,8 +290,8 @@ func (s *HostedShard) prepareTurn(t *turn, method string) (failed *failure, err 
 	return nil, nil
 }
 
-// mayRunInline is mayRun, but reads the real clock only if the coarse clock cannot show that the
-// lease still lasts.
+// mayRunInline is mayRun, but it reads the real clock only if the coarse clock does not prove that
+// the lease still lasts.
 func (s *HostedShard) mayRunInline() bool {
 	drv := s.driver()
 	if !drv.watch.Valid(&drv.Lease) && !drv.Lease.Valid() {
@@ -310,8 +311,8 @@ func (s *HostedShard) noRoom(c *region.Call) *noRoom { return &noRoom{s, c.Full,
 
 func hostedOf(e *region.Entity) *HostedShard { return e.Shard().Driver.(*HostedShard) }
 
-// leaveTries is how often a leaving node tries to move a shard with states that cannot be encoded.
-// At the last try the shard moves without these states.
+// leaveTries is how often a leaving node tries to move a shard in which a state cannot be encoded.
+// At the last try the shard moves without such states.
 const leaveTries = 3
 
 var errEncodeExits = fmt.Errorf("encode the state: %w: runtime.Goexit", ErrPanic)
@@ -324,9 +325,9 @@ func (s *HostedShard) cannotMove(why error) {
 	}
 }
 
-// passivateAll encodes entities stopped for a move, and then runs their stop hooks. It ends early
-// if the move is given up. If a state cannot be encoded, it fails before any hook runs or, if must
-// is set, drops that state instead.
+// passivateAll encodes the states of entities that are stopped for a move, and then runs their stop
+// hooks. It ends early if the move is given up. If a state cannot be encoded, it fails before any
+// hook runs. If must is set, it drops that state instead.
 func (s *HostedShard) passivateAll(entities []*region.Entity, why codegen.Passivation, must bool) error {
 	states := make([][]byte, len(entities))
 	for i, e := range entities {
@@ -509,8 +510,8 @@ func (e *noRoom) Error() string {
 	return fmt.Sprintf("its mailbox at %s already holds %d calls (retry later, or raise its MaxMailboxCalls)", cfg.Name, s.Host.Settings.MailboxCalls)
 }
 
-// endTurnOf ends a turn as Passivate, Forget or the supervisor decided. after holds the turn's
-// flags; a nil failed means no failure.
+// endTurnOf ends a turn as Passivate, Forget or the supervisor decided. after has the turn's flags.
+// failed is the turn's failure; nil means none.
 func (s *HostedShard) endTurnOf(e *region.Entity, after uint32, failed *failure) {
 	if failed != nil {
 		s.driver().Failures.Note(operator.EntityID{Kind: s.ID.Kind, ID: e.ID}, failed.method, failed.outcome(s.driver().Config.ReadCallError), time.Now())

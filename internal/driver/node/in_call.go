@@ -21,9 +21,9 @@ import (
 
 // InCall is a call at its host: from another process, from a queue of this process, or from a local
 // caller that waits for its turn. After its turn has ended and the call was answered, the InCall is
-// reused by its lane (keep), its runner (toldCalls.keep) or any goroutine (recycle). An unfinished
-// call can be reached through its entity, so the shard must drop the call (End, or Detach) before
-// it is reused.
+// reused by its lane (keep), its runner (toldCalls.keep) or any goroutine (recycle). Until then its
+// entity refers to it, so the shard must drop the call (End, or Detach) before the InCall is
+// reused.
 type InCall struct {
 	shardhost.Call
 	ownsArgs bool // Args is a buffer from codegen.NewArgs
@@ -234,7 +234,7 @@ func (c *InCall) answerLeased(drv *Driver, a answer) {
 	}
 }
 
-// guarded is execute for a method that may call runtime.Goexit.
+// guarded is execute, but it also answers the call if the method calls runtime.Goexit.
 func (c *InCall) guarded(s *HostedShard, e *region.Entity) (a answer) {
 	returned := false
 	defer func() {

@@ -46,7 +46,7 @@ func indexOf(h *codegen.Host) *durable.Index {
 	}}
 }
 
-// restored migrates a stored state and applies its later events.
+// restored migrates a stored state, and applies the events that follow the state.
 func restored(h *codegen.Host, id string, loaded *durable.Loaded) (state []byte, err error) {
 	if state, err = migrated(h, id, loaded); err != nil {
 		return nil, err

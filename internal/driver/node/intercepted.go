@@ -12,11 +12,11 @@ import (
 // intercepted makes calls inside the interceptors of the process.
 type intercepted struct {
 	invoker
-	calls codegen.Invoker // makes them: invoker, or a chooser
+	calls codegen.Invoker // makes the calls: the invoker, or a chooser
 }
 
-// InvokerOf returns the invoker for this process's calls of a kind. Its results for a kind are
-// equal, because caches of references compare them.
+// InvokerOf returns the invoker for this process's calls of a kind. For one kind it always returns
+// equal invokers, because caches of references compare them.
 func InvokerOf(k *Kind) codegen.Invoker {
 	if len(k.Driver.Config.Interceptors) > 0 {
 		return intercepted{invoker{k}, invoker{k}}
@@ -29,7 +29,7 @@ func (p intercepted) Choose(choice codegen.PoolChoice, key string) codegen.Invok
 	return intercepted{p.invoker, chooser{p.invoker, choice, key}}
 }
 
-// Hash returns the hash that the invoker p.calls gives the id.
+// Hash returns the hash of the id, as the invoker p.calls computes it.
 func (p intercepted) Hash(id string) (uint64, error) { return p.calls.Hash(id) }
 
 // Refs returns the cache of references of the invoker p.calls.
@@ -66,8 +66,8 @@ func (p intercepted) Send(ctx context.Context, r *codegen.Ref, method string, ar
 	return p.around(ctx, r, method, args, true, func(ctx context.Context) error { return p.calls.Send(ctx, r, method, args) })
 }
 
-// around makes a call inside the interceptors. It returns the call's error, unless an interceptor
-// refuses the call.
+// around makes a call inside the interceptors. It returns the call's error or, if an interceptor
+// refuses the call, an error with the refusal.
 func (p intercepted) around(ctx context.Context, r *codegen.Ref, method string, args []byte, tell bool, call func(context.Context) error) (err error) {
 	made := false
 	info := func(ctx context.Context) CallInfo { return p.outgoingInfo(ctx, r.ID, method, tell) }

@@ -220,7 +220,8 @@ func (p invoker) granted(ctx context.Context, up *turn, s *HostedShard, method s
 	return s.begin(ctx, up, e, method, note, since, noContext)
 }
 
-// limit returns ctx with the reference's timeout, or Config.CallTimeout if neither has a limit.
+// limit returns ctx with the reference's timeout. If neither ctx nor the reference has a limit, the
+// limit is Config.CallTimeout.
 func (p invoker) limit(ctx context.Context, r *codegen.Ref) (context.Context, context.CancelFunc) {
 	timeout := r.Timeout()
 	if _, ok := ctx.Deadline(); ok && timeout == 0 {
@@ -329,8 +330,8 @@ func (p invoker) envelope(c *outCall, up *turn, r *Route, t wire.Type) wire.Enve
 	return e
 }
 
-// enterDurable begins a durable turn on the caller's goroutine. It returns no entity if the call
-// has to queue or its home is elsewhere.
+// enterDurable begins a durable turn on the caller's goroutine. If the call must queue, or the
+// shard's home is elsewhere, it returns no entity.
 func (p invoker) enterDurable(c *outCall, up *turn, r *Route) (*HostedShard, *region.Entity) {
 	k := p.kind
 	if k.Host == nil || !k.Host.Settings.Inline {
@@ -442,7 +443,8 @@ func (p invoker) do(ctx context.Context, r *codegen.Ref, method string, args []b
 	return results, err
 }
 
-// doLater is do for a call that must wait before it may leave up, the turn that makes it.
+// doLater is do for a call that must wait before it may leave the turn that makes it. up is that
+// turn.
 //
 //go:noinline
 func (p invoker) doLater(ctx context.Context, up *turn, r *codegen.Ref, method string, args []byte, trace *sentTrace) (results []byte, err error) {
@@ -455,7 +457,8 @@ func (p invoker) doLater(ctx context.Context, up *turn, r *codegen.Ref, method s
 	return p.do(limit, r, method, args, trace)
 }
 
-// mayLeave waits until a call may leave up, the turn that makes it. An error says why it may not.
+// mayLeave waits until a call may leave the turn that makes it, which is up. An error says why the
+// call may not leave.
 //
 //go:noinline
 func (p invoker) mayLeave(ctx context.Context, up *turn, r *codegen.Ref, method string) error {
@@ -470,8 +473,8 @@ func (p invoker) mayLeave(ctx context.Context, up *turn, r *codegen.Ref, method 
 	return nil
 }
 
-// newCommand gives a call its command. The reference's key takes precedence over an id derived from
-// up, the turn that makes the call.
+// newCommand gives a call its command. up is the turn that makes the call. The reference's key
+// takes precedence over an id derived from that turn.
 func (p invoker) newCommand(c *outCall, up *turn) *sentCommand {
 	s := newSentCommand()
 	if t, ok := c.Context.(*toldContext); ok {
@@ -490,8 +493,8 @@ func (p invoker) newCommand(c *outCall, up *turn) *sentCommand {
 	return s
 }
 
-// uncalled numbers a call that ctx's turn did not send, because a second run of the turn may send
-// it, and later calls must keep their numbers.
+// uncalled gives a number to a call that ctx's turn did not send. A second run of the turn may send
+// that call, and later calls must then have the same numbers.
 //
 //go:noinline
 func (p invoker) uncalled(ctx context.Context, r *codegen.Ref, method string) {
@@ -552,8 +555,8 @@ func (p invoker) noPlace() error {
 	return errPending
 }
 
-// failed ends an attempt without results. It pauses and returns again as true if the caller must
-// send the call again. Otherwise it returns the call's error.
+// failed ends an attempt without results. If the caller must send the call again, failed pauses,
+// and again is true. Otherwise it returns the call's error.
 //
 //go:noinline
 func (p invoker) failed(c *outCall, w *calls.Call, id uint64, limit *calls.Deadline, answered bool, try int) (again bool, err error) {
@@ -599,7 +602,7 @@ func (p invoker) failed(c *outCall, w *calls.Call, id uint64, limit *calls.Deadl
 }
 
 // giveUp withdraws a call after its deadline, if possible. It returns how far the call came, and
-// why no further.
+// what held it up there.
 func (p invoker) giveUp(c *outCall, w *calls.Call, id uint64) (calls.Withdrawal, error) {
 	drv, r := p.kind.Driver, p.kind.routeOf(c.Ref.Hash)
 	how, on := drv.Data.Withdraw(&r.Route, w, id, c.Ref.ID)

@@ -89,9 +89,9 @@ func stateSum(h *codegen.Host, state []byte) uint32 {
 	return uint32(xxhash.Sum64String(h.Contract)&half<<12 | xxhash.Sum64(state)&half)
 }
 
-// strayed reports whether an entity's events give a state other than the one that its last turn
-// left. It reports false if the last turn had another contract, because the checksums cannot be
-// compared.
+// strayed reports whether an entity's events give a state other than the one that the entity's last
+// turn left. If the last turn had another contract, it reports false, because the checksums cannot
+// be compared.
 func strayed(h *codegen.Host, loaded *durable.Loaded) bool {
 	sum := stateSum(h, loaded.State)
 	return len(loaded.Since) > 0 && loaded.Sum != 0 && loaded.Sum>>12 == sum>>12 && loaded.Sum != sum
@@ -132,9 +132,9 @@ func (t eventTaker) collect(value any, before, after []byte, read bool, id strin
 	return events, err
 }
 
-// Unanswered reports whether a failed request to the store may succeed later, or has succeeded
-// although its answer was lost. It reports false if the store refused the request for lack of a
-// right, or if what was read cannot be decoded.
+// Unanswered reports whether a request to the store that failed with err may succeed later, or may
+// have succeeded although its answer was lost. It reports false if the store refused the request
+// for lack of a right, or if the answer cannot be decoded.
 func Unanswered(err error) bool {
 	if errors.Is(err, fs.ErrPermission) {
 		return false

@@ -91,8 +91,8 @@ func (k *Kind) adopt(old, t *placement.Table) {
 }
 
 // Found sets the home of a singleton in its route and, unless hosts is set, in its shard at this
-// process. hosts means that this process still holds the instance, so the shard itself knows its
-// home better.
+// process. hosts means that this process still holds the instance. The shard then knows its home
+// better than the caller of Found.
 func (k *Kind) Found(node transport.Address, epoch placement.Epoch, hosts bool) {
 	if k.Host != nil && !hosts {
 		k.Host.Shards[0].Place(node, epoch, 0)
@@ -134,8 +134,8 @@ func (k *Kind) locate(id string) (shard uint32, err error) {
 	return placement.ShardOf(hash, k.Shards), nil
 }
 
-// ownHash calls the user's shard function, twice, because two different results for one id would
-// give an entity two homes.
+// ownHash calls the user's shard function twice, and fails if the results differ: an entity would
+// then have two homes.
 func (k *Kind) ownHash(id string) (hash uint64, err error) {
 	name := k.Desc.HashName
 	defer func() {

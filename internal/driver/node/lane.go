@@ -105,9 +105,9 @@ func (l *lane) resume() {
 	l.run()
 }
 
-// denied fails the lane's calls to a process whose subject the broker refuses. If to is zero, it
-// fails all calls of the lane, because the lane cannot connect. The outcome may be unknown, because
-// an earlier attempt may have arrived.
+// denied fails the lane's calls to a process to which the broker does not let this process publish.
+// If to is zero, the lane cannot connect, and denied fails all of its calls. Their outcome may be
+// unknown, because an earlier attempt may have arrived.
 func (l *lane) denied(to transport.Address, why string) {
 	l.driver.Pending.CompleteSent(func(s calls.Carrier) bool {
 		p, ok := s.(*peers.Session)
@@ -117,8 +117,8 @@ func (l *lane) denied(to transport.Address, why string) {
 
 var errFrame = fmt.Errorf("a frame of more than %d bytes", stream.FrameBytes)
 
-// message handles a message. If it is a frame, message only parses the header, and frame handles
-// the envelopes.
+// message handles a message. Of a frame it parses only the header; the method frame handles the
+// envelopes.
 func (l *lane) message(m transport.Message) {
 	drv := l.driver
 	l.at = time.Now()
@@ -372,7 +372,7 @@ func (l *lane) refuse(e *wire.Envelope, seq uint64, r shardhost.Refusal) bool {
 	return true
 }
 
-// wake wakes the callers whose answers have come. It first gives their number to the Coalescer,
+// wake wakes the callers whose answers have come. It first tells the Coalescer how many they are,
 // because they will probably call again together.
 func (l *lane) wake() {
 	if len(l.answered) == 0 {

@@ -68,7 +68,8 @@ func (p invoker) listError(err error) error {
 	return err
 }
 
-// ofShard reports whether e represents its shard, during a call to the shard itself.
+// ofShard reports whether e is not a user's entity, but stands for its shard in a call to the shard
+// itself.
 func ofShard(e *region.Entity) bool { return e.ID == "" }
 
 // listsShard reports whether an envelope without an entity is a call to its shard itself.
@@ -138,8 +139,7 @@ func listKind(method string) durable.ListKind {
 	return durable.IDs
 }
 
-// stored returns a page of the ids or keys in the store for a durable shard, and whether more
-// follow.
+// stored returns a page of a durable shard's ids or keys in the store, and whether more follow.
 func (r *durableTurn) stored(q durable.Query) (ids []string, more bool, err error) {
 	if r.tenure = r.turn.shard().Durable.Current(); r.tenure == nil {
 		if err := r.open(); err != nil {

@@ -31,9 +31,9 @@ func (s *HostedShard) spent(took time.Duration) {
 	h.times[s.ID.Shard&uint32(len(h.times)-1)].used.Add(int64(took))
 }
 
-// spentWithin adds the time of n turns on their callers' goroutines. Only one of these turns was
-// timed, and took the time took; so the sums are right on average. The same time is subtracted from
-// the shard of up, the turn that made the timed call, or nil.
+// spentWithin adds the time of n turns on their callers' goroutines to the shard's time. Only one
+// of these turns was timed. took is the time of that turn, so the sums are right on average. The
+// same time is subtracted from the shard of up, the turn that made the timed call; up may be nil.
 func (s *HostedShard) spentWithin(up *turn, n uint64, took time.Duration) {
 	all := time.Duration(n) * took
 	s.spent(all)
@@ -132,7 +132,7 @@ func NewLoadMeter(capacity float64, zone string, system fs.FS) *LoadMeter {
 // turns count.
 var metered atomic.Int32
 
-// Begin begins the first interval. The node of m runs until end is called.
+// Begin begins the first interval. The caller must call end when the node of m ends.
 func (m *LoadMeter) Begin(now int64) (end func()) {
 	metered.Add(1)
 	m.mu.Lock()

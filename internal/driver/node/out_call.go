@@ -47,8 +47,8 @@ type sentCommand struct {
 	doubt  string // why it is unknown whether the last attempt was committed; "" means that no answer raised this doubt
 }
 
-// why returns ended, an error, with a reason added: the doubt about the last attempt, or cause if
-// there is no doubt.
+// why adds a reason to the error ended: the doubt about the last attempt or, if there is no doubt,
+// cause.
 func (c *outCall) why(ended, cause error) error {
 	switch {
 	case c.Command != nil && c.Command.doubt != "":

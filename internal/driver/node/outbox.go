@@ -59,9 +59,9 @@ func (s *sending) Completed(*calls.Call) {
 	o.wakeUnlock()
 }
 
-// sendTells is Tell of durablehost.Host: it sends tells stored in the log of shard from. then gets
-// each tell with arrived, which is true if the receiver has committed the tell or will never run
-// it.
+// sendTells implements Tell of durablehost.Host: it sends tells stored in the log of shard from.
+// The callback (then) gets each tell with arrived, which is true if the receiver has committed the
+// tell or will never run it.
 func (drv *Driver) sendTells(ctx context.Context, from store.Shard, tells []durable.Tell, then func(tells []durable.Tell, arrived bool)) {
 	b := &batch{
 		ctx: ctx, from: from.String(), shard: from,
@@ -188,8 +188,8 @@ func toldInfo(encoded []byte) ([]byte, error) {
 	return info.Append(nil), err
 }
 
-// end handles the answer to a tell. The result is 0 if the answer decides nothing; the tell is then
-// sent again at once. why is the error of a tell that failed or must wait.
+// end handles the answer to a tell. A result of 0 means that the answer decides nothing, so the
+// tell is sent again at once. why is the error of a tell that failed or must wait.
 func (s *sending) end() (result feed.Result, why error) {
 	drv := s.box.driver
 	r := drv.Pending.End(s.call, s.hint)
@@ -222,7 +222,7 @@ func (s *sending) end() (result feed.Result, why error) {
 	return result, why
 }
 
-// again sends a tell, or publishes a message, on a goroutine of its own.
+// again sends the tell, or publishes it if it is a message, on a goroutine of its own.
 func (s *sending) again() {
 	s.box.driver.Group.Go(func() {
 		if s.tell.Target.Log == durable.Published {
@@ -251,7 +251,7 @@ func (s *sending) retry() (r feed.Result, why error) {
 	return r, why
 }
 
-// waits counts and logs a tell, which is sent again later.
+// waits counts and logs a tell that must be sent again later.
 func (o *outbox) waits(from string, tell durable.Tell, method string, err error) {
 	drv := o.driver
 	drv.Counts.Add(callRetried)

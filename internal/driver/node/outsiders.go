@@ -30,7 +30,8 @@ type outsider struct {
 	n       int
 }
 
-// Enter reports whether to handle a message of that name. If it returns true, Leave must follow.
+// Enter reports whether to handle a message from a client of that name. If it returns true, the
+// caller must call Leave after the message was handled.
 func (o *Outsiders) Enter(name string, now time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -60,7 +61,7 @@ func (o *Outsiders) Enter(name string, now time.Time) bool {
 	return true
 }
 
-// Leave ends a message that Enter let in.
+// Leave records that a message for which Enter has returned true was handled.
 func (o *Outsiders) Leave(name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 )
 
 // Parts run a function for each shard of a pool that has its home at this process. Part i is the
-// shard with index i: see package placement. The function of a part runs once at a time, and again
-// if the shard comes back.
+// shard with index i: see package placement. A part never has two runs of its function at once. If
+// its shard leaves and comes back, the function runs again.
 type Parts struct {
 	driver *Driver
 	run    func(ctx context.Context, part int)
@@ -91,7 +91,7 @@ func (p *Parts) startLocked(part int) {
 	})
 }
 
-// again starts a part whose goroutine was ended by runtime.Goexit.
+// again restarts a part whose goroutine was ended by runtime.Goexit.
 func (p *Parts) again(part int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,9 +100,9 @@ func (p *Parts) again(part int) {
 	}
 }
 
-// start starts a task of a running part. The task first waits for the end of the tasks from before
-// the last renew. Its context ends with the part, or by renew. start reports false if the part is
-// ending.
+// start starts a task of a running part. The task begins after all tasks from before the last renew
+// have ended. The context of the task ends with the part or at the next renew. start reports false
+// if the part is ending.
 func (p *Parts) start(part int, task func(ctx context.Context)) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -94,8 +94,8 @@ func (p *Passivator) PassivateIdle() {
 	}
 }
 
-// passivateBefore passivates the entities last used before t that are accepted by which (nil: all).
-// It returns the number of entities found.
+// passivateBefore passivates the entities of a shard that were last used before t and for which the
+// function which returns true; a nil which accepts all. It returns the number of such entities.
 func (p *Passivator) passivateBefore(s *HostedShard, t uint32, which func(used uint32) bool) (found int) {
 	s.Mu.Lock()
 	left := s.Core.Listed()
@@ -221,8 +221,8 @@ func (p *Passivator) ages() map[uint32]int {
 	return ages
 }
 
-// oldest selects the n least recently used entities: all used before limit, and atLimit of those
-// used at limit.
+// oldest selects the n least recently used entities: all entities last used before limit, and
+// atLimit of those last used at limit. ages has the number of entities by the time of last use.
 func oldest(ages map[uint32]int, n int) (limit uint32, atLimit int) {
 	for _, limit = range slices.Sorted(maps.Keys(ages)) {
 		if n <= ages[limit] {

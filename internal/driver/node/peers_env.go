@@ -63,8 +63,8 @@ func (v *peersEnv) Wanted(p *peers.Session) {
 	}
 }
 
-// Stranger closes the session on one lane with a member that has left. It is called if the member
-// never got a frame on this lane.
+// Stranger closes the session with a member that has left, on a lane on which the member never got
+// a frame.
 func (v *peersEnv) Stranger(p *peers.Session) {
 	v.driver.Data.PeerGone(p.Peer().Address, p.Lane(), false)
 }
@@ -102,8 +102,8 @@ func (v *peersEnv) forwarded(e *wire.Envelope) bool {
 	return !e.Node.IsZero() && e.Node.Address != v.driver.Local.Address
 }
 
-// refuseForwarded answers the sender of a forwarded call. If the call may have arrived, the sender
-// waits until its deadline.
+// refuseForwarded answers the sender of a forwarded call that is too large. If the call may have
+// arrived, the sender gets no answer and waits until the call's deadline.
 func (v *peersEnv) refuseForwarded(p *peers.Session, o *stream.Oversize) {
 	if !o.NotExecuted {
 		return

@@ -72,8 +72,8 @@ func (p *Pool) follow(t *placement.TypeTable) {
 	}
 }
 
-// stranded is called if instance i may have left the pool. If it has, its waiting calls look for
-// another instance, and its tells go to another instance at once.
+// stranded is called when instance i may have left the pool. If the instance has left, its waiting
+// calls look for another instance, and its waiting tells are sent to another instance.
 func (p *Pool) stranded(i int) {
 	if s := p.state.Load(); i < s.count || s.count == 0 {
 		return
@@ -165,7 +165,7 @@ func (p *Pool) near() int {
 }
 
 // of returns the instance of a key, by rendezvous hashing. If the pool grows from n to n+1
-// instances, only one in n+1 keys gets another instance.
+// instances, only one key in n+1 gets another instance.
 func (p *Pool) of(key string) int {
 	hash, best, most := xxhash.Sum64String(key), 0, uint64(0)
 	for i := range p.state.Load().count {
@@ -254,7 +254,7 @@ func (p chooser) Begin(ctx context.Context, r *codegen.Ref, method string, noCon
 	return p.invoker.Begin(ctx, &pool.calls[i].ref, method, noContext)
 }
 
-// Send sends a tell to an instance.
+// Send sends a tell to a chosen instance.
 func (p chooser) Send(ctx context.Context, r *codegen.Ref, method string, args []byte) error {
 	if err := unfit(r); err != nil || delayOf(r) != nil {
 		return p.invoker.Send(ctx, r, method, args) // the invoker fails, with the reason
@@ -262,8 +262,9 @@ func (p chooser) Send(ctx context.Context, r *codegen.Ref, method string, args [
 	return p.invoker.Send(ctx, &p.kind.Pool.calls[p.choose()].ref, method, args)
 }
 
-// Do sends a call to an instance and waits for its results. Until its deadline, a call that fails
-// before it begins goes to another instance; so does a lost one, if its method may run twice.
+// Do sends a call to a chosen instance and waits for its results. Until the call's deadline, Do
+// chooses an instance again if the call failed before it began, or if the call was lost and its
+// method may run twice.
 func (p chooser) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
 	began := p.kind.Driver.Lease.Now()
 	ctx, trace := p.trace(ctx, r, method, false)
@@ -305,7 +306,8 @@ func (p chooser) do(ctx context.Context, r *codegen.Ref, method string, args []b
 	return results, err
 }
 
-// once makes one attempt at instance i. again means that the caller must make another attempt.
+// once makes one attempt to call instance i. If again is true, the caller must make another
+// attempt.
 func (p chooser) once(c *outCall, up *turn, limit *calls.Deadline, i, try int) (results []byte, again bool, err error) {
 	drv, pool := p.kind.Driver, p.kind.Pool
 	of := &pool.calls[i]

@@ -70,8 +70,8 @@ type poolSample struct {
 	ticks, instances, busy int // instances and busy are sums over the ticks
 }
 
-// Sample is called at each ClockTick, and counts the instances of a pool that run a turn here.
-// After coordinator.LoadInterval it returns a report, if there are instances here.
+// Sample counts the instances of a pool that run a turn here. It is called at each ClockTick. Once
+// in coordinator.LoadInterval it returns a report, if there are instances here.
 func (h *Host) Sample() (l coordinator.PoolLoad, ok bool) {
 	if !h.Desc.Pool {
 		return l, false

@@ -21,8 +21,8 @@ var (
 	errNoPublisher     = errors.New("Config.Store cannot publish messages (use a store opened with natsstore.Open)")
 )
 
-// Publish publishes the result of encode with the commit of ctx's turn or, if bestEffort is set,
-// once after that commit.
+// Publish publishes the result of encode as a part of the commit of ctx's turn. If bestEffort is
+// set, it instead sends the message once, after that commit.
 func Publish(ctx context.Context, subject string, encode func() ([]byte, error), bestEffort bool) error {
 	if err := publish(ctx, subject, encode, bestEffort); err != nil {
 		return fmt.Errorf("publish on %s: %w: %w", clip(subject), ErrNotPublished, err)
@@ -90,7 +90,7 @@ func (m *message) logged() durable.Tell {
 	return durable.Tell{Target: durable.Target{Log: durable.Published}, Entity: m.entity, Body: body.Append(nil)}
 }
 
-// send sends the message once.
+// send sends the message once. It only counts and logs a failure.
 func (m *message) send(drv *Driver) {
 	if err := m.to.Send(drv.Context, m.subject, m.data); err != nil {
 		drv.Undelivered.lose(&drv.Counts, calls.NotExecuted)

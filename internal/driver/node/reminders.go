@@ -43,7 +43,7 @@ type turnReminders struct {
 	changed bool
 	dropped bool // the turn's changes are dropped
 	firing  *Firing
-	ran     *wire.DurableReminder // the reminder that the turn has run; the commit ends its tries
+	ran     *wire.DurableReminder // the reminder that the turn has run; the commit ends the count of the reminder's failed attempts
 	command durable.Command       // the source of nested calls while the reminder's method runs
 	trace   TurnTrace             // the reminder's trace, until the commit; nil: none
 }
@@ -65,21 +65,21 @@ type remindedTurn interface {
 	whose() *turn
 	// now returns the time with which due times are compared, in Unix milliseconds.
 	now() int64
-	// version returns a version that no reminder of the entity has.
+	// version returns a version that no reminder of the entity has yet.
 	version() uint64
 	list() reminders.List
-	// change replaces the reminders with what f returns, unless f fails. The text of its error
-	// starts with what.
+	// change replaces the reminders with those that f returns, unless f fails. The error's text
+	// begins with the text in what.
 	change(what string, f func(reminders.List) (reminders.List, error)) error
-	// replace puts next in the place of due, a reminder that is due and does not run; nil removes
-	// it.
+	// replace puts next in the place of due, a reminder that is due and does not run. A nil next
+	// removes due.
 	replace(due, next *wire.DurableReminder)
 	tries() *retries
 	// fires notes that the turn runs the reminder m. ended is called when the reminder's method has
 	// returned.
 	fires(f *Firing, m *wire.DurableReminder) (ended func())
-	// fired ends the tries of m, a reminder that has run, and puts next in its place; nil removes
-	// it.
+	// fired handles the reminder m, which has run: it ends the count of failed attempts, and puts
+	// next in the place of m. A nil next removes m.
 	fired(m, next *wire.DurableReminder)
 	// failed drops the turn's changes, if that is possible.
 	failed()
@@ -176,8 +176,8 @@ func (r *durableTurn) takeReminders() *wire.DurableReminders {
 	return r.reminders.all.Message()
 }
 
-// replace puts next in the place of due, a reminder that is due; nil removes it. Unlike change, it
-// does so in a //shard:read method too.
+// replace puts next in the place of due, a reminder that is due. A nil next removes due. Unlike
+// change, it does so in a //shard:read method too.
 func (r *durableTurn) replace(due, next *wire.DurableReminder) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -185,7 +185,7 @@ func (r *durableTurn) replace(due, next *wire.DurableReminder) {
 	rs.all, rs.changed = rs.all.Replaced(due, next), true
 }
 
-// setReminder resolves a request, and adds its reminder.
+// setReminder computes the due time that a request means, and adds the reminder.
 func setReminder(r remindedTurn, request *wire.DurableSchedule) error {
 	t := r.whose()
 	s, id := t.shard(), t.entity.ID
@@ -400,8 +400,8 @@ func (f *retries) succeeded(entity string, m *wire.DurableReminder) {
 	f.core.Succeeded(entity, m)
 }
 
-// fire runs the earliest due reminder of the entity. It returns Look.Again, encoded: when the
-// entity's reminders must be run next.
+// fire runs the earliest due reminder of the entity. It returns the encoded time at which the
+// entity's reminders must be run next (Look.Again).
 func fire(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
 	r, err := reminded(ctx)
 	if err != nil {
@@ -512,8 +512,8 @@ const (
 	longLook = time.Second
 )
 
-// look runs a due reminder of an entity. It returns the time, in Unix milliseconds of the clock
-// now, before which the entity's reminders need not be run again.
+// look runs a due reminder of an entity. It returns the time before which the entity's reminders
+// need not be run again, in Unix milliseconds. now is the clock of that time.
 func (drv *Driver) look(ctx context.Context, k *Kind, id string, now func() int64) (again int64) {
 	select {
 	case drv.looks <- struct{}{}:

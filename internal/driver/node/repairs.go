@@ -29,7 +29,7 @@ func BusyWith(s *HostedShard, at *operator.Entity) {
 	*at.Turn = runningTurn(s, e)
 }
 
-// ShowState adds the state to the entity's description, to. The caller has the entity's turn.
+// ShowState adds the state of e to the description to. The caller has the entity's turn.
 func ShowState(s *HostedShard, e *region.Entity, to *operator.Entity) (err error) {
 	if e.Value != nil {
 		to.State, err = s.Host.encodeState(e)

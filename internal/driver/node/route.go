@@ -124,8 +124,8 @@ func (v *routeEnv) Sent(id uint64, to routing.Session, seq uint64) {
 	v.kind.Driver.Pending.Sent(id, s, seq)
 }
 
-// Admit makes room for a call that is to be held. For a singleton it does not bound the number of
-// calls, because the route does.
+// Admit makes room for a call that must be held. For a singleton it does not bound the number of
+// held calls, because the route does.
 func (v *routeEnv) Admit(size int, tell bool) error {
 	drv := v.kind.Driver
 	switch {
@@ -180,7 +180,7 @@ func (v *routeEnv) Unsent(e *wire.Envelope, err error) {
 	}
 }
 
-// Taken counts calls that the route takes back, even beyond the bounds, because they were accepted
+// Taken counts calls that the route takes back. It has no bound, because these calls were accepted
 // before.
 func (v *routeEnv) Taken(out []stream.Outgoing) {
 	drv := v.kind.Driver

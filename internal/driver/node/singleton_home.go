@@ -138,8 +138,8 @@ func (q LeaseRequests) request(within time.Duration, ask func(context.Context) (
 }
 
 // heldTasks are the tasks that a durable singleton's turn has started. They begin once everything
-// that the turn saw is in the log, because the tasks may pass it on to others. heldTasks are safe
-// for concurrent use.
+// that the turn saw is in the log, because the tasks may show it to others. heldTasks are safe for
+// concurrent use.
 type heldTasks struct {
 	mu    sync.Mutex
 	start []func()

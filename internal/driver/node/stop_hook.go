@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// errHookStuck means that the stop hook has not returned in time. It still uses the entity, so
-// nothing else may.
+// errHookStuck means that the stop hook has not returned in time. The hook still uses the entity,
+// so nothing else may use it.
 var errHookStuck = errors.New("OnPassivate does not return")
 
 var errHookExited = fmt.Errorf("%w in OnPassivate or in encoding the state: runtime.Goexit", ErrPanic)

@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// end runs an entity's stop hook and drops the entity and, if forget is set, its remembered id. The
-// caller has the entity's turn.
+// end runs an entity's stop hook, and then drops the entity. If forget is set, it also drops the
+// entity's remembered id. The caller has the entity's turn.
 func (s *HostedShard) end(e *region.Entity, forget bool) {
 	if e.Value != nil {
 		s.Host.tally.passivations[codegen.Forgotten].Add(1)

@@ -42,8 +42,8 @@ func (r *taskRun) run(ended func(error)) {
 
 var errExit = errors.New("runtime.Goexit in a task")
 
-// once runs the task until it returns. If again is true, the node had lost contact with the cluster
-// before the task returned.
+// once runs the task until it returns. again is true if the node had lost contact with the cluster
+// before the task returned: the task must then run again.
 func (r *taskRun) once() (again bool, err error) {
 	ctx, cancel := context.WithCancel(r.life)
 	var watch sync.WaitGroup

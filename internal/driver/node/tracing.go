@@ -71,8 +71,8 @@ const (
 )
 
 // choose decides whether a call with the context ctx is traced. up is the turn that makes the call,
-// or nil. of is the number of calls that a call without a parent represents; if of is 0, such a
-// call is not traced.
+// or nil. A call without a parent stands for several such calls, whose number is of; if of is 0, it
+// is not traced.
 //
 // A turn that is not traced makes no traced calls, because their traces would lack the beginning.
 func (tr *tracing) choose(ctx context.Context, up *turn, of float64) choice {
@@ -116,7 +116,7 @@ func (s *HostedShard) traceLocal(ctx context.Context, up *turn, e *region.Entity
 // at returns the time of a number of nanoseconds after the driver's base.
 func (drv *Driver) at(t int64) time.Time { return drv.Lease.Base().Add(time.Duration(t)) }
 
-// beginTraced is begin for a call that is traced.
+// beginTraced is [HostedShard.begin] for a call that is traced.
 func (s *HostedShard) beginTraced(call CallTrace, ctx context.Context, up *turn, e *region.Entity, method string, since int64) (codegen.Turn, error) {
 	drv := s.driver()
 	m := &timing{Context: ctx, since: since, began: drv.Lease.Now()}
@@ -234,8 +234,8 @@ func (p invoker) traceFailed(ctx context.Context, r *codegen.Ref, method string,
 	}
 }
 
-// callersTrace returns the parent of the turn's trace, so that calls out of the cluster continue
-// that trace. It returns nil if the turn itself is traced.
+// callersTrace returns the caller's trace, so that the turn's calls to other systems continue that
+// trace. It returns nil if the turn itself is traced.
 func (t *turn) callersTrace(tr *tracing) any {
 	r := t.encoded()
 	if r == nil {

@@ -44,8 +44,8 @@ const (
 
 func (t *turn) shard() *HostedShard { return hostedOf(t.entity) }
 
-// up returns the turn that made the call, or nil. It returns nil for a failed turn whose method got
-// an unseenTurn.
+// up returns the turn that made the call of this turn; nil if there is none. It also returns nil
+// for a failed turn whose method got an unseenTurn.
 func (t *turn) up() *turn {
 	if t.parent == nil {
 		return nil
@@ -80,8 +80,8 @@ type remoteTurn struct {
 }
 
 // unseenTurn is the context for a method that does not name its context. If the generated code is
-// outdated, the method may use the context after all. Then calls with it fail, and Err names the
-// remedy.
+// outdated, the method may use the context after all. Calls with this context then fail, and Err
+// names the remedy.
 type unseenTurn struct{ entity *region.Entity }
 
 // End ends the turn of a local caller; see turn.End.

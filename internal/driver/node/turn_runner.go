@@ -36,7 +36,8 @@ func (r *TurnRunner) RunAside(e *region.Entity, tell runner.Aside) {
 // run.
 func (r *TurnRunner) Emptied(idle bool) { r.told.collect(idle) }
 
-// offer gives the runner a tell that has joined a turn. An error means that there is no room.
+// offer gives the runner a tell that has joined the turn of e. An error means that there is no
+// room.
 func (r *TurnRunner) offer(s *HostedShard, e *region.Entity, c *outCall) error {
 	if r.Offer(runner.Turn{Entity: e, Method: c.Method}, c.Args) {
 		return nil

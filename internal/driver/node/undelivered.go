@@ -40,8 +40,8 @@ func (l *LostTells) count(all *Counters, left []stream.Unacknowledged) {
 	}
 }
 
-// Since returns an error if tells were lost since the counts were unsent and unsure, and nil
-// otherwise.
+// Since returns an error if more tells were lost than earlier counts show, and nil otherwise.
+// unsent and unsure are the earlier counts.
 func (l *LostTells) Since(unsent, unsure int64) error {
 	unsent, unsure = l.Unsent.Load()-unsent, l.Unsure.Load()-unsure
 	if unsent+unsure == 0 {

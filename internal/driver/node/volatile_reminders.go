@@ -27,7 +27,7 @@ type volatileReminders struct {
 
 	mu      sync.Mutex
 	lists   map[string]reminders.List // of entities with reminders
-	epoch   placement.Epoch           // the epoch of the move that brought coming
+	epoch   placement.Epoch           // the epoch of the move that brought the lists in coming
 	coming  map[string][]byte         // encoded lists that come with the shard, until it opens
 	last    uint64                    // the version of the latest change
 	wakes   wakes

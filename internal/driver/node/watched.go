@@ -36,7 +36,7 @@ func (h *Host) Writes(now time.Time) (all verdict.Writes, ok bool) {
 const longTurn = 2 * TicksASecond
 
 // Long lists the running turns of entities that have ended no turn for longTurn. It examines every
-// entity. clock is the coarse clock at the time now.
+// entity. now is the present time, and clock the coarse clock at that time.
 func (u TurnsUnderWay) Long(clock uint32, now time.Time) (all []verdict.Turn) {
 	for s := range u.shards() {
 		if _, held := s.Held(); !held {

@@ -7,9 +7,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Clients choose their incarnations, and each incarnation makes this process keep the sessions of
-// one more client. But the broker grants their names. So the number of clients of one name is
-// bounded, and clients that depart without a goodbye are detected.
+// Clients choose their incarnations themselves, and for each incarnation this process keeps the
+// sessions of one more client. Their names, however, are granted by the broker. So the number of
+// clients of one name is bounded, and clients that depart without a goodbye are detected.
 const (
 	// MaxNamed bounds the clients of one name that a process has sessions with.
 	MaxNamed = 1024
@@ -72,9 +72,9 @@ func (p *peer) stalled(now time.Time) (most time.Duration) {
 	return most
 }
 
-// probe sends the client an acknowledgement on the first session that has carried messages, at most
-// once in silentFor/2. If nobody listens, the broker reports that, and NobodyListens drops the
-// client later.
+// probe sends the client an acknowledgement, at most once in silentFor/2, on the first session that
+// has carried messages. If nobody listens, the broker reports that, and NobodyListens later drops
+// the client.
 func (p *peer) probe(now time.Time) {
 	for _, session := range p.sessions {
 		session.Lock()

@@ -32,8 +32,8 @@ func (p *path) direct() DirectLane {
 	return nil
 }
 
-// use sends later frames over c, unless another live direct lane carries them. It reports whether
-// the path changed.
+// use makes the direct lane c carry later frames, unless another live direct lane carries them. It
+// reports whether the path changed.
 func (p *path) use(c DirectLane) bool {
 	at := p.lane.Load()
 	if at != nil && (*at == c || !(*at).HasEnded()) {
@@ -42,7 +42,8 @@ func (p *path) use(c DirectLane) bool {
 	return p.lane.CompareAndSwap(at, &c)
 }
 
-// leave sends later frames over the broker instead of c. It reports whether the path changed.
+// leave makes the broker carry later frames, if c carries them now. It reports whether the path
+// changed.
 func (p *path) leave(c DirectLane) bool {
 	at := p.lane.Load()
 	return at != nil && *at == c && p.lane.CompareAndSwap(at, nil)

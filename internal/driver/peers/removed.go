@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// removedFor is how long a removed process is recorded. Its messages do not arrive later: it
-	// publishes nothing without its lease; if it stood still after checking the lease, it has lost
-	// its connection; and a broker keeps messages only for minutes. Clients are not recorded,
-	// because they may come back.
+	// removedFor is how long a removed process is recorded. After that none of its messages can
+	// arrive: it publishes nothing without its lease. A process that stood still after checking the
+	// lease has lost its connection, and a broker keeps messages only for minutes. Clients are not
+	// recorded, because they may come back.
 	removedFor = 24 * time.Hour
 	// maxRemoved bounds the recorded processes. So many removals take longer than any message takes
 	// to arrive.

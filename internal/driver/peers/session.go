@@ -141,8 +141,8 @@ const (
 	// last of these, so that one frame has all their calls.
 	Together By = iota
 	// Alone is Together for a single call. On an idle session the caller publishes at once, so that
-	// a lone call never waits. Above yieldAbove running calls, the caller first lets others append
-	// theirs.
+	// a lone call never waits. If more than yieldAbove calls are running, the caller first lets
+	// others append their calls.
 	Alone
 	// Pumped means the lane's pump. It suits an appender that goes on at once and may append more.
 	Pumped
@@ -227,8 +227,8 @@ func (p *Session) Silence(now time.Time) time.Duration {
 	return now.Sub(p.HeardLocked())
 }
 
-// shrinkLocked adapts waiting envelopes to a smaller payload limit. Env.Oversize gets envelopes
-// that are too large. shrinkLocked reports false if sending the frame again would not help.
+// shrinkLocked packs waiting envelopes again for a smaller payload limit. It passes envelopes that
+// are too large to Env.Oversize. It reports false if sending the frame again would not help.
 func (p *Session) shrinkLocked(token uint64, size int) bool {
 	limit := p.link.MaxPayload()
 	if token == 0 || size <= limit {
@@ -310,7 +310,7 @@ func (v *sessionEnv) ask() {
 }
 
 // stalled reports whether the peer has acknowledged nothing for stream.RetryAfter. If so, the
-// session leaves c, which may be broken, until frames arrive on it.
+// session leaves the direct lane c, which may be broken, until frames arrive on c again.
 func (v *sessionEnv) stalled(c DirectLane) bool {
 	v.Lock()
 	retries := v.Core.Retries()

@@ -24,7 +24,7 @@ const (
 	FrameIgnored  Counter = iota // frames out of order, repeated, or from an unknown process
 	NoPeer                       // envelopes for a peer that has departed
 	LimitTooLow                  // the broker's payload limit was below MinPayload
-	Expired                      // clients whose sessions ended: never used, without a listener, or without acknowledgements
+	Expired                      // clients whose sessions were ended, because they were never used, had no listener, or acknowledged nothing
 	AnswerDropped                // answers, or only their results, dropped because a client leaves too much unacknowledged
 )
 
@@ -245,8 +245,9 @@ type Left struct {
 	Stopped        []*routing.Route // routes that waited for the peer's acknowledgements
 }
 
-// Remove closes all sessions with a removed process if lane is below 0; otherwise it closes the
-// session on that lane after a goodbye. It reports false if the process was removed before.
+// Remove closes the sessions with a process. If lane is below 0, the process was removed, and
+// Remove closes all of them. Otherwise the peer has said goodbye on that lane, and Remove closes
+// only the session there. It reports false if the process was already removed.
 func (s *Set) Remove(a transport.Address, lane int, bye bool) (left []Left, ok bool) {
 	s.mu.Lock()
 	if s.removed.has(a) {

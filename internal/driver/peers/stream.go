@@ -101,8 +101,9 @@ func (s *Stream) UnackedLocked(last uint64) int {
 // returns every frame.
 const AbsentPatience = time.Second
 
-// Unacknowledged returns a function that reports whether any reachable peer has yet to acknowledge
-// an envelope appended before the call of Unacknowledged.
+// Unacknowledged returns a function, for use during a wait. The function reports whether a
+// reachable peer has not yet acknowledged an envelope that was appended before the call of
+// Unacknowledged.
 func Unacknowledged(streams []*Stream, now func() time.Time) func() bool {
 	last := make([]uint64, len(streams))
 	for i, s := range streams {
@@ -218,7 +219,8 @@ func (s *Stream) wroteLocked() {
 
 const maxYields = 8
 
-// gatherLocked lets other goroutines append until none does or the frame is full.
+// gatherLocked lets other goroutines append envelopes, until none of them does or the frame is
+// full.
 func (s *Stream) gatherLocked() {
 	for range maxYields {
 		before := s.Core.Next()
@@ -380,8 +382,8 @@ func (s *Stream) AckSoon() {
 	s.Core.AckSoon()
 }
 
-// Find returns the envelope with that sequence number, and false if the peer has acknowledged it or
-// it does not exist.
+// Find returns the envelope with that sequence number. It reports false if the peer has
+// acknowledged the envelope, or if there is none.
 func (s *Stream) Find(seq uint64) (wire.Envelope, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -4,8 +4,8 @@
 // A process has one [Memory]. It drives the cores of package remember: the Machine for ids kept by
 // other members, and a StoreMachine for each type whose ids are in a store. The Memory runs on its
 // own loop, so that large sets of ids do not delay heartbeats. A [Type] is one type whose entities
-// are remembered; it activates them, all at once or at a constant rate. A [Shard] remembers the
-// entities of one shard at its home.
+// are remembered. It activates these entities again, all at once or at a constant rate. A [Shard]
+// remembers the entities of one shard at its home.
 package remembering
 
 import (
@@ -34,7 +34,7 @@ type Memory struct {
 
 	// Used only on the loop.
 	machine  *remember.Machine
-	recorder map[string]*recorder // of the types whose ids are in a store, by name
+	recorder map[string]*recorder // by name of the type, for the types whose ids are in a store
 	wakeAt   time.Time
 	ticket   remember.Ticket
 	waiting  map[remember.Ticket]chan remember.Done
@@ -164,8 +164,9 @@ func (m *Memory) post(kind string, in remember.Input) {
 
 var errStore = errors.New("the store of remembered ids does not answer")
 
-// add remembers an entity and waits until its id is stored or copied. For copies it waits at most
-// memberPatience. The caller has the entity's turn. fresh means that the id is new.
+// add remembers an entity, and waits until its id is stored, or copied to other members. For copies
+// it waits at most memberPatience. The caller has the entity's turn. fresh means that the id was
+// not remembered before.
 func (m *Memory) add(ctx context.Context, t *Type, id placement.ShardID, entity string) (fresh bool, err error) {
 	done := make(chan remember.Done, 1)
 	m.loop.Post(func() {
@@ -198,7 +199,8 @@ func (m *Memory) add(ctx context.Context, t *Type, id placement.ShardID, entity 
 	}
 }
 
-// ids returns the ids that move with a shard. known is false if the shard may have more ids.
+// ids returns the remembered ids that move with a shard. known is false if the shard may have more
+// of them.
 func (m *Memory) ids(id placement.ShardID) (ids []string, known bool) {
 	type list struct {
 		ids   []string
@@ -228,8 +230,8 @@ func (m *Memory) has(id placement.ShardID, entity string) bool {
 // KeptFor returns the number of ids that are kept for other members' shards.
 func (m *Memory) KeptFor() int { return ask(m, func() int { return m.machine.KeptFor() }) }
 
-// Flush waits until all ids are in their stores, until ctx ends, or until storePatience (3 s) has
-// passed.
+// Flush waits until all ids are in their stores, but not beyond the end of ctx, and at most
+// storePatience (3 s).
 func (m *Memory) Flush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storePatience)
 	defer cancel()
@@ -256,8 +258,8 @@ func (m *Memory) Flush(ctx context.Context) {
 	}
 }
 
-// ask runs f on the loop and returns its result, or the zero value if the process stops before.
-// Then f may still be running, so it must not write what the caller reads.
+// ask runs f on the loop and returns the result of f. If the process stops first, ask returns the
+// zero value. f may then still be running, so it must not write what the caller reads.
 func ask[T any](m *Memory, f func() T) (answer T) {
 	answers := make(chan T, 1)
 	m.loop.Post(func() { answers <- f() })

@@ -15,8 +15,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A recorder keeps the ids of one type in a store. Requests run on their own goroutines, and
-// answers on the Memory's loop.
+// A recorder keeps the ids of one type in a store. Requests to the store run on their own
+// goroutines, and their answers are handled on the Memory's loop.
 type recorder struct {
 	memory  *Memory
 	kind    string
@@ -26,7 +26,7 @@ type recorder struct {
 	machine *remember.StoreMachine
 	slots   chan struct{} // bounds the concurrent requests
 
-	placing chan struct{} // a lock, held while place waits for the store: in virtual time a mutex would hang
+	placing chan struct{} // a lock, held while place waits for the store; a channel, because in virtual time a mutex would hang
 	space   string        // the layout's Space; guarded by placing until it is set
 	attempt int           // guarded by placing
 }
@@ -111,7 +111,8 @@ func (r *recorder) load(ctx context.Context, l remember.Load) remember.Loaded {
 	return in
 }
 
-// fault counts a store failure, and adds shard and remedy to err.
+// fault counts a failure of the store, and adds the shard and the remedy to err. A conflict is no
+// failure.
 func (r *recorder) fault(id placement.ShardID, err error) error {
 	if err == nil || errors.Is(err, store.ErrConflict) {
 		return err

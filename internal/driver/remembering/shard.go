@@ -74,9 +74,8 @@ func (s *Shard) ChangedLocked(opened bool) {
 	}
 }
 
-// Activate remembers an entity and then calls wake to activate the entity. If the entity is not
-// remembered by the time ctx ends, Activate fails and does not call wake. The caller has the
-// entity's turn.
+// Activate remembers an entity, and then calls wake to activate it. If ctx ends before the entity
+// is remembered, Activate fails and does not call wake. The caller has the entity's turn.
 func (s *Shard) Activate(ctx context.Context, id string, wake func() error) error {
 	fresh, err := s.kind.memory.add(ctx, s.kind, s.shard.ID, id)
 	if err != nil {
@@ -109,8 +108,8 @@ func (s *Shard) Forget(id string) {
 }
 
 // ForgetPassivated is like Forget, for a passivated entity. It does nothing if this process has
-// lost the shard since the passivation, because the shard's current home (perhaps this process
-// again) remembers the entity.
+// lost the shard since the passivation. The shard's present home, perhaps this process again, then
+// remembers the entity.
 func (s *Shard) ForgetPassivated(e *region.Entity) {
 	s.shard.Mu.Lock()
 	defer s.shard.Mu.Unlock()
@@ -126,7 +125,7 @@ func (s *Shard) WaitForgotten() { ask(s.kind.memory, func() bool { return true }
 // ActivateAgain queues an entity to be activated again, if it is remembered.
 func (s *Shard) ActivateAgain(id string) { s.kind.activate(s, []string{id}) }
 
-// ActivateLater is ActivateAgain after the type's back-off.
+// ActivateLater does the same as ActivateAgain, after the type's back-off.
 func (s *Shard) ActivateLater(id string) {
 	s.shard.Mu.Lock()
 	defer s.shard.Mu.Unlock()

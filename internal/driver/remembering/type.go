@@ -25,8 +25,8 @@ type Type struct {
 	queue   []activating // guarded by mu
 	running bool         // guarded by mu
 
-	// until and left are used by run only. Before until, at most left more entities may be
-	// activated. Both keep their values while the queue is empty.
+	// until and left are used by run only. At most left more entities may be activated before the
+	// time until. Both fields keep their values while the queue is empty.
 	until time.Time
 	left  int
 }

@@ -50,12 +50,12 @@ var (
 	ErrUnbuffered = errors.New("no tell may wait for the home of its shard")
 )
 
-// A Carrier has, as functions, the steps of sending one call that need the call's envelope. So the
-// sender can keep the envelope on its stack.
+// A Carrier sends the envelope of one call. It consists of functions, so that the sender can keep
+// the envelope on its stack.
 type Carrier struct {
-	// Here brings the envelope to t, a shard of this process. It reports false if the shard is not
-	// here, or if the route has left t meanwhile, because the call would then arrive after the
-	// route's Flush.
+	// Here brings the envelope to the target t, a shard of this process. It reports false if the
+	// shard is not here. It also reports false if the route has left t meanwhile, because the call
+	// would then come after the route's Flush.
 	Here func(t *Target) (brought bool, err error)
 	// AppendLocked appends the envelope to a session, whose lock is held.
 	AppendLocked func(Session) (seq uint64, err error)
@@ -71,7 +71,7 @@ type Env interface {
 	Now() time.Time
 	// Session returns the session with a process. It reports false if the process was removed.
 	Session(transport.Address) (Session, bool)
-	// Known returns the session with a process, and false if there is none yet.
+	// Known returns the session with a process. It reports false if there is no session yet.
 	Known(transport.Address) (Session, bool)
 	// Local returns the shard at this process. It reports false if this process does not host the
 	// type.
@@ -90,8 +90,8 @@ type Env interface {
 	// the held calls that were dropped to make room: the oldest one or, if the route may hold none,
 	// the new one.
 	Held(shed []stream.Outgoing)
-	// Retry waits before try n of a Send, after tries that failed because the route changed
-	// meanwhile, or because the shard was not where the route leads. Its error ends the Send. It is
+	// Retry waits before try n of a Send. Earlier tries failed because the route changed meanwhile,
+	// or because the shard was not where the route leads. An error of Retry ends the Send. Retry is
 	// called without Mu.
 	Retry(n int) error
 	// Expired counts a call that is not sent because no caller waits for it any more.

@@ -13,7 +13,7 @@ import (
 )
 
 // A Target is where a route sends calls. A Target never changes: to send calls elsewhere, the route
-// points to another Target.
+// gets another Target.
 type Target struct {
 	Local   Local   // the shard at this process; else nil
 	Session Session // the session with another process; else nil
@@ -32,15 +32,15 @@ type Route struct {
 	shard  uint32
 	target atomic.Pointer[Target] // nil: calls are held in the route
 	taken  func()                 // nil, or called when calls were taken back
-	most   int                    // 1 + the number of calls that may be held; 0: only Env bounds them
+	most   int                    // 1 + the number of calls that may be held; 0 means that only Env bounds this number
 	left   time.Time              // when calls stopped going to the last target; zero means that there is a target, or never was one
 }
 
 // Init makes the route of a shard, without a target. It is called once, before any other method.
 func (r *Route) Init(env Env, kind []byte, shard uint32) { r.env, r.kind, r.shard = env, kind, shard }
 
-// HoldAtMost makes the route hold at most n calls, 0 or more. For a further call it drops the call
-// that it has held longest. HoldAtMost is called before the route is used.
+// HoldAtMost makes the route hold at most n calls; n is 0 or more. A route that holds n calls drops
+// the oldest of them for each further call. HoldAtMost is called before the route is used.
 func (r *Route) HoldAtMost(n int) { r.most = n + 1 }
 
 // OnTaken sets f to be called, without a lock, after the route has taken back calls that a home has
@@ -184,7 +184,7 @@ func (r *Route) Unacknowledged() bool {
 	return !s.DepartedLocked() && s.AckedLocked() < r.Core.LastSeq
 }
 
-// LeadsTo reports whether the route knows a as the home.
+// LeadsTo reports whether process a is the shard's home as far as the route knows.
 func (r *Route) LeadsTo(a transport.Address) bool {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
@@ -230,8 +230,8 @@ func (r *Route) learnLocked(home transport.Address, epoch placement.Epoch, acked
 	return r.Core.Learn(home, epoch, acked, local)
 }
 
-// Refused takes back an envelope that its home, the process by, has refused. home and epoch are the
-// placement named by the refusal.
+// Refused takes back an envelope that a home has refused. by is the process that has refused it.
+// home and epoch are the placement that the refusal names.
 func (r *Route) Refused(by transport.Address, e wire.Envelope, home transport.Address, epoch placement.Epoch) {
 	out := []stream.Outgoing{{Envelope: e}}
 	r.env.Taken(out)
@@ -243,13 +243,14 @@ func (r *Route) Refused(by transport.Address, e wire.Envelope, home transport.Ad
 	r.tookBack()
 }
 
-// Acked handles an acknowledgement of the former home, for which the route waits.
+// Acked handles an acknowledgement of the former home, which the route has waited for. by is that
+// home, and seq the acknowledged sequence number.
 func (r *Route) Acked(by transport.Address, seq uint64) {
 	r.Change(func(uint64) stream.Step { return r.Core.Acked(by, seq) })
 }
 
-// HomeDeparted records that process a has departed. left has the calls that process a certainly did
-// not run.
+// HomeDeparted records that process a, perhaps the home, has departed. left has the calls that
+// process a certainly did not run.
 func (r *Route) HomeDeparted(a transport.Address, left []stream.Outgoing) {
 	r.env.Taken(left)
 	r.Change(func(uint64) stream.Step { return r.Core.HomeDeparted(a, left) })
@@ -327,7 +328,8 @@ func (r *Route) leaveLocked(p Session, step stream.Step, flush bool) {
 	}
 }
 
-// flushElsewhere sends a step's Flush to a home other than the one that the route leaves.
+// flushElsewhere sends a step's Flush, if it is meant for another process than the home that the
+// route leaves.
 func (r *Route) flushElsewhere(step stream.Step) {
 	self := r.env.Self()
 	if s, ok := r.env.Local(); ok && step.FlushTo == self.Address {

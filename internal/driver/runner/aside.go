@@ -8,8 +8,9 @@ import (
 	"github.com/shardgen/shardgen/internal/core/region"
 )
 
-// asides holds tells to entities whose turn goes on without the run token. When the tell that runs
-// there ends, Runner.Leave runs the next, so tells stay in order. It is safe for concurrent use.
+// asides holds the tells to entities whose turn goes on without the run token. When one tell of
+// such a turn ends, Runner.Leave runs the entity's next one, so tells stay in order. It is safe for
+// concurrent use.
 type asides struct {
 	n     atomic.Int32 // number of entities whose tells are set aside; written under mu
 	bytes atomic.Int64 // bytes of the tells, counted as in a batch
@@ -61,7 +62,8 @@ func (a *asides) Lost(e *region.Entity) {
 	}
 }
 
-// resumed is SetAside, called by the goroutine that gets the run token; Lost may come first.
+// resumed is SetAside, called by the goroutine that gets the run token. Lost may already have been
+// called for the same turn.
 func (a *asides) resumed(e *region.Entity) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -83,8 +85,8 @@ func (a *asides) add(t *Turn, args []byte) bool {
 	return is
 }
 
-// leave ends one tell of the entity's turn. If goesOn is true, the caller must run next now. If
-// left is false, the caller must end the turn under the shard's lock.
+// leave ends one tell of the entity's turn. If goesOn is true, the caller must now run the tell
+// next. If left is false, the caller must end the turn under the shard's lock.
 func (a *asides) leave(e *region.Entity, now uint32) (next Aside, goesOn, left bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

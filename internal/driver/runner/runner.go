@@ -38,7 +38,7 @@ type Runner struct {
 	group *tasks.Group
 
 	mu    sync.Mutex
-	most  int // waiting bytes of tells from which Offer refuses turns
+	most  int // number of waiting bytes of tells at which Offer begins to refuse tells
 	queue batch
 	busy  bool // a goroutine runs turns, or is about to start
 
@@ -57,7 +57,7 @@ func (r *Runner) Init(group *tasks.Group, watch *Watchdog, env Env) {
 	watch.Mind(&r.Token)
 }
 
-// SetMost sets the number of bytes of waiting tells from which on Offer refuses further tells.
+// SetMost sets the number of waiting bytes of tells at which Offer begins to refuse tells.
 func (r *Runner) SetMost(bytes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,8 +155,8 @@ func (r *Runner) Leave(e *region.Entity, now uint32) (left bool) {
 	return left
 }
 
-// HasAside reports whether tells of any entity are set aside, so that turns of tells must end by
-// Leave. The result is certain for an entity whose turn the caller has.
+// HasAside reports whether tells of any entity are set aside. If so, turns of tells must end by
+// Leave. The caller has the turn of an entity, and for this entity the result is certain.
 func (r *Runner) HasAside() bool { return r.some() }
 
 // A batch of at most keptTurns turns leaves its memory to the next batch. An idle Runner keeps the

@@ -10,10 +10,11 @@ import (
 const slowTurn = 10 * time.Microsecond
 
 // A SlowTurnDetector measures how long turns take, to decide whether a lane should run them itself.
-// A lane runs quick turns, because handing them to a goroutine would cost more than running them.
-// Slow turns, which compute for long or wait for a database, would delay the lane's other turns.
-// Only the goroutine with the lane's run token may call its methods, except Took. Without the
-// detector, local tells run at half their rate (What each trick buys in bench/README.md).
+// A lane runs quick turns itself, because handing them to a goroutine would cost more than running
+// them. Slow turns, which compute for long or wait for a database, get their own goroutines,
+// because they would delay the lane's other turns. Only the goroutine with the lane's run token may
+// call its methods, except Took. Without the detector, local tells run at half their rate (What
+// each trick buys in bench/README.md).
 type SlowTurnDetector struct {
 	slow  bool
 	last  int64         // when the lane's previous turn began; 0 means unknown
@@ -22,8 +23,8 @@ type SlowTurnDetector struct {
 	alone atomic.Int64
 }
 
-// average adds the duration min(took, most) of a turn, with the weight 1/over, to the moving
-// average mean.
+// average returns the moving average mean after a turn that took the time took. The turn has the
+// weight 1/over, and counts with at most the duration most.
 func average(mean, took, most, over time.Duration) time.Duration {
 	return mean + (min(took, most)-mean)/over
 }

@@ -35,9 +35,9 @@ type Hold struct {
 // once, before any other method.
 func (t *Token) Init(group *tasks.Group, next func()) { t.group, t.next = group, next }
 
-// Enter begins a turn on the goroutine that has the run token. With a nil Token the turn gets no
-// hold. Enter first changes word and then wakes the watchdog. A watchdog that is about to sleep
-// announces this and then reads word; so it either sees the turn or is woken.
+// Enter begins a turn on the goroutine that has the run token. If t is nil, the turn gets no hold.
+// Enter first changes word and then wakes the watchdog. A watchdog that is about to sleep announces
+// this and then reads word, so the watchdog either sees the turn or is woken.
 func (t *Token) Enter() Hold {
 	if t == nil {
 		return Hold{}

@@ -142,10 +142,11 @@ type Refusal struct {
 	Text  string
 }
 
-// Answer returns the answer that refuses the call with sequence number seq. For a call that came
-// directly from its caller, direct is true: the answer goes back on the call's session, because the
-// peer there still has the call. For a forwarded call, direct is false, and the answer goes to the
-// caller's process e.Node. A forwarded tell gets no answer and is lost; ok is then false.
+// Answer returns the answer that refuses the call e, whose sequence number is seq. If direct is
+// true, the call came directly from its caller: the answer goes back on the call's session, because
+// the peer there still has the call. If direct is false, the call was forwarded, and the answer
+// goes to the caller's process e.Node. A forwarded tell gets no answer and is lost; ok is then
+// false.
 func (r Refusal) Answer(e *wire.Envelope, seq uint64) (answer *wire.Envelope, direct, ok bool) {
 	answer = &wire.Envelope{
 		Type: wire.TypeRefusal, ID: e.ID, Kind: e.Kind, Shard: e.Shard, Seq: seq,

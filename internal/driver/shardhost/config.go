@@ -20,8 +20,8 @@ type Config struct {
 	HandoffTimeout time.Duration
 	// Drops means that shards move without their entities' states.
 	Drops bool
-	// Settles means that a shard table names the shard's home, so this process may forget the shard
-	// later.
+	// Settles means that the homes of the shards are in a shard table, so this process may later
+	// forget a shard that has left.
 	Settles bool
 	Watch   Watch // nil: no watch
 	// Clock is the coarse clock. Its value is the parameter now of region.Shard's methods.
@@ -49,7 +49,8 @@ type departing struct {
 	since time.Time // when the shard stopped beginning turns; zero means that it still begins turns
 }
 
-// follow reports to w when a move begins or ends. The caller has the shard's lock.
+// follow reports to w if a move has begun or ended since the last call of follow. The caller has
+// the shard's lock.
 func (d *departing) follow(w Watch, core *region.Shard, now func() time.Time) {
 	state := core.State()
 	_, _, offered := core.Underway()

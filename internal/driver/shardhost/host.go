@@ -49,7 +49,7 @@ type Sessions interface {
 	Departed() []transport.Address
 	// HasDeparted reports whether that process has departed.
 	HasDeparted(transport.Address) bool
-	// Departs reports whether Shard.Depart will still be called for a departed process.
+	// Departs reports whether a process has departed and Shard.Depart will still be called for it.
 	Departs(transport.Address) bool
 	// MaxPayload returns the size of the largest message that the broker takes, in bytes.
 	MaxPayload() int
@@ -68,7 +68,8 @@ type Turns interface {
 	Lead(e *region.Entity)
 	// Release ends the back-offs of entities that failed, because the shard moves.
 	Release()
-	// Drained makes another goroutine call HandOff soon.
+	// Drained is called when the shard has no running turn any more, and makes another goroutine
+	// call HandOff soon.
 	Drained()
 	// StopEntities runs the stop hooks of entities whose turns Core.Stop has begun, in order. Before
 	// each hook it asks MayStop, and it stops when MayStop refuses. Then it calls done, with an
@@ -109,12 +110,12 @@ type Control interface {
 	// Progress reports a change of the shard. A leaving process or a new coordinator may wait for
 	// it.
 	Progress()
-	// Carried returns what a leaving shard takes along beside its states. Arrived receives that at
-	// the new home.
+	// Carried returns what a leaving shard takes along beside its entities' states. At the new
+	// home, Arrived gets it.
 	Carried() Carried
 	Arrived(Carried)
-	// BarrierTimedOut reports that the Flush for a barrier did not come in time, so its calls will
-	// run now.
+	// BarrierTimedOut reports that the Flush for a barrier did not come in time, so the calls
+	// behind the barrier will run now.
 	BarrierTimedOut(region.Shut)
 	Count(Counter)
 }

@@ -18,7 +18,7 @@ type Carried struct {
 }
 
 // pack encodes states, and what moves with them, into one or more payloads of at most limit bytes.
-// It splits large states. unpack and region.Shard.Prepare join them.
+// It splits large states, which unpack and region.Shard.Prepare join again.
 func pack(states []region.Encoded, with Carried, limit int) (payloads [][]byte) {
 	var records []byte
 	add := func(entity string, bytes []byte, r wire.Remembered) {

@@ -36,9 +36,9 @@ func (s *Shard) Init(id placement.ShardID, h Host, cfg *Config, l region.Limits)
 	s.Core = region.New(id, cfg.Self, l)
 }
 
-// Accept takes a call of this process: the call runs here, waits here, or is answered with an
-// error. It reports false if the caller must look up the shard's home again. current has the same
-// meaning as for Deliver.
+// Accept takes a call of this process. The call then runs here, waits here, or is answered with an
+// error. Accept reports false if it has not taken the call: the caller must look up the shard's
+// home again. current has the same meaning as for Deliver.
 func (s *Shard) Accept(c *Call, at time.Time, current func() bool) bool {
 	e, v := s.Deliver(c, at, current)
 	return s.Accepted(c, e, v)
@@ -230,8 +230,8 @@ func (s *Shard) ended(epoch placement.Epoch) {
 	s.host.Progress()
 }
 
-// giveUp gives up a move because this process failed. The shard stays, and opens again when the
-// coordinator orders it.
+// giveUp gives up a move because this process could not carry it out. The shard stays, and opens
+// again when the coordinator orders that.
 func (s *Shard) giveUp(epoch placement.Epoch, why error) {
 	s.Do(func(now uint32, _ time.Time) region.Effects {
 		fx, _ := s.Core.CancelMove(epoch)
@@ -317,8 +317,8 @@ func (s *Shard) CancelMove(epoch placement.Epoch) (off bool) {
 	return off
 }
 
-// FlushOf returns the Flush that an envelope passes on. If the final home in the envelope cannot be
-// decoded, the barrier at that home times out.
+// FlushOf returns the Flush that an envelope passes on. If the Flush's final home cannot be
+// decoded, the Flush gets none, and the barrier at that home times out.
 func FlushOf(e *wire.Envelope) region.Flush {
 	f := region.Flush{Sender: e.Node, Via: e.Via, Epoch: placement.Epoch(e.Epoch), Hop: placement.Epoch(e.Hop)}
 	if to, err := wire.ParsePeer(e.Payload); err == nil {
@@ -421,7 +421,8 @@ func (s *Shard) Held() (o coordinator.HeldShard, ok bool) {
 	return standing(s.Core)
 }
 
-// standing returns the shard's state for the coordinator, or false if the shard is not here.
+// standing returns the shard's registration for the coordinator. It reports false if the shard is
+// not here.
 func standing(s *region.Shard) (o coordinator.HeldShard, ok bool) {
 	o = coordinator.HeldShard{ShardID: s.ID(), Epoch: s.Epoch(), Move: s.MoveEpoch(), Peer: s.Peer()}
 	switch s.State() {

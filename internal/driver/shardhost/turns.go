@@ -96,7 +96,7 @@ func (s *Shard) Join(e *region.Entity, most int) region.Entry {
 	return how
 }
 
-// Unjoin takes a tell that will not run out of the turn that it has joined.
+// Unjoin removes a tell from the turn that it has joined, because the tell will not run.
 func (s *Shard) Unjoin(e *region.Entity) {
 	if e.Unjoin() == region.Withdrawn {
 		s.EndTurn(e)
@@ -249,7 +249,7 @@ func (s *Shard) forwardLocked(c *Call, after *later) (departed transport.Address
 	return departed
 }
 
-// errDeparted reports that an envelope was not sent, because its receiver has departed.
+// errDeparted means that an envelope was not sent, because its receiver has departed.
 var errDeparted = errors.New("the process has departed")
 
 func (s *Shard) appendTo(to transport.Address, e *wire.Envelope) (Session, uint64, error) {
@@ -365,7 +365,8 @@ func (s *Shard) sweep() {
 	s.Mu.Unlock()
 }
 
-// OpenBarriers opens the barriers for departed processes, and barriers whose timeout has passed.
+// OpenBarriers opens the barriers that wait for departed processes, and the barriers whose timeout
+// has passed.
 func (s *Shard) OpenBarriers(departed func(transport.Address) bool) {
 	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.OpenBarriers(departed, now, at) })
 }
@@ -446,7 +447,7 @@ func openPayload(payload []byte) (refused []region.Detour, departed []transport.
 	return refused, w.Departed[:min(len(w.Departed), MaxDeparted)]
 }
 
-// hearOpen applies openPayload's results, and opens barriers that wait for departed processes.
+// hearOpen records the results of openPayload, and opens barriers that wait for departed processes.
 func (s *Shard) hearOpen(refused []region.Detour, departed []transport.Address) {
 	s.Mu.Lock()
 	s.Core.RefuseDetours(refused)

@@ -33,8 +33,8 @@ type Instance struct {
 	life     context.Context // ends when the instance must stop
 	end      context.CancelFunc
 	came     came // the state that came with the shard, while the instance is being activated
-	relays   bool // no instance begins here: what comes with the shard is kept for the next member
-	dying    bool // the instance has died: the next turn that ends is held
+	relays   bool // no instance begins here: the state and calls that come with the shard are kept for the next member
+	dying    bool // the instance has died: the turn that ends next is held
 	stopping bool
 	reason   string // why the instance died
 }
@@ -80,7 +80,7 @@ func (in *Instance) holds() bool {
 	return ok && (o.State != coordinator.Forwarding || in.shard.Holds())
 }
 
-// arrivedFrom returns the predecessor whose state has arrived while the shard has not opened yet.
+// arrivedFrom returns the predecessor whose state has arrived for a shard that has not opened yet.
 // It returns zero if there is none.
 func (in *Instance) arrivedFrom() (from transport.Address) {
 	in.shard.Mu.Lock()
@@ -110,8 +110,8 @@ func (in *Instance) Lead(e *region.Entity) {
 	}
 }
 
-// again activates the instance again if it died here. Otherwise it returns false, and the caller
-// must open the shard.
+// again activates the instance again if the instance died here. Otherwise it returns false, and the
+// caller must open the shard.
 func (in *Instance) again() bool {
 	in.shard.Mu.Lock()
 	e := in.entity
@@ -241,8 +241,9 @@ func (in *Instance) stop(to transport.Address, epoch placement.Epoch) {
 	}
 }
 
-// endLife ends the instance's context. It calls locked, with the shard's lock held. kept is the
-// entity whose held turn the caller must end, or nil. open reports whether the shard is open.
+// endLife ends the instance's context, and calls the function locked with the shard's lock held.
+// kept is the entity whose held turn the caller must end, or nil. open reports whether the shard is
+// open.
 func (in *Instance) endLife(locked func()) (kept *region.Entity, open bool) {
 	in.shard.Mu.Lock()
 	in.stopping = true

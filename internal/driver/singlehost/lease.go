@@ -146,8 +146,8 @@ func (k *leaseHolder) lose() {
 	k.single.step(singleton.LeaseLost{})
 }
 
-// release gives the lease back. If a renewal is running, the lease is given back when that has ended,
-// because the store must not get the release first.
+// release gives the lease back. If a renewal is running, release cancels the renewal, and the lease
+// is given back when that has ended: the store must not get the release first.
 func (k *leaseHolder) release() {
 	k.holds, k.at = false, time.Time{}
 	if r := k.renewing; r != nil {

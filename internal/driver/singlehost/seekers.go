@@ -97,7 +97,7 @@ func (g *Seekers) Message(from transport.Address, m singleton.Message) bool {
 	return true
 }
 
-// Guided makes all seekers ask the member that now serves the process.
+// Guided makes all seekers ask the member that serves the process from now on.
 func (g *Seekers) Guided() {
 	for kind, s := range g.all() {
 		g.step(kind, s, singleton.Guide{Member: g.process.Member()})
@@ -120,7 +120,8 @@ func (g *Seekers) BeginAnew() {
 	}
 }
 
-// WantWaiting looks again for those singletons that calls wait for.
+// WantWaiting looks again for the singletons that calls wait for. waits reports whether calls wait
+// for a type.
 func (g *Seekers) WantWaiting(waits func(kind string) bool) {
 	for kind, s := range g.all() {
 		if waits(kind) {

@@ -78,7 +78,8 @@ func (g *Set) add(kind string, callable Callable) (*single, error) {
 	return s, nil
 }
 
-// get returns the named singleton, adding it if callable, or nil.
+// get returns the named singleton. If the Set does not have it yet but this process can call it,
+// get adds it; otherwise it returns nil.
 func (g *Set) get(kind string) *single {
 	s, callable := g.byName[kind], g.process.Callable(kind)
 	if s != nil {
@@ -289,8 +290,8 @@ func (g *Set) send(to transport.Peer, m singleton.Message) {
 	g.process.Send(to, m)
 }
 
-// identity returns the answer to a proxy's request: that the instance runs here, or why it does
-// not.
+// identity returns the answer to a proxy's request. The answer says that the instance runs here, or
+// why it does not.
 func (g *Set) identity(m singleton.Message, s *single) singleton.Message {
 	a := singleton.Message{Name: m.Name, Type: singleton.Identity, ID: m.ID}
 	if s == nil || s.manager == nil {

@@ -28,7 +28,7 @@ type single struct {
 	managerAt time.Time          // when manager is due
 	instance  *Instance          // nil if this member does not host the type
 	holder    *leaseHolder       // nil without a lease
-	opening   *opening           // the shard, while it waits for its predecessor; nil if it does not
+	opening   *opening           // the shard while it waits for its predecessor; nil while it does not wait
 	arrived   opening            // sender and epoch of the last Open that has arrived
 }
 
@@ -97,9 +97,9 @@ func (s *single) step(in singleton.Input) {
 	}
 }
 
-// start activates the instance again if it died here. Otherwise it opens the shard, with the
-// predecessor's state unless from is zero. With relay, this member only keeps what the predecessor
-// sends.
+// start activates the instance again if the instance died here. Otherwise it opens the shard, with
+// the state of the predecessor from unless from is zero. If relay is set, this member only keeps
+// what the predecessor sends, for the next member.
 func (s *single) start(epoch placement.Epoch, from transport.Address, relay bool) {
 	s.instance.relay(relay)
 	if s.instance.again() {

@@ -25,13 +25,13 @@ type Store struct {
 	table membertable.Table
 
 	mu    sync.Mutex
-	known membertable.Snapshot // the newest that was read
+	known membertable.Snapshot // the newest snapshot that was read
 	whole time.Time            // when all rows were read last
 	made  *rows.Table          // known, decoded
 }
 
-// wholeEvery is the time between two reads of all rows. Only such reads show all I-am-alives. By
-// default a row without one is stale after this time.
+// wholeEvery is the time between two reads of all rows. Only such a read shows the latest
+// I-am-alive of every row. By default a row without a new I-am-alive is stale after this time.
 const wholeEvery = 15 * time.Minute
 
 // New returns a Store for the table of the member's cluster.

@@ -93,7 +93,7 @@ func (r root) sweep() {
 	}
 }
 
-// Limit gives the group's processes together percent of one core; percent is at least 1.
+// Limit bounds what all processes of the group together use of one core. percent is at least 1.
 func (g *Group) Limit(percent int) error {
 	quota := int(period.Microseconds()) * percent / 100
 	text := strconv.Itoa(quota)
@@ -107,8 +107,8 @@ func (g *Group) Limit(percent int) error {
 
 func (g *Group) Add(pid int) error { return g.write("cgroup.procs", strconv.Itoa(pid)) }
 
-// Throttled counts periods of 100ms. The second result is the number of those in which the group's
-// processes ran at all, the first how often the limit stopped them.
+// Throttled counts periods of 100ms: of is the number in which the group's processes ran at all,
+// and throttled the number in which the limit stopped them.
 func (g *Group) Throttled() (throttled, of int, err error) {
 	stat, err := os.ReadFile(filepath.Join(g.dir, "cpu.stat"))
 	if err != nil {

@@ -336,8 +336,8 @@ func (c *Cluster) proxiedLocked(name string) (string, error) {
 	return u.String(), nil
 }
 
-// SetTable sets Options.Table for nodes that are started from now on: "" or node.JetStream, in a
-// cluster with Options.Durable.
+// SetTable sets Options.Table for nodes that are started from now on. The cluster must have
+// Options.Durable, and table is "" or node.JetStream.
 func (c *Cluster) SetTable(table string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

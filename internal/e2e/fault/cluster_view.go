@@ -37,7 +37,7 @@ func (v *clusterView) settled() bool {
 func (v *clusterView) Share(nodes int) int { return v.entities / nodes / 2 }
 
 // agreement returns the view of the running processes, and since when they agree. ok is false
-// unless they agree and their number is nodes.
+// unless they agree, and there are as many of them as nodes says.
 func (v *clusterView) agreement(nodes int) (view string, since time.Time, ok bool) {
 	running := 0
 	for _, n := range v.cluster.Nodes() {

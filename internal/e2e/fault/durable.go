@@ -151,7 +151,7 @@ type Strike struct {
 	At     time.Time // recovery is measured from here
 	// Nodes are the nodes whose entities are measured; nil means all entities.
 	Nodes []*cluster.Node
-	// End ends the strike, Length after At. Nil means that it has ended.
+	// End ends the strike, which lasts for Length from At on. Nil means that the strike has ended.
 	Length time.Duration
 	End    func(ctx context.Context) error
 	// Stays says that Nodes remain, or may remain, members. Answers from them count once the strike

@@ -183,8 +183,8 @@ miss: two at once: n2 until 10ms after n3 began
 	}
 }
 
-// TestSlowdown: a delay is not blamed on the poison if a foreign process with a loop causes it too,
-// but only on a machine with too few processors.
+// TestSlowdown: on a machine with too few processors, a delay that a foreign looping process causes
+// too is not blamed on the poison. On other machines it is.
 func TestSlowdown(t *testing.T) {
 	const ms = time.Millisecond
 	needed := processorsFor(5, 1)

@@ -44,7 +44,7 @@ type Restarts struct {
 type Restart struct {
 	How           string
 	Down          time.Duration // from the end of the last node to the first that serves
-	First, Last   time.Duration // until the first, and each, of the entities and the singleton answers the staying client
+	First, Last   time.Duration // until the first of the entities and the singleton, and until all of them, have answered the staying client
 	Failed        int64         // the client's failed calls: under way when the nodes ended, or made before a node served
 	Unknown       int64         // failed calls of unknown outcome
 	FreshAnswered time.Duration // until the client that was started meanwhile got an answer

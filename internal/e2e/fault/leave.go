@@ -69,8 +69,8 @@ var leaveMany = Fault{
 	},
 }
 
-// leaveApart lets nodes leave one after another, at intervals of length apart. It waits until they
-// have ended.
+// leaveApart lets nodes leave one after another, with the pause apart after each signal. It waits
+// until the nodes have ended.
 func leaveApart(ctx context.Context, r *Run, nodes []*cluster.Node, apart time.Duration) error {
 	for _, n := range nodes {
 		if err := n.Signal(syscall.SIGTERM); err != nil {

@@ -49,7 +49,7 @@ func isTill(i int) bool { return i%2 == 1 }
 
 func ledgerName(i int) string { return fmt.Sprint("ledger-", i) }
 
-// newLedgers makes rate calls a second in all.
+// newLedgers begins to call the entities, rate calls a second in all.
 func newLedgers(caller shard.Caller, entities, rate int) *ledgers {
 	ctx, stop := context.WithCancel(context.Background())
 	l := &ledgers{tick: time.Second * time.Duration(entities) / time.Duration(rate), stop: stop, all: make([]ledger, entities)}
@@ -79,13 +79,14 @@ func newLedgers(caller shard.Caller, entities, rate int) *ledgers {
 	return l
 }
 
-// end waits for calls under way. It may be called twice.
+// end stops making calls, and waits for calls under way. It may be called twice.
 func (l *ledgers) end() {
 	l.stop()
 	l.wg.Wait()
 }
 
-// note compares entity i's answer, total, with the sum that its caller expects.
+// note records the outcome of a call of entity i. It compares total, the entity's answer, with the
+// sum that its caller expects.
 func (l *ledgers) note(i int, made time.Time, total int64, node string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,7 +189,7 @@ func (l *ledgers) strike(ctx context.Context, f Fault, d *DurableRun) (r Surviva
 }
 
 // answersAgain reports whether e has answered since the strike. hit says that e's last answer came
-// from a struck node. ended is b.At until b.End has run.
+// from a struck node. ended is when the strike ended; until b.End has run it is b.At.
 func answersAgain(b *Strike, e ledger, hit bool, ended time.Time) bool {
 	if hit && !b.Stays {
 		return false

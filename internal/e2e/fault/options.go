@@ -16,7 +16,7 @@ type Options struct {
 	Cluster cluster.Options
 	Nodes   int // before the fault. Default: the fault's
 	Load    load.Options
-	Calls   int // at least. Default 20,000
+	Calls   int // the least number of calls. Default 20,000
 	Rounds  int // for faults that have several. Default: the fault's
 	Victim  int // 1 is the oldest node, Nodes the youngest. Default: the fault's
 	// Length is how long the fault lasts. Default: the fault's.

@@ -272,8 +272,8 @@ var flipFlop = Fault{
 	},
 }
 
-// cutLimits are for faults that cut nodes off. Nothing that another node has acknowledged may be
-// lost, and calls must succeed within Recovery after the heal.
+// cutLimits are for faults that cut nodes off. Nothing that the other nodes have acknowledged may
+// be lost, and calls must succeed within Recovery after the heal.
 var cutLimits = Limits{
 	Failed: unjudged, Unknown: unjudged, Lost: 0, Doubled: 0, Disorder: 0, Misstated: 0,
 	Pause: unjudged, Recovery: 30 * time.Second,

@@ -52,8 +52,8 @@ var durableSingletonKill = Fault{
 	Strike:  singletonKill.Strike,
 }
 
-// A Handing has the results of repeated strikes on the node of a singleton: its pauses, and the
-// lives of its instances.
+// A Handing has the results of repeated strikes on the node of a singleton: the singleton's pauses,
+// and the lives of its instances.
 type Handing struct {
 	Fault   string
 	Nodes   int

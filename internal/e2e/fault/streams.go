@@ -76,9 +76,9 @@ type Applied struct {
 	// Acknowledged, OneByOne and Published are the figures of package baseline.
 	Acknowledged, OneByOne, Published float64
 	Strikes                           []AppliedStrike
-	Dead, WantDead                    int // letters
+	Dead, WantDead                    int // dead letters, and how many there should be
 	Lost, Doubled, Disorder           int // messages
-	Sent                              int // by entities
+	Sent                              int // messages that entities published
 	Forward                           bool
 	Examples                          []string
 }
@@ -300,8 +300,8 @@ func (a *Applied) judge(ctx context.Context, c *cluster.Cluster, s *seller, stoc
 	return err
 }
 
-// heard counts a stock's sales: in last the highest sale number, in again the later sales with that
-// number or a lower one, in missed the skipped numbers.
+// heard has what a stock got: last is the highest number of a sale, again counts the sales that
+// came later with that number or a lower one, and missed counts the skipped numbers.
 type heard struct{ last, again, missed int64 }
 
 func (h *heard) hear(number int64) {
@@ -451,7 +451,8 @@ func (s *seller) sell(ctx context.Context, n, rate int, over func() bool) (messa
 	return messages, nil
 }
 
-// add appends to batch a stock's next sale, perhaps with a message without effect.
+// add appends a stock's next sale to batch. At times it appends the sale twice, or also a message
+// that becomes a dead letter.
 func (s *seller) add(batch []*nats.Msg, partition int, stock string) []*nats.Msg {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -41,7 +41,8 @@ func (s *strikes) Strike(nodes ...*cluster.Node) (struck []victim) {
 	return struck
 }
 
-// mourn counts as lost the state of entities that a removed victim had at its last strike.
+// mourn records as lost the state of the entities that a removed or ended victim had when it was
+// last struck.
 func (s *strikes) mourn() {
 	last := make(map[*cluster.Node]victim)
 	for _, v := range s.all {
@@ -54,8 +55,8 @@ func (s *strikes) mourn() {
 	}
 }
 
-// removal returns when, after the given time, a node that was not struck first saw the process
-// gone; otherwise zero.
+// removal returns the earliest time after the given one at which a node that was not struck saw the
+// process gone; zero if no such node did.
 func (s *strikes) removal(name string, after time.Time) (at time.Time) {
 	for _, n := range s.cluster.Nodes() {
 		if s.struck[n.Name()] {
@@ -182,8 +183,8 @@ func (s *strikes) Died(entities map[string]bool) {
 	}
 }
 
-// noteRemoval adds a note on whether the victim was removed. It is a miss if the victim was cut off
-// for certainlyRemoved and not removed.
+// noteRemoval adds a note on whether the victim was removed. It reports a miss if the victim was
+// cut off for certainlyRemoved or longer and was not removed.
 func (s *strikes) noteRemoval(prefix string, v victim, length time.Duration) {
 	switch at := s.removal(v.node.Name(), v.since); {
 	case !at.IsZero():

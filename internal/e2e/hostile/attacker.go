@@ -149,7 +149,8 @@ func (a *Attacker) Self(i uint64) transport.Peer {
 	return transport.Peer{Address: transport.Address{Name: a.name, Incarnation: identity.Mark(identity.Client, i)}, Client: true}
 }
 
-// to returns self's subject to m. channel is ctl, any (for any member) or a lane's number.
+// to returns the subject on which self sends to member m. channel is ctl, any (for any member) or a
+// lane's number.
 func (a *Attacker) to(self transport.Peer, m transport.Address, channel string) string {
 	own := fmt.Sprintf("sh.%s.c.%s.%016x.", a.cluster, a.name, self.Incarnation)
 	if channel == "any" {

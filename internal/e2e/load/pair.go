@@ -33,7 +33,8 @@ const patience = 15 * time.Second
 // end of a pause exactly.
 const retryAfter = 50 * time.Millisecond
 
-// run makes calls until Stop. The first is due at time next, in tick first of its round.
+// run makes calls until Stop. The first call is due at the time next. first is the number of the
+// round's tick, 0 or 1, in which the pair begins.
 func (p *pair) run(next time.Time, tick time.Duration, first int) {
 	timer := time.NewTimer(time.Until(next))
 	defer timer.Stop()
@@ -132,7 +133,8 @@ func (w relayed) burst(ctx context.Context, sender string, first uint64, calls i
 	return append(fates, fateOf(Answered, err)), receipt.Node, err
 }
 
-// fateOf returns good for nil, Refused for outcome NotExecuted, otherwise Uncertain.
+// fateOf returns good if err is nil, Refused if the outcome of err is NotExecuted, and otherwise
+// Uncertain.
 func fateOf(good Fate, err error) Fate {
 	switch {
 	case err == nil:

@@ -75,8 +75,9 @@ func (p *pauses) within(all []time.Duration, from, to time.Time) []time.Duration
 	return all
 }
 
-// recovered returns the end, if after the given time, of the last pause that had a failed call or
-// was longer than slow; otherwise zero. If never is true, callers have been waiting since at.
+// recovered returns the end of the last pause that ended after the given time and was longer than
+// slow, or held the last failed call; zero if there is none. If never is true, callers have been
+// waiting since at.
 func (p *pauses) recovered(after time.Time, slow time.Duration) (at time.Time, never bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -39,7 +39,7 @@ func network(t *testing.T, hosts int) (*Network, []*Host) {
 	return n, all
 }
 
-// hear counts the datagrams that arrive at a host.
+// hear listens at a new address of a host. heard gets the text of each datagram that arrives there.
 func hear(t *testing.T, h *Host) (address string, heard <-chan string) {
 	t.Helper()
 	var c net.PacketConn
@@ -123,7 +123,8 @@ func TestDropPercent(t *testing.T) {
 	awaitDropped(t, n, sent/5, 2*sent/5)
 }
 
-// awaitDropped waits until at least least packets were dropped. More than most fail the test.
+// awaitDropped waits until the number of dropped packets is least or more. It fails the test if the
+// number exceeds most.
 func awaitDropped(t *testing.T, n *Network, least, most int) {
 	t.Helper()
 	tick := time.Tick(time.Millisecond)

@@ -8,8 +8,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// TestStateIsReadWhereItIsWritten checks that a state that could not be decoded again is refused
-// while its entity is still in memory, wherever in the state the value is.
+// TestStateIsReadWhereItIsWritten checks that encoding refuses a state with a value that could not
+// be decoded again, wherever in the state the value is. The entity is then still in memory.
 func TestStateIsReadWhereItIsWritten(t *testing.T) {
 	for name, z := range map[string]*AllTypes{
 		"field":   {texts: Texts{Code: "unreadable"}},

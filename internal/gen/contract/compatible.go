@@ -35,8 +35,9 @@ func element(t string) (elem string, slice bool) {
 	return strings.CutPrefix(t, "[]")
 }
 
-// optionChanged reports whether values of the first type, read as the second, confuse nil and zero:
-// only one of the types is optional. A zero is not written, except a struct.
+// optionChanged reports whether a value that is written as type was and read as type is may confuse
+// nil and zero. This happens if only one of the types is optional, because a zero is not written,
+// except a struct.
 func (c *Contract) optionChanged(was, is string) bool {
 	before, wasOptional := strings.CutPrefix(was, "*")
 	after, isOptional := strings.CutPrefix(is, "*")
@@ -54,7 +55,8 @@ func optionEffect(is string) string {
 	return "a nil that the old version wrote would be read as zero"
 }
 
-// narrower reports whether two types are compatible, and the first has smaller integers.
+// narrower reports whether the two types are compatible, and type is has smaller integers than the
+// other.
 func narrower(is, than string) bool {
 	a, _ := element(is)
 	b, _ := element(than)

@@ -75,8 +75,8 @@ func printed(problems []Problem) string {
 	return b.String()
 }
 
-// TestAdopt adopts the contract now of each archive into the contract old. The numbers in now are
-// ignored.
+// TestAdopt adopts, in each archive, the contract in the file now into the contract in the file
+// old. The numbers in the file now are ignored.
 func TestAdopt(t *testing.T) {
 	transcript(t, "adopt", func(part func(string) string) string {
 		old, problems := Parse(Format(understood(t, part("old"))))
@@ -198,8 +198,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// TestBreakingTTL checks that a new or shorter ttl is reported, because entities expire that
-// callers expect.
+// TestBreakingTTL checks that a new or shorter ttl is reported, because entities then expire that
+// callers still expect.
 func TestBreakingTTL(t *testing.T) {
 	parse := func(ttl string) *Contract {
 		t.Helper()

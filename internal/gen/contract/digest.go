@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// digestLen is the length of a digest in bytes. It need not resist an attacker who seeks
+// digestLen is the length of a digest in bytes. A digest need not resist an attacker who seeks
 // collisions.
 const digestLen = 8
 

@@ -43,8 +43,8 @@ func Mend(content []byte, released *Contract) (*Contract, []string, error) {
 	return c, notes, nil
 }
 
-// mendList gives new numbers to duplicates and drops duplicate names. known has the released
-// numbers.
+// mendList gives new numbers to fields with a duplicate number, and drops fields with a duplicate
+// name. known has the released numbers.
 func mendList(l list, known map[string]int) (notes []string) {
 	isKnown := func(f *Field) bool { return known[l.of+"."+f.Name] == f.Number }
 	slices.SortStableFunc(*l.fields, func(a, b *Field) int {

@@ -37,8 +37,8 @@ func nameOf[T named](x T) string {
 
 func sameField(gone, now *Field) bool { return compatible(gone.Type, now.Type) }
 
-// sameAs returns the function that compares fields of a role. Cases are named after their types, so
-// it ignores that name.
+// sameAs returns the function that compares fields of the role what. A case is named after its
+// type, so the function for cases ignores that name in the types.
 func sameAs(what string) func(gone, now *Field) bool {
 	if what != "case" {
 		return sameField

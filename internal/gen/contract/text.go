@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// version is the file format. Newer ones are refused.
+// version is the number of the file format. Files of newer formats are refused.
 const version = 1
 
 const (

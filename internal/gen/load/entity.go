@@ -16,7 +16,7 @@ type fieldReader struct {
 }
 
 // fields reads m's fields and returns the type of its id, string by default. The client's package
-// must be able to name it.
+// must be able to name this type.
 func (s *fieldReader) fields(m *marked) types.Type {
 	n := s.n
 	var id types.Type = types.Typ[types.String]

@@ -19,8 +19,8 @@ func method(t types.Type, name string) *types.Signature {
 	return f.Signature()
 }
 
-// declared returns a method by name of the type to which t points, on pointer or value. It ignores
-// promoted methods, which encode only the embedded field.
+// declared returns the method called name that the type to which t points declares, on a pointer or
+// a value. It ignores promoted methods, which encode only the embedded field.
 func declared(t types.Type, name string) *types.Signature {
 	o, index, _ := types.LookupFieldOrMethod(t, true, nil, name)
 	f, ok := o.(*types.Func)
@@ -45,13 +45,14 @@ func hasBinary(t types.Type) bool {
 	return hasReverse(types.NewPointer(t), "MarshalBinary", "UnmarshalBinary")
 }
 
-// hasReverse reports whether t's element declares marshal() ([]byte, error) and unmarshal([]byte)
-// error.
+// hasReverse reports whether t's element declares both methods, by their names: marshal with the
+// signature () ([]byte, error), and unmarshal with ([]byte) error.
 func hasReverse(t types.Type, marshal, unmarshal string) bool {
 	return marshals(declared(t, marshal)) && unmarshals(declared(t, unmarshal))
 }
 
-// half returns which method t declares and which it lacks, if t declares half a pair.
+// half returns which method t declares and which it lacks, if t declares only one of a pair such as
+// MarshalText and UnmarshalText.
 func half(t types.Type) (has, lacks string, ok bool) {
 	p := types.NewPointer(t)
 	for _, f := range forms {

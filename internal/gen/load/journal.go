@@ -21,8 +21,8 @@ func journalEvent(t types.Type) types.Type {
 // applyMethod is the user's method that applies an event to the entity's state.
 const applyMethod = "Apply"
 
-// checkJournal reports a journal that is not durable, and option (keep or snapshot) without a
-// journal.
+// checkJournal reports a journal in an entity that is not durable. If option names keep or
+// snapshot, it also reports that option in an entity without a journal.
 func checkJournal(s *source, n *model.Entity, m *marked, option string) {
 	switch {
 	case n.Journal != nil && !n.Durable:

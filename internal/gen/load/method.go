@@ -40,7 +40,7 @@ func takesContext(s *types.Signature) bool {
 	return false
 }
 
-// hookTypes maps hooks' parameter types to their names.
+// hookTypes maps the parameter types of the hooks to the hooks' names.
 var hookTypes = map[string]string{"Activation": "OnActivate", "Passivation": "OnPassivate"}
 
 func isHook(f *types.Func) bool { return hookReason(f) != "" }

@@ -80,7 +80,8 @@ func (s *namer) nameAll() {
 	s.model.Imports = s.imports()
 }
 
-// checkDeclares reserves the names generated for n, and reports those taken.
+// checkDeclares reserves the names that are generated for n, and reports those that the package or
+// another entity has taken.
 func (s *namer) checkDeclares(n *model.Entity, m *marked, names []string) {
 	taken := s.taken
 	for _, name := range names {

@@ -11,8 +11,9 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// oneofDirective marks an interface whose implementations can cross the wire: the listed types or,
-// if an unexported method closes the interface, all in its package.
+// oneofDirective marks an interface whose implementations can cross the wire: the types that the
+// directive lists. Without a list they are all implementations in the interface's package, and the
+// interface must have an unexported method.
 const oneofDirective = "oneof"
 
 // A oneof is an interface with the directive //shard:oneof.
@@ -160,7 +161,7 @@ func implementation(t types.Type, u *types.Interface) (types.Type, bool) {
 	return nil, false
 }
 
-// hiddenCase returns an unexported type with an unexported method of u, or "".
+// hiddenCase returns the name of an unexported type that has an unexported method of u, or "".
 func hiddenCase(files []*ast.File, u *types.Interface) string {
 	for _, file := range files {
 		for _, decl := range file.Decls {

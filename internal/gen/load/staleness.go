@@ -68,8 +68,8 @@ func entityFields(w *typeWriter, u *types.Struct) []model.OwnField {
 	return fields
 }
 
-// exportedMethods counts named's exported methods. It returns 0 if the entity embeds a type of
-// another package or an unknown type, whose methods may change independently.
+// exportedMethods counts the exported methods of an entity's type. It returns 0 if the entity
+// embeds a type of another package or an unknown type, whose methods may change independently.
 func exportedMethods(named *types.Named) int {
 	if embedsForeign(named.Obj().Pkg(), named.Underlying().(*types.Struct)) {
 		return 0

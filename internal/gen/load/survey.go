@@ -15,7 +15,7 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A survey says what a package, possibly not generated yet, declares in its source.
+// A survey says what a package declares in its source, even if its code is not generated yet.
 type survey struct {
 	client bool // the package holds clients of entities
 	errors bool // the package declares errors

@@ -62,8 +62,8 @@ func hasGeneratedSuffix(name string) bool {
 	return false
 }
 
-// unknown returns the type checker's message about v's type, or the parameter otherwise if there is
-// none.
+// unknown returns the type checker's message about v's type. If there is none, it returns the
+// argument otherwise.
 func (s *syntax) unknown(v *types.Var, otherwise string) string {
 	f := s.fields[v.Pos()]
 	if f == nil {

@@ -2,7 +2,8 @@ package load
 
 import "github.com/shardgen/shardgen/internal/gen/model"
 
-// setTraits sets Recursive, Plain, Fallible, CloneFallible and NeedsInit. All types must be known.
+// setTraits sets Recursive, Plain, Fallible, CloneFallible and NeedsInit. Call it when all types
+// have been read, because these depend on the types that a type contains.
 func setTraits(types []*model.Type) {
 	for _, t := range types {
 		t.Recursive = holds(t, t, make(map[*model.Type]bool))

@@ -101,8 +101,8 @@ func callsRemotely(u *types.Interface) bool {
 	return u.NumMethods() > 0
 }
 
-// taggedInside finds a field tagged id or state in t, in what it points to, or in structs inside;
-// path may be "".
+// taggedInside finds the first field tagged id or state in struct t, in the struct to which t
+// points, or in structs inside. path is "" if there is none.
 func taggedInside(t types.Type) (path, tag string) {
 	if p, ok := t.Underlying().(*types.Pointer); ok {
 		t = p.Elem()

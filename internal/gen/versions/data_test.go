@@ -110,9 +110,9 @@ func TestRead(t *testing.T) {
 	newLines := func(w *wire) (any, error) { return w.linesToday() }
 	for _, tt := range []struct {
 		name          string
-		writer        string // the version
+		writer        string // the version that wrote the data
 		message, data string
-		read          func(w *wire) (any, error) // by the code of the other
+		read          func(w *wire) (any, error) // by the code of the other version
 		want          any                        // nil: it is refused
 	}{
 		{"a field that is renamed", "yesterday", "StockOrdersReply", `{"result1": [{"sku": "tea"}]}`, newLines, []today.Line{{Article: "tea"}}},

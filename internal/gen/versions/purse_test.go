@@ -14,8 +14,8 @@ import (
 )
 
 // TestEventsOfANewerProgram checks that a program refuses, at every call, to open an entity with an
-// event of which it does not know a part. It applies and stores nothing, and the newer program
-// finds everything.
+// event of which it does not know a part. The program applies and stores nothing, and the newer
+// program then finds all events.
 func TestEventsOfANewerProgram(t *testing.T) {
 	for name, tt := range map[string]struct {
 		event    today.Booking

@@ -161,7 +161,8 @@ func TestUnknownFieldsAreKept(t *testing.T) {
 	}
 }
 
-// TestUnknownStateIsKept checks the same with an older program whose depot has no state at all.
+// TestUnknownStateIsKept checks the same as TestUnknownFieldsAreKept, with an older program whose
+// depot has no state at all.
 func TestUnknownStateIsKept(t *testing.T) {
 	r := newRolloutFrom(t, func(n *shard.Node, path string, _ ...shard.HostOption) error {
 		return yesterday.HostBareDepotAs(n, path)
@@ -179,8 +180,8 @@ func TestUnknownStateIsKept(t *testing.T) {
 	equal(t, "state", r.get("x"), full())
 }
 
-// TestUnknownFieldsEnd checks that Forget, or a supervisor's restart, deletes the fields that the
-// older program does not know together with the state.
+// TestUnknownFieldsEnd checks that Forget, or a supervisor's restart, deletes the whole state, with
+// the fields that the older program does not know.
 func TestUnknownFieldsEnd(t *testing.T) {
 	for name, end := range map[string]func(ctx context.Context, d today.DepotRef) error{
 		"forgotten": func(ctx context.Context, d today.DepotRef) error { return d.Forget(ctx) },
@@ -230,9 +231,9 @@ func TestUnknownFieldsOfElements(t *testing.T) {
 	equal(t, "note", got.Note, p.Note)
 }
 
-// TestUnknownCasesOverARollout checks that yesterday's program keeps cases that it does not know in
-// its state, alone and in a list, and unknown fields of known cases. It must refuse a call with an
-// unknown case.
+// TestUnknownCasesOverARollout checks that yesterday's program keeps what it does not know in an
+// entity's state: cases, alone and in a list, and fields of known cases. It must refuse a call with
+// an unknown case.
 func TestUnknownCasesOverARollout(t *testing.T) {
 	r := newRollout(t)
 	ctx := within(t)

@@ -28,11 +28,11 @@ type Health struct {
 // A Finding is one finding of a Health.
 type Finding struct {
 	Check    string    `json:"check"`
-	Node     string    `json:"node,omitempty"` // the process that it is about
+	Node     string    `json:"node,omitempty"` // the process that the finding is about
 	Severity string    `json:"severity"`       // note, passing, fault, unready, dead
 	Since    time.Time `json:"since,omitzero"`
 	Text     string    `json:"text"`
-	Do       string    `json:"do,omitempty"` // how to mend it
+	Do       string    `json:"do,omitempty"` // the remedy
 }
 
 // A Source answers questions about a cluster; an [admin.Client] is one.
@@ -82,7 +82,7 @@ func Snapshot(v admin.View, shards []admin.NodeShards, facts []admin.NodeFact, e
 	return s
 }
 
-// Judge returns the health of a cluster by a snapshot.
+// Judge returns the health of a cluster according to the snapshot s.
 func Judge(cluster string, s verdict.Snapshot) Health {
 	h := Health{Cluster: cluster, Members: len(s.View.Members), Wrong: []string{}, Notes: []string{}, Findings: []Finding{}}
 	types := map[string]int{}

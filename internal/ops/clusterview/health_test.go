@@ -33,8 +33,8 @@ func (c cluster) Shards(context.Context, string) ([]admin.NodeShards, error) { r
 func (c cluster) Facts(context.Context) ([]admin.NodeFact, error)            { return c.facts, nil }
 func (c cluster) health(t *testing.T) Health                                 { return Judge("shop", Look(t.Context(), c)) }
 
-// TestHealth: faults of the members' own judgement and of this one make a cluster unhealthy, and what
-// passes does not.
+// TestHealth: a fault makes a cluster unhealthy, whether a member or this judgement has found it.
+// Conditions that pass by themselves do not.
 func TestHealth(t *testing.T) {
 	now := time.Now()
 	fact := func(found ...operator.Finding) admin.Fact {

@@ -67,7 +67,8 @@ func newTrend() *Trend {
 	return &Trend{empty(), empty(), empty(), empty(), empty()}
 }
 
-// TrendsOf adds up the minutes in members, a map by name. The last minute contains now.
+// TrendsOf adds up the minutes of all members; the keys of members are their names. The last minute
+// of the result contains now.
 func TrendsOf(now time.Time, members map[string][]admin.Minute) Trends {
 	t := Trends{Minutes: make([]int64, trendMinutes), All: newTrend(), Types: map[string]*Trend{}, Members: map[string]*Process{}}
 	first := now.UTC().Truncate(time.Minute).Add(-(trendMinutes - 1) * time.Minute)
@@ -115,8 +116,9 @@ func TrendsOf(now time.Time, members map[string][]admin.Minute) Trends {
 	return t
 }
 
-// KeepMinutes merges a member's minutes, and drops those that begin before from. A minute in got
-// replaces the same minute in have.
+// KeepMinutes merges two lists of one member's minutes: have, from earlier answers, and got, from a
+// later one. Of a minute in both lists it keeps the one of got. It drops minutes that begin before
+// from.
 func KeepMinutes(have, got []admin.Minute, from time.Time) (all []admin.Minute) {
 	for _, m := range slices.Concat(have, got) {
 		if m.At.Before(from) {

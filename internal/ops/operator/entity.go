@@ -12,12 +12,12 @@ import (
 type Entity struct {
 	Kind   string            // its type
 	ID     string            // as on the wire; "" in Inspect asks for all entities whose state cannot be read
-	Node   transport.Address // where it lives
-	Active bool              // it has a value in memory, so its state can be read
-	State  []byte            // encoded; nil means it has none, or SetState drops it
+	Node   transport.Address // the node where the entity lives
+	Active bool              // the entity has a value in memory, so its state can be read
+	State  []byte            // encoded; nil means that the entity has none or, in SetState, that its state is dropped
 	Why    string            // why the state cannot be read; empty means it can
-	JSON   string            // the state for people; "" means it has no such form, or is too large
-	Bytes  uint64            // size of its encoded state; 0 means it has none, or was not idle
+	JSON   string            // the state as JSON, for people; "" means that it has no JSON form, or is too large
+	Bytes  uint64            // size of the encoded state; 0 means that there is none, or that the entity was not idle
 	// Turn is the turn under way; nil means the entity is idle. The state is not shown during a
 	// turn.
 	Turn    *RunningTurn

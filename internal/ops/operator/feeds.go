@@ -16,10 +16,10 @@ type Feed struct {
 	Waiting   uint32 // tells under way
 	Dead      uint64 // dead letters
 	Missed    uint64 // messages that were deleted unread
-	Node      string // the member that reads it
+	Node      string // the member that reads the partition
 	// Written is when the member wrote Position, by the member's clock.
 	Written time.Time
-	Why     string // what holds it up; "" means nothing
+	Why     string // what holds up the reading; "" means nothing
 }
 
 func feedsToWire(all []Feed) (w []*wire.AdminFeed) {

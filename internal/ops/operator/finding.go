@@ -30,8 +30,8 @@ func (s Severity) String() string { return severities[s] }
 // A Finding is one result of a judgement of a cluster's health.
 type Finding struct {
 	Check    string // what was checked, in one word; one of the names of package verdict
-	Subject  string // what it is about, such as a member, a type or an entity
-	Node     string // name of the process that it is about; "" means the cluster
+	Subject  string // what the finding is about, such as a member, a type or an entity
+	Node     string // name of the process that the finding is about; "" means the cluster
 	Severity Severity
 	Since    time.Time // zero means that it is not known
 	Text     string    // one sentence, without a full stop

@@ -47,8 +47,8 @@ func (h *heavy[K]) add(k K, n uint64, busy time.Duration) {
 	h.down(s.at)
 }
 
-// top returns the n most frequent keys of all heavies together. A key that one heavy does not have
-// may be a little more frequent than top says.
+// top returns the n most frequent keys, with the counts of all heavies added up. A key that some
+// heavy has dropped may be a little more frequent than its count.
 func top[K comparable](n int, before func(a, b K) int, of ...*heavy[K]) []slot[K] {
 	sums := map[K]slot[K]{}
 	for _, h := range of {

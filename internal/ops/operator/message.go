@@ -16,16 +16,16 @@ import (
 // A Request is a command with its arguments.
 type Request struct {
 	Command Command           // the request
-	Node    transport.Address // the member that it concerns; of Join by name alone
+	Node    transport.Address // the member that the command concerns; of Join only the name counts
 	Seeds   []string          // of Join: names to join through; empty means the process's own
 	Force   bool              // of Down: also a member that is up and reachable
-	Entity  Entity            // of State, SetState, Inspect, Where and Place: which, and the new state; of Shards: its Kind, or ""
+	Entity  Entity            // of State, Inspect, Where and Place: which entity; of SetState also its new state; of Shards only the Kind, or ""
 	After   uint64            // of Events: the number of the last line that is known; of Trends: seconds after 1970, only minutes that begin later
 	Home    string            // of Place and MoveShard: the name of a node; of Place "" means the pin is withdrawn
 	List    Listing           // of List, and of Reminders without an id: which ids of the type Entity.Kind
 	// Reminder is the name of the reminder of CancelReminder and RetryReminder.
 	Reminder string
-	Count    uint32 // of SizePool: instances of the pool Entity.Kind; 0 means as its load needs; of MoveShard: the number of the shard
+	Count    uint32 // of SizePool: instances of the pool Entity.Kind; 0 means as many as the load needs; of MoveShard: the number of the shard
 	By       string // the operator, as the broker says; it is not encoded
 }
 
@@ -33,19 +33,19 @@ type Request struct {
 type Listing struct {
 	Prefix string // what the ids begin with, as on the wire
 	After  string // only ids above this one; "" means from the first one on
-	Limit  int    // at most so many; 0 means as many as one answer may have
+	Limit  int    // greatest number of ids; 0 means as many as one answer may have
 	Active bool   // only of entities that are active
 	Where  string // only of entities with a value of an indexed field, such as "State=open"; "" means all
 }
 
 // An Answer is the answer to a request.
 type Answer struct {
-	Refusal string // why it was not obeyed; empty means it was
+	Refusal string // why the request was not obeyed; empty means that it was
 	View    View   // of the answering member, afterwards
 	// Entities answer State, SetState and Inspect. If an entity's Node is not the answering member,
 	// send the request to that node.
 	Entities []Entity
-	Types    []Type            // the answer to Shards, by name
+	Types    []Type            // the answer to Shards, in order of their names
 	Where    Home              // the answer to Where
 	Counters map[string]uint64 // the answer to Counters: the counts above 0, by reason
 	Lines    []Line            // the answer to Events, the oldest first
@@ -53,14 +53,14 @@ type Answer struct {
 	Moves    []Move            // the answer to Moves, the earliest first
 	Turns    *TurnReport       // the answer to Turns
 	Facts    *Fact             // the answer to Facts
-	Result   string            // of commands that pause and resume, of Rebalance and, without an id, of Reminders, for people
+	Result   string            // a text for people: the answer to commands that pause or resume, to Rebalance, and to Reminders without an id
 	IDs      []string          // the answer to List, or the [wire.DueKey]s to Reminders without an id, ascending
-	More     bool              // of IDs: there are others above the last one
+	More     bool              // there are further ids above the last one in IDs
 	// Reminders are the answer to Reminders or, with their new state, to CancelReminder and
 	// RetryReminder.
 	Reminders []Reminder
 	Minutes   []Minute // the answer to Trends, the oldest first
-	Feeds     []Feed   // the answer to Feeds, by name and partition
+	Feeds     []Feed   // the answer to Feeds, in order of names and partitions
 }
 
 // A Reminder is a reminder that an entity has.
@@ -75,7 +75,8 @@ type Reminder struct {
 	GivenUp string
 }
 
-// DecodeReminders decodes the reminders of an entity, as its home answers them.
+// DecodeReminders decodes the reminders of an entity, in the form in which the entity's home sends
+// them.
 func DecodeReminders(b []byte) ([]Reminder, error) {
 	all, err := reminders.DecodeList(b)
 	if err != nil {

@@ -36,8 +36,8 @@ type Shard struct {
 
 // A Home says which node has the shard of an entity, and why.
 type Home struct {
-	Shard uint32 // the number of the shard of its id
-	Node  string // the name of its home; "" means it has none
+	Shard uint32 // the number of the entity's shard
+	Node  string // the name of the shard's home; "" means that the shard has none
 	Epoch string // of the home
 	Why   string // the coordinator's reason for the home
 	// Since is when the shard got this home, by the coordinator's clock. It is zero if the shard
@@ -52,7 +52,7 @@ type Move struct {
 	From, To transport.Address
 	Epoch    string // of the new home
 	Why      string
-	Phase    string // how far it is
+	Phase    string // how far the move is
 	For      time.Duration
 }
 

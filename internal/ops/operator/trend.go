@@ -32,7 +32,7 @@ type Trend struct {
 // A Minute is a minute of a process.
 type Minute struct {
 	At     time.Time     // its start, a whole minute in UTC
-	Lasted time.Duration // how much of it was measured
+	Lasted time.Duration // how much of the minute was measured
 	Used   float64       // processors, on average
 	Memory uint64        // bytes that the Go runtime takes of the system, at the end
 	Types  []TypeMinute  // with turns, by name; at most 32, the busiest
@@ -64,8 +64,8 @@ type typeCounts struct {
 // NewTrend returns an empty Trend that begins now.
 func NewTrend(now time.Time) *Trend { return &Trend{added: now, was: map[string]typeCounts{}} }
 
-// Add adds what has happened since the last Add to the minute of now. used and memory are as in
-// Minute. calls are counts since the start of the process.
+// Add adds what has happened since the last Add to the minute that contains now. used and memory
+// are as in Minute. calls are counts since the start of the process.
 func (t *Trend) Add(now time.Time, used float64, memory uint64, calls measure.Calls) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,9 +141,9 @@ func between(was, now *[histogram.Buckets]uint64) (all []Bucket) {
 	return all
 }
 
-// After returns the minutes that begin after a time, the oldest first: one minute, or as many as
-// take at most about room bytes when encoded. last is the start of the Trend's last minute; zero
-// means that it has none.
+// After returns the minutes that begin after a time, the oldest first. Encoded, they take at most
+// about room bytes, but if there are any, it returns at least one. last is the start of the Trend's
+// last minute; zero means that it has none.
 func (t *Trend) After(after time.Time, room int) (all []Minute, last time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

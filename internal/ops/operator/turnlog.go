@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxSlots bounds the counted entities, and pairs of a caller and an entity.
+	// maxSlots bounds the counted entities, and the counted pairs of a caller and an entity.
 	maxSlots = 512
 	// maxMethods bounds the methods of a TurnReport, and maxReported its other lists.
 	maxMethods, maxReported = 200, 50
@@ -65,8 +65,8 @@ func newWindow(now time.Time) window {
 func NewTurnLog(now time.Time) *TurnLog { return &TurnLog{now: newWindow(now), last: newWindow(now)} }
 
 // Due counts n turns, the last of which ended at now. now is in nanoseconds after a base that is
-// the same in all calls. If the caller is to pass that turn to Note, Due returns the number of
-// turns that it stands for; otherwise 0.
+// the same in all calls. If Due returns 0, that turn is not noted. Otherwise the caller must pass
+// the turn to Note, with the result of Due: the number of turns that it stands for.
 func (l *TurnLog) Due(n uint64, now int64) uint64 {
 	l.skipped.Add(n)
 	if was := l.noted.Load(); now-was < int64(logApart) || !l.noted.CompareAndSwap(was, now) {

@@ -85,9 +85,9 @@ func (v View) Find(node string) (Member, error) {
 // A Singleton is a type of which the cluster has one instance: one row of a View.
 type Singleton struct {
 	Kind  string              // its name
-	Node  transport.Address   // where it runs; zero: Self has not found it
-	Why   string              // why it was not found, for people
-	Hosts []transport.Address // the members that may run it, the oldest first
+	Node  transport.Address   // where the instance runs; zero: Self has not found it
+	Why   string              // why the instance was not found, for people
+	Hosts []transport.Address // the members that may run the instance, the oldest first
 }
 
 // A Member is a member of the cluster: one row of a View.
@@ -96,7 +96,7 @@ type Member struct {
 	Status    membership.Status
 	Age       uint32   // a lower number is older; 0 means it never was up
 	Reachable bool     // no member says that it is unreachable
-	Evidence  string   // why it is unreachable
+	Evidence  string   // why the member is unreachable
 	Roles     []string // of its config
 	Hosts     []string // entity types
 	// Suspicions and Alive are from the member's row of the membership table: the votes that it is

@@ -38,8 +38,8 @@ func TypeOf(ctx context.Context, s store.Store, kind string) (t durablehost.Type
 // with n shards has the numbers n to 2n-1.
 func ShardsOf(t durablehost.Type) (first, end int) { return int(t.Shards), 2 * int(t.Shards) }
 
-// readTries bounds how often a shard is read if its log is trimmed meanwhile. readPause is the time
-// between reads.
+// readTries bounds how often a shard is read, because its log may be trimmed during a read.
+// readPause is the time between two reads.
 const (
 	readTries = 5
 	readPause = 100 * time.Millisecond
@@ -82,7 +82,7 @@ func (c *contents) snap() durable.Snapshot {
 
 // ReadAll returns the result of ReadShard, and an image of everything in the shard except the
 // damaged parts, which [durable.Undamaged] leaves out. The image has no head if the shard was never
-// used, or too little of it can be decoded.
+// used, or if too little of the shard can be decoded.
 func ReadAll(ctx context.Context, s Store, shard store.Shard) (snap durable.Snapshot, image Image, err error) {
 	err = readShard(ctx, s, shard, func(found contents) error {
 		snap = found.snap()

@@ -26,7 +26,7 @@ type Entity struct {
 	ID    string
 	State []byte
 	Form  uint32 // the version of State, by the type's directive; 0 means the first
-	Ended bool   // delete it
+	Ended bool   // the entity must be deleted
 	// Expires is when the entity expires, as Unix time in milliseconds; 0 means never.
 	Expires int64
 }
@@ -114,7 +114,7 @@ func (w *Writer) Write(ctx context.Context, e Entity) error {
 func (w *Writer) Flush(ctx context.Context) error {
 	for t, ticket := range w.unconfirmed {
 		if err := t.Wait(ctx, ticket); err != nil {
-			return fmt.Errorf("write %s: %w (repeat it)", w.kind, err)
+			return fmt.Errorf("write %s: %w (repeat the command)", w.kind, err)
 		}
 		delete(w.unconfirmed, t)
 	}
@@ -193,8 +193,8 @@ func (w *Writer) ReplaceShard(ctx context.Context, number int, image Image) erro
 	return w.put(ctx, shard, head, image, true, true, true)
 }
 
-// put writes a part of an image; the first part replaces all records. With claim, part must be the
-// whole image, and put first appends a claim to the log.
+// put writes a part of an image; the first part replaces all records. If claim is set, part must be
+// the whole image, and put first appends a claim to the log.
 func (w *Writer) put(ctx context.Context, shard store.Shard, head store.Head, part Image, first, last, claim bool) error {
 	s := w.store.Shards()
 	epoch, err := durablehost.StoreEpoch(w.placed(), 0)

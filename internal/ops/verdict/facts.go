@@ -46,8 +46,8 @@ func (j *judge) facts() {
 	j.stores(all)
 }
 
-// clocks compares the members' clocks with this computer's. It knows only that a member read its
-// clock between the request and the answer.
+// clocks compares the members' clocks with this computer's. When exactly a member read its clock is
+// not known: at some time between the request and the answer.
 func (j *judge) clocks(all []Answer) {
 	worst := time.Duration(0)
 	for _, a := range all {

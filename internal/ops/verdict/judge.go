@@ -13,11 +13,11 @@ import (
 
 // Bounds beyond which a finding is a fault.
 const (
-	loopPatience = 30 * time.Second // the control loop must run within it
+	loopPatience = 30 * time.Second // longest allowed time without a run of the control loop
 	nearlyFull   = 0.8              // share of a limit
 	// If the store takes no write, or the table does not answer, for storePatience, that is a
-	// fault. After storeUnready without a write a process with durable types is unready: electing a
-	// leader takes a stream some seconds.
+	// fault. After storeUnready without a write a process with durable types is unready. That time
+	// is longer, because a stream takes some seconds to elect a leader.
 	storePatience = time.Second
 	storeUnready  = 5 * time.Second
 	missingFor    = time.Hour // after a member was lost
@@ -27,7 +27,8 @@ const (
 	payloadMin    = 1 << 20
 	replicaSilent = 10 * time.Second
 	replicaLag    = 10_000 // messages
-	// loopLosses losses of a member within loopWithin are a crash loop, until it is up for loopCalm.
+	// loopLosses losses of a member within loopWithin are a crash loop, until the member has been
+	// up for loopCalm.
 	loopLosses = 3
 	loopWithin = 10 * time.Minute
 	loopCalm   = time.Minute

@@ -21,7 +21,7 @@ type Lost struct {
 	Name    string
 	At      []time.Time // of the losses, the oldest first
 	Up      time.Time   // when it was up again; zero means that it is not up
-	Missing bool        // it is not back, and no new member has replaced it
+	Missing bool        // the member is not back, and no new member has replaced it
 }
 
 func (l Lost) times(now time.Time) (n int) {
@@ -38,7 +38,7 @@ func (l Lost) loops(now time.Time) bool {
 }
 
 const (
-	// growthLasts is how long a count that has grown is a finding.
+	// growthLasts is how long after its last growth a count is a finding.
 	growthLasts = 5 * time.Second
 	// turnPatience is how long any turn may take. turnFactor is how
 	// many times longer than the longest earlier turn of its type it may take. Turns above turnMost
@@ -94,9 +94,9 @@ func (g *growth) grown(count uint64, now time.Time) uint64 {
 	return g.count - g.from
 }
 
-// Judge judges a snapshot of a process together with what is remembered, and remembers it. It
-// returns all findings with the times since when they hold, and those that have begun or ended
-// since the last call.
+// Judge judges a snapshot of a process together with what m remembers, and then remembers the
+// snapshot. It returns all findings with the times since when they hold, and those that have begun
+// or ended since the last call.
 func (m *Memory) Judge(s Snapshot) (all, begun, ended []operator.Finding) {
 	if m.lost == nil {
 		m.lost, m.findings = map[string]*lost{}, map[string]operator.Finding{}

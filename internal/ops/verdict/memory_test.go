@@ -78,9 +78,9 @@ func TestMissingTwice(t *testing.T) {
 	require.Len(t, l.look(time.Second), 1)
 }
 
-// TestReplaced: a member that replaces a lost member may be up before the loss is found. It still
-// counts as its replacement if a member leaves in order afterwards, until the lost member is lost
-// again.
+// TestReplaced: a member that replaces a lost member may already be up when the loss is found, but
+// not long before. It stays the replacement if another member leaves in order afterwards. If the
+// lost member comes back and is lost again, it does not replace that member a second time.
 func TestReplaced(t *testing.T) {
 	web3, web7 := transport.Address{Name: "web-3", Incarnation: 3}, transport.Address{Name: "web-7", Incarnation: 7}
 	l := oldLife(web3)

@@ -98,8 +98,8 @@ type Writes struct {
 	Kind   string
 	Shards int
 	Since  time.Time
-	Err    error         // of the last one; nil means that they are slow
-	Took   time.Duration // of a slow one, which may still wait
+	Err    error         // of the last write; nil means that writes are slow
+	Took   time.Duration // of a slow write, which may still wait
 }
 
 // A Turn is a turn that may hang.

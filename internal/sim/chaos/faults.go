@@ -170,8 +170,8 @@ func (r faults) killHost() {
 	}
 }
 
-// told lets operators down a dead process, each at one of the members that run then. Operators of
-// two sides of a partition may do so.
+// told makes one or two operators down a dead process. Each tells a random member that runs then,
+// so the two may tell different sides of a partition.
 func (r faults) told(dead *sim.Node) {
 	if !r.plan.told {
 		return

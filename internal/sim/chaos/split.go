@@ -30,8 +30,8 @@ func (r split) groups() (one, other []*sim.Server) {
 	return one, other
 }
 
-// cutOff closes connections between two groups of servers, or drops messages. It calls the function
-// later with one that ends the cut.
+// cutOff closes connections between two groups of servers, or drops messages. It passes to later a
+// function that ends the cut.
 func (r split) cutOff(later func(undo func())) (one, other []*sim.Server) {
 	one, other = r.groups()
 	closed := r.random.IntN(2) == 0

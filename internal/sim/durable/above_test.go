@@ -6,9 +6,9 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// TestSingletonOpensAfterFullRestarts: no coordinator gives epochs to a singleton's shard, and its
+// TestSingletonOpensAfterFullRestarts: no coordinator gives epochs to a singleton's shard, and the
 // processes count from 1 after each start. So a claim takes an epoch above that of the head.
-// Otherwise it would never open the shard.
+// Otherwise no claim would open the shard.
 func TestSingletonOpensAfterFullRestarts(t *testing.T) {
 	d := newCashier(t, 1)
 	for i, state := range []string{"1", "2", "3"} {
@@ -29,7 +29,8 @@ func TestSingletonOpensAfterFullRestarts(t *testing.T) {
 }
 
 // TestSingletonEndsItsPredecessor: a home that was taken for dead goes on after another home has
-// claimed the shard. Its next commit is not acknowledged, and it drops the shard.
+// claimed the shard. The next commit of the former home is not acknowledged, and that home drops
+// the shard.
 func TestSingletonEndsItsPredecessor(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.single().open()

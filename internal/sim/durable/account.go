@@ -273,7 +273,7 @@ func (a *account) send(c *call) {
 	}})
 }
 
-// events returns one or two events that sum to change.
+// events returns one or two events whose sum is change.
 func (a *account) events(change int64, padding int) [][]byte {
 	if !a.t.home.r.plan.journal {
 		return nil

@@ -229,8 +229,9 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
-// TestTellsAreAcknowledgedInTheLog: an acknowledged tell is not sent again: by this home at once,
-// and by the next home after a later append or a checkpoint. Numbers are never used twice.
+// TestTellsAreAcknowledgedInTheLog: this home does not send an acknowledged tell again. After a
+// later append or a checkpoint, the next home does not send it either. Numbers are never used
+// twice.
 func TestTellsAreAcknowledgedInTheLog(t *testing.T) {
 	for _, checkpoint := range []bool{false, true} {
 		d := newCashier(t, 2)

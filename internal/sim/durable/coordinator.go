@@ -43,8 +43,8 @@ func newCoordinator(r *run) *coordinator {
 	return c
 }
 
-// hear handles h's report of its shards. By shard, met has the highest epoch that h met in the
-// store, and the map handed the highest that h gave up.
+// hear handles h's report of its shards. The maps met and handed have, for each shard, the highest
+// epoch that h has met in the store and the highest that h has given up.
 func (c *coordinator) hear(h *home, report []held, met, handed map[int]uint64) {
 	if c.r.w.now < c.mute {
 		return
@@ -180,7 +180,7 @@ func (c *coordinator) move(shard int) {
 	}
 }
 
-// cancel sets a shard's home to back, unless another's lease lasts.
+// cancel makes the home back the shard's home, unless the lease of another home lasts.
 func (c *coordinator) cancel(shard int, back *home) {
 	p := c.places[shard]
 	if p == nil || c.gone[back] || c.r.w.now < c.leased[p.home] && p.home != back {

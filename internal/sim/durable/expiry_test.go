@@ -187,9 +187,9 @@ func TestExpiredIsFollowedInTheLog(t *testing.T) {
 }
 
 // TestExpiredIsFollowedOnTheWay: a checkpoint begins when the last acknowledged commit of an entity
-// has expired. The entity's next commit is under way to the log. It has only the events of a turn
-// that began before, so it needs the expired state. (Found by seed 704593: the record was deleted,
-// and the next home lost an acknowledged commit.)
+// has expired. The entity's next commit is under way to the log. This next commit has only the
+// events of a turn that began before the expiry, so it needs the expired state. (Found by seed
+// 704593: the record was deleted, and the next home lost an acknowledged commit.)
 func TestExpiredIsFollowedOnTheWay(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1)

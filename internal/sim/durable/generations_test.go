@@ -33,8 +33,8 @@ func (d *desk) last(shard int) store.Position {
 }
 
 // TestCheckpointsLeaveOutWhatTheLogHas: an entity that changes all the time gets no record,
-// although the log is trimmed. An entity that has not changed for a while gets one. The next home
-// has both.
+// although the log is trimmed. An entity that has not changed for a while gets a record. The next
+// home has both entities.
 func TestCheckpointsLeaveOutWhatTheLogHas(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.limited(0, 1, few).open()
@@ -177,7 +177,7 @@ func TestEventsAreWrittenOnce(t *testing.T) {
 	}
 }
 
-// TestManyGenerations: more generations begin than their number can tell apart.
+// TestManyGenerations: more generations begin than the number of a generation can distinguish.
 func TestManyGenerations(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.limited(0, 1, durable.Limits{TailCommits: 2}).open()

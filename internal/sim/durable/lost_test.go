@@ -220,9 +220,9 @@ func TestEndedKeysOfADay(t *testing.T) {
 	b.open()
 }
 
-// TestRepetitionOfRecords: lost commits are appended again, whose states are in records. Their
-// entities were forgotten, or only the records have their states. The next checkpoint keeps these
-// records.
+// TestRepetitionOfRecords: lost commits whose states are in records are appended again. The home
+// has forgotten their entities, or only the records have their states. The next checkpoint keeps
+// these records.
 func TestRepetitionOfRecords(t *testing.T) {
 	for name, is := range map[string]struct{ active, reading, again bool }{
 		"forgotten": {}, "read again": {again: true}, "being read": {reading: true},

@@ -56,7 +56,7 @@ func (a *account) published() (all []durable.Tell) {
 	return all
 }
 
-// publish publishes tell, as the driver and the store do.
+// publish publishes a tell to the stream, as the driver and the store do.
 func (t *tenure) publish(tell durable.Tell) {
 	h, s := t.home, t.home.r.server
 	key := tellKey(t.shard, toStream, tell.Number)

@@ -74,7 +74,7 @@ func TestClaimsInDoubtHideNothing(t *testing.T) {
 	d.seat(0, 3).open().want("x", "1", 1)
 }
 
-// checkpointUntrimmed makes a checkpoint of all entities, and prevents that the log is trimmed.
+// checkpointUntrimmed makes a checkpoint of all entities, without trimming the log.
 func (s *seat) checkpointUntrimmed() {
 	s.hold = only(durable.OpTrim)
 	s.core.Checkpoint(s.now())
@@ -82,7 +82,7 @@ func (s *seat) checkpointUntrimmed() {
 }
 
 // TestClaimAtSince: the log is lost from the head's Since on, and the home's claim gets that
-// position.
+// position. The home writes a checkpoint, and the next home has all its commits.
 func TestClaimAtSince(t *testing.T) {
 	d := blindCashier(t)
 	a := d.seat(0, 1).open()
@@ -217,7 +217,7 @@ func headDuringALoss(t *testing.T, sparse, comes bool) {
 }
 
 // TestClaimIsLostAlone: a home claims again after a conflict, and a checkpoint under way moves
-// Since beyond that claim. Then the claim is lost.
+// Since beyond that claim. Then the claim is lost. The next home has all commits of this one.
 func TestClaimIsLostAlone(t *testing.T) {
 	d := newCashier(t, 1)
 	stray := d.late(1)
@@ -247,7 +247,8 @@ func TestClaimIsLostAlone(t *testing.T) {
 }
 
 // TestTwoLosses: a home claims again after a loss, and a generation begins after that claim. The
-// claim is lost before the lost commits are appended again.
+// claim is lost before the lost commits are appended again. No head needs the log beyond its end,
+// and the next home has all commits.
 func TestTwoLosses(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.limited(0, 1, few).open()

@@ -68,8 +68,8 @@ func (j *judge) keyOf(shard int, c *wire.DurableCommit) string {
 	return commandKey(c.GetCommand())
 }
 
-// restore adds an entity's promised commits, up to version, that the log has lost: the living home
-// has written them to a record.
+// restore adds those promised commits of an entity that the log has lost, up to the given version,
+// because the living home has written them to a record.
 func (t *truth) restore(j *judge, id string, version uint64) {
 	all, promised := t.entities[id], t.promise[id]
 	for n := len(promised); n > len(all); n-- {

@@ -448,7 +448,8 @@ func TestShardIsNotNewAfterAStaleRead(t *testing.T) {
 }
 
 // TestLatePutOfTheJournal: a Put of the journal has an unknown outcome, so it is repeated, and the
-// first one arrives late. It must not undo later Puts. Therefore the head changes before these.
+// first one arrives late. It must not undo later Puts. Therefore the head changes before the later
+// Puts.
 func TestLatePutOfTheJournal(t *testing.T) {
 	d := newCashier(t, 1)
 	a := d.seat(0, 1)

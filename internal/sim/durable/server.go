@@ -239,7 +239,8 @@ func (k *kept) recordAt(id string, moment store.Revision) store.Record {
 	return store.Record{Key: id}
 }
 
-// list returns the first three records with revisions above after, as of moment.
+// list returns the first three records with a revision above after, as they were at the revision
+// moment.
 func (k *kept) list(after, moment store.Revision) (all []store.Record) {
 	for _, key := range slices.Sorted(maps.Keys(k.records)) {
 		if r := k.recordAt(key, moment); r.Revision > after {

@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// TestVerifyKeys: Verify finds a key that a leaf has lost. After each run a check ensures that it
-// finds nothing else.
+// TestVerifyKeys: Verify finds a key that a leaf has lost. At the end of each run a check has made
+// sure that Verify finds nothing else.
 func TestVerifyKeys(t *testing.T) {
 	checked := 0
 	for seed := uint64(1); seed < 60; seed++ {

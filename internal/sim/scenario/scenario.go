@@ -120,7 +120,8 @@ func bootstrap(r *run) {
 	r.untilUp(2 * time.Minute)
 }
 
-// join starts another node. It settles when all nodes see the new node Up in a converged view.
+// join starts another node. The cluster has settled when all nodes see the new node Up in a
+// converged view.
 func join(r *run) {
 	r.formed()
 	r.begin()

@@ -112,8 +112,8 @@ func TestTableOfManyMembersIsQuiet(t *testing.T) {
 	}
 }
 
-// TestTableOfManyJoiners: of many nodes that start within a second few conflict, and guides write for the
-// others, many at once.
+// TestTableOfManyJoiners: many nodes start within a second. Guides write the rows of the others,
+// many in one write, so few writes conflict.
 func TestTableOfManyJoiners(t *testing.T) {
 	s, err := Find("bootstrap")
 	if err != nil {

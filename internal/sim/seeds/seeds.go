@@ -20,7 +20,8 @@ var (
 	only  = flag.Int("seed", -1, "the only seed that is run, with its trace")
 )
 
-// twice is the interval of seeds that are run twice. Both runs must have the same hash.
+// twice is the distance between two seeds that are run twice. Both runs of such a seed must have
+// the same hash.
 const twice = 10
 
 // Range returns a test's first seed and number of seeds: usual, unless flags give another.

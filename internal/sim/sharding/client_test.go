@@ -113,7 +113,8 @@ func (v worldEnv) Log(l control.Level, text string, args ...any) {
 	}
 }
 
-// Count fails the run for a message that cannot be read or may not be sent. A client may ask too often.
+// Count fails the run for a message that cannot be read or may not be sent. It accepts that a
+// client asks too often.
 func (v worldEnv) Count(e control.Counter) (uint64, bool) {
 	if e != control.Ignored && e != control.OverQuota {
 		v.process.w.fail("%s: a message of the control channel cannot be read", v.process.name)

@@ -276,8 +276,8 @@ func (v *memberEnv) Inventory() (kinds []coordinator.TypeInfo, held []coordinato
 	return p.w.plan.types(), held
 }
 
-// HoldsShards reports whether shards are here, or calls for them or of the process. The users of a
-// node end their calls before they shut it down. They do not wait for tells.
+// HoldsShards reports whether a caller of the process waits for an answer, or the data plane still
+// needs the process: see calls.Plane.Needs.
 func (v *memberEnv) HoldsShards() bool {
 	return v.process.calling() || v.process.data.Needs()
 }

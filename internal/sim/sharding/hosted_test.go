@@ -106,8 +106,8 @@ func (s *hosted) delivered(c *inCall, v region.Verdict) {
 		s.process.name, c.Args, c.Sender.Name, c.Via.Name, c.Epoch, v, s.Core.State(), s.Core.Epoch())
 }
 
-// accept takes an encoded call of this process. It came by a route, which leads to this shard as
-// long as current returns true.
+// accept takes an encoded call of this process. The call came by a route that leads to this shard
+// as long as current returns true.
 func (s *hosted) accept(e *wire.Envelope, current func() bool) bool {
 	k := keep(e)
 	c := newInCall(s.process.self, &k, s.process.w)

@@ -263,8 +263,8 @@ func (p *process) arrive(payload []byte) {
 	p.received(l, &h, len(payload))
 }
 
-// forbid refuses envelopes that a client must not send. Only a Flush for a home that this process
-// does not know yet may be among them.
+// forbid handles an envelope that a client must not send: it fails the run. It only ignores a Flush
+// for a home that this process does not know yet.
 func (p *process) forbid(l *link, e *wire.Envelope) {
 	if e.Type != wire.TypeFlush || (*dataEnv)(p).Knows(e.Node.Address) {
 		p.w.fail("%s: %s", p.name, wire.MissingRight(l.Peer(), e))

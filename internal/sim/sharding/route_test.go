@@ -175,7 +175,7 @@ func (r *route) Unsent(e *wire.Envelope, err error) {
 	r.process.pending.Complete(e.ID, calls.Result{Code: wire.CodeMoved})
 }
 
-// Taken and Released count the calls that the route holds.
+// Taken counts the calls that the route holds from now on.
 func (r *route) Taken(out []stream.Outgoing) { r.process.holding += len(out) }
 
 // Released counts the calls that the route no longer holds.

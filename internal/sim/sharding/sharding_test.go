@@ -185,8 +185,8 @@ func TestSeedsThatFailed(t *testing.T) {
 
 // answerBound is the time after the faults within which every shard answers every process. It
 // includes up to 3 s until a death or a silence is judged, 2 s for the last lease and for barriers
-// that wait in vain, and the resending of lost messages. The last members may end only then, because
-// the majority has died. A new cluster is formed in formBound more.
+// that wait in vain, and the resending of lost messages. In this time the last members may end
+// because the majority has died. The new cluster then gets formBound more.
 const (
 	answerBound = 8 * time.Second
 	formBound   = 4 * time.Second

@@ -104,7 +104,8 @@ func (l leaves) leave(n *sim.Node) {
 }
 
 // all makes all members leave. The singleton's state ends with the last member. A node may start
-// meanwhile. Its instance must not begin while that of a leaving member is active.
+// meanwhile. The instance of that node must not begin while the instance of a leaving member is
+// active.
 func (l leaves) all() {
 	for stay := l.stay(); len(stay) > 0; stay = l.stay() {
 		l.ended = l.ended || len(stay) == 1

@@ -10,10 +10,10 @@ import (
 	"sync"
 )
 
-// StartChild starts cmd as a child at place; nil is this process's network. On Linux the kernel kills
-// the child with SIGKILL when this process has ended, for whatever reason. Call release when the child
-// has ended. Until then a thread is occupied, because the kernel kills the child when the thread that
-// started it ends.
+// StartChild starts cmd as a child of this process at place. A nil place is this process's network.
+// On Linux the kernel kills the child with SIGKILL when this process has ended, for whatever
+// reason. Call release when the child has ended. Until then a thread stays occupied, because the
+// kernel kills the child when the thread that started it ends.
 func StartChild(cmd *exec.Cmd, place Place) (release func(), err error) {
 	dieWithParent(cmd)
 	started, released := make(chan error, 1), make(chan struct{})

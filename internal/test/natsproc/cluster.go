@@ -31,8 +31,8 @@ func RunStores(folders ...string) (servers []*Server, err error) {
 	return RunClusterAt(Places{At: make([]Place, len(folders)), Stores: folders})
 }
 
-// RunClusterAt does what [RunCluster] does, at places. With TLS it writes the servers' configuration
-// beside the certificate.
+// RunClusterAt does what [RunCluster] does, with a server at each of the places. With TLS it writes
+// the servers' configuration beside the certificate.
 func RunClusterAt(places Places) (servers []*Server, err error) {
 	n, tls := len(places.At), places.TLS
 	defer func() {
@@ -163,7 +163,7 @@ func awaitMesh(servers []*Server) error {
 	return nil
 }
 
-// dialed lets connections to the server start at its place, and trust its certificate.
+// dialed makes connections to the server start at the server's place, and trust its certificate.
 func (s *Server) dialed(o *nats.Options) error {
 	if s.tls != nil {
 		if err := nats.RootCAs(s.tls.CA)(o); err != nil {

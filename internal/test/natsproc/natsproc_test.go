@@ -122,8 +122,8 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// TestFreeAddress checks that a server can listen at the address, that no outgoing connection gets
-// its port, and that nobody is given it again at once.
+// TestFreeAddress checks that a server can listen at the returned address, that no outgoing
+// connection gets its port, and that the next calls return other ports.
 func TestFreeAddress(t *testing.T) {
 	seen := make(map[string]bool)
 	for range 98 {

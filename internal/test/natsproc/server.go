@@ -32,7 +32,7 @@ type Server struct {
 
 	cmd    *exec.Cmd
 	output *output
-	exited chan error // of the process now running
+	exited chan error // exit of the running process
 }
 
 // A TLS has the servers' PEM files for TLS. Servers use them towards clients and, as client and

@@ -27,7 +27,7 @@ type Server struct {
 }
 
 // Start runs a server until the test ends. address is host:port for TCP, or "". Start returns when
-// ping has connected to a data source. Without PostgreSQL the test is skipped.
+// ping succeeds for a data source of the server. Without PostgreSQL the test is skipped.
 func Start(t testing.TB, address string, ping func(ctx context.Context, source string) error) *Server {
 	t.Helper()
 	initdb, program := find(t, "initdb"), find(t, "postgres")
@@ -80,14 +80,15 @@ func (s *Server) Run(t testing.TB) {
 	}
 }
 
-// Kill ends all processes of the server at once. What it has committed is in its files.
+// Kill ends all processes of the server at once, as a crash does. Committed transactions remain in
+// the server's files.
 func (s *Server) Kill() {
 	_ = s.cmd.Process.Signal(syscall.SIGQUIT)
 	_ = s.cmd.Wait()
 }
 
 // find returns the path of a program of PostgreSQL. It searches the PATH and Debian's folders for
-// these programs.
+// PostgreSQL.
 func find(t testing.TB, name string) string {
 	t.Helper()
 	if path, err := exec.LookPath(name); err == nil {

@@ -56,7 +56,7 @@ func Run(t *testing.T, begin func(t *testing.T) Command) {
 				t.Errorf("%s: %s", file, d)
 			}
 			if len(differences) == 0 && got != string(text) {
-				t.Errorf("%s: the layout differs (run -update)", file)
+				t.Errorf("%s: only blank lines, line ends or a ---- differ from the form that -update writes (run go test with -update)", file)
 			}
 		})
 	}

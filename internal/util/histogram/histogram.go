@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Below 128 ns the buckets are 16 ns wide, from there on eight for each doubling. The last bucket
-// has durations above two hours.
+// Below 128 ns the buckets are 16 ns wide. From 128 ns on there are eight buckets for each
+// doubling. The last bucket has durations above two hours.
 const (
 	unitBits = 4 // 16 ns
 	subBits  = 3 // eight buckets

@@ -17,7 +17,7 @@ const (
 	numberTag = 0x80
 )
 
-// MaxString is how many bytes of a string count: longer strings are cut.
+// MaxString is the number of bytes after which a longer string is cut.
 const MaxString = 512
 
 const timeBytes = 12

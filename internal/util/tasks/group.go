@@ -33,7 +33,7 @@ func (g *Group) Go(f func()) {
 // Add counts one more running goroutine. Call Done when the goroutine ends.
 func (g *Group) Add() { g.running.Add(1) }
 
-// Done counts one running goroutine less. Call it when a goroutine counted by Add ends.
+// Done subtracts one running goroutine. Call it when a goroutine counted by Add ends.
 func (g *Group) Done() {
 	if g.running.Add(-1) == 0 {
 		select {

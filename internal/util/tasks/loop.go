@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A Loop runs posted functions one after another on one goroutine, and between them a tick when it
-// is due.
+// A Loop runs posted functions one after another on one goroutine. Between them it runs a tick
+// whenever the tick is due.
 type Loop struct {
 	mu     sync.Mutex
 	queue  []func()

@@ -68,8 +68,8 @@ func protoNames(dir string) ([]string, error) {
 	return names, nil
 }
 
-// accessor returns a function that opens files of dir by their names after namePrefix, and no
-// others.
+// accessor returns a function that opens a file of dir. The function's argument is namePrefix
+// followed by the file's name; any other argument is an error.
 func accessor(dir string) func(string) (io.ReadCloser, error) {
 	return func(name string) (io.ReadCloser, error) {
 		base, ok := strings.CutPrefix(name, namePrefix)

@@ -39,7 +39,7 @@ func Hosts(m membership.Member, kind string) bool { return has(m, EntityKey(kind
 // HostsSingleton reports whether the member hosts the singleton.
 func HostsSingleton(m membership.Member, kind string) bool { return has(m, SingletonKey(kind)) }
 
-// IsPool reports whether a member announces the type as a pool.
+// IsPool reports whether any member in the view announces the type as a pool.
 func IsPool(v *membership.View, kind string) bool {
 	return v != nil && slices.ContainsFunc(v.ByAge, func(m membership.MemberView) bool {
 		return slices.ContainsFunc(m.Meta, func(kv membership.KeyValue) bool {
@@ -71,14 +71,14 @@ func Split(key string) (kind string, ok bool) {
 	return kind, ok
 }
 
-// Hosted reports whether a member hosts the type, as entities or as a singleton.
+// Hosted reports whether any member in the view hosts the type, as entities or as a singleton.
 func Hosted(v *membership.View, kind string) bool {
 	return slices.ContainsFunc(v.ByAge, func(m membership.MemberView) bool {
 		return Hosts(m.Member, kind) || HostsSingleton(m.Member, kind)
 	})
 }
 
-// Singletons returns the members that may run each singleton, the oldest first.
+// Singletons returns, for each singleton, the members that may run it, the oldest first.
 func Singletons(v *membership.View) map[string][]transport.Address {
 	hosts := map[string][]transport.Address{}
 	for _, m := range v.ByAge {

@@ -63,7 +63,7 @@ func Mismatch(setting, value, at, other, there string) string {
 	return fmt.Sprintf("%s is %q at %s and %q at %s (make them equal, or stop all members first)", setting, value, at, other, there)
 }
 
-// name returns the type in a metadata key.
+// name returns the type that a metadata key names; ok is false for other keys.
 func name(key string) (kind string, ok bool) {
 	if kind, ok = Split(key); !ok {
 		kind, ok = strings.CutPrefix(key, proxyPrefix)

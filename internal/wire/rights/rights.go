@@ -78,7 +78,8 @@ func Follower(cluster, name, store string) Rights {
 	return r
 }
 
-// js returns subjects of the JetStream API.
+// js returns the subjects of requests to the JetStream API; verbs are their ends, such as
+// "STREAM.NAMES".
 func js(verbs ...string) []string {
 	for i := range verbs {
 		verbs[i] = "$JS.API." + verbs[i]

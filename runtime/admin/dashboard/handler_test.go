@@ -355,7 +355,8 @@ func TestPageIsWhole(t *testing.T) {
 	}
 }
 
-// TestFirstQuestionFails: the page gets lists, if empty ones, before the members have answered once.
+// TestFirstQuestionFails: before the members have answered once, the page gets empty lists, not
+// null.
 func TestFirstQuestionFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}

@@ -23,7 +23,8 @@ type kept[T any] struct {
 	of T
 }
 
-// get returns the kept answer, or ask's if the kept one is older than old.
+// get returns the kept answer. If that is older than the duration old, get calls ask for a new
+// answer.
 func (k *kept[T]) get(ctx context.Context, old time.Duration, ask func(context.Context) T) T {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -66,7 +67,7 @@ func ofType[T any](h *handler, w http.ResponseWriter, r *http.Request, all *kept
 	})
 }
 
-// about passes the cluster's state and the request's parameter "name" to then.
+// about calls the function then with the cluster's state and the request's parameter "name".
 func (h *handler) about(w http.ResponseWriter, r *http.Request, then func(ctx context.Context, now *snapshot, name string)) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
 	defer cancel()
@@ -290,11 +291,11 @@ type feedRow struct {
 	Node      string    `json:"node"`
 	Written   time.Time `json:"written"`
 	Why       string    `json:"why"`
-	Stands    bool      `json:"stands"` // Why is set, or behind without progress for standsAfter
+	Stands    bool      `json:"stands"` // Why is set, or work waits without progress for standsAfter
 }
 
-// standsAfter is the time without progress after which a feed with unread messages counts as
-// standing.
+// standsAfter is the time without progress after which a feed counts as standing still, if it has
+// unread messages or tells that are not committed.
 const standsAfter = 30 * time.Second
 
 func (h *handler) feeds(w http.ResponseWriter, r *http.Request) {

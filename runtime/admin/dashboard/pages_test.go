@@ -105,7 +105,8 @@ func TestReminders(t *testing.T) {
 	})
 }
 
-// TestFeeds: a feed stands still that is behind, if it says why or has not advanced for long.
+// TestFeeds: a feed counts as standing still if it says why, or if it is behind and has not
+// advanced for long.
 func TestFeeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}

@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// A Dialer makes connections for the clients of Harness.Held and Harness.Deaf, whose traffic it can
-// hold up. Bytes that a client has sent arrive after Open, even if the client has closed the
-// connection by then. The zero value works.
+// A Dialer makes connections for the clients of Harness.Held and Harness.Deaf, and can hold up the
+// traffic of these connections. Held-up bytes of a client arrive after Open, even if the client has
+// closed the connection by then. The zero value works.
 type Dialer struct {
 	mu         sync.Mutex
 	changed    *sync.Cond

@@ -29,10 +29,11 @@ type Harness struct {
 	Client func(t *testing.T, cluster string) membertable.Table
 	// Wait lets time pass.
 	Wait func(time.Duration)
-	// Hang is how long a process hangs between reading and writing.
+	// Hang is how long a test lets a process hang between reading and writing.
 	Hang time.Duration
-	// Rows is the number of rows of a large table, and Largest the number of rows of MaxRow bytes
-	// that a table can keep. Defaults 10,000 and 40; set less only for documented limits.
+	// Rows is how many rows the test of large tables writes, and Largest how many rows of MaxRow
+	// bytes the test of large rows writes. Defaults 10,000 and 40; set less only for documented
+	// limits.
 	Rows, Largest int
 
 	// The fields below may be nil; tests that need them are then skipped.
@@ -92,8 +93,8 @@ func Run(t *testing.T, s Subject) {
 	}
 }
 
-// A fresh client repeats reads until it sees the last answered write of any client, because a table
-// may answer with a former state.
+// A fresh client repeats each read until it sees the last answered write of any client, because a
+// table may answer with a former state.
 type fresh struct {
 	membertable.Table
 	wait func(time.Duration)

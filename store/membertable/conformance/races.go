@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/store/membertable"
 )
 
-// change lets f change a row, and begins again after a conflict. It returns the snapshot after the
-// write.
+// change writes a row as the function f changes it, and begins again after a conflict. It returns
+// the snapshot after the write.
 func change(ctx context.Context, c membertable.Table, old membertable.Snapshot, id membertable.ID, f func(*membertable.Row)) (membertable.Snapshot, error) {
 	for {
 		s, err := c.Read(ctx, old.Version)
@@ -75,7 +75,8 @@ func testConcurrentVotes(t *testing.T, h Harness) {
 	}
 }
 
-// A history has the rows written at each version; none means that all were deleted.
+// A history has the rows written at each version; a version without rows means that all rows were
+// deleted.
 type history struct {
 	mu     sync.Mutex
 	writes map[membertable.Version][]membertable.Row

@@ -14,7 +14,7 @@ import (
 	"github.com/shardgen/shardgen/store/membertable"
 )
 
-// began is an arbitrary time with more digits than a table keeps.
+// began is an arbitrary time, with more digits of a second than a table keeps.
 var began = time.Date(2026, 11, 27, 20, 15, 30, 123456789, time.FixedZone("", 3600))
 
 func id(name string, incarnation uint64) membertable.ID {

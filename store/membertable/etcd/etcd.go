@@ -4,8 +4,8 @@
 //	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:2379"}})
 //	table := etcd.New(client, etcd.Prefix).Members("my-cluster")
 //
-// The key <prefix><cluster>/version has the version. Every write is one transaction, which
-// compares that key and changes it and the rows. People read the rows, which are JSON, with
+// The key <prefix><cluster>/version has the version. Every write is one transaction, which compares
+// that key, and changes the key and the rows. The rows are JSON; this command prints them:
 //
 //	etcdctl get --prefix shardgen/my-cluster/
 //
@@ -43,8 +43,8 @@ type Store struct {
 
 var _ membertable.Provider = (*Store)(nil)
 
-// New returns the tables whose keys begin with prefix. It sends nothing. The caller must close the
-// client.
+// New returns a Store for the tables whose keys begin with prefix. It sends nothing. The caller
+// must close the client.
 func New(client *clientv3.Client, prefix string) *Store { return &Store{client, prefix} }
 
 // Members implements [membertable.Provider].
@@ -263,8 +263,8 @@ var refusals = []error{
 	rpctypes.ErrUserEmpty, rpctypes.ErrAuthFailed, rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision, rpctypes.ErrNotCapable,
 }
 
-// cause converts err to an error of package store: to lost if the request may have been carried
-// out.
+// cause converts err to an error of package store. If the request may have been carried out, that
+// is the parameter lost.
 func cause(err, lost error) error {
 	switch {
 	case err == nil:

@@ -12,8 +12,8 @@
 //
 //	SELECT * FROM shardgen_member WHERE cluster = 'my-cluster';
 //
-// The pool must lead to the primary server. With synchronous_commit off, or a failover to an
-// asynchronous standby, a table may lose its last writes, so that versions repeat: use neither.
+// The pool must lead to the primary server. Do not switch synchronous_commit off, and do not fail
+// over to an asynchronous standby: a table may then lose its last writes, so that versions repeat.
 package postgres
 
 import (
@@ -62,8 +62,8 @@ type Store struct{ pool *pgxpool.Pool }
 
 var _ membertable.Provider = (*Store)(nil)
 
-// New returns the membership tables of the pool's database. It sends nothing. The caller must close
-// the pool.
+// New returns a Store for the membership tables of the pool's database. It sends nothing. The
+// caller must close the pool.
 func New(pool *pgxpool.Pool) *Store { return &Store{pool} }
 
 // Connect connects to a database and creates the tables unless they exist. While the database
@@ -306,7 +306,7 @@ func (t *table) Alive(ctx context.Context, id membertable.ID, at time.Time) erro
 	return membertable.Fail(membertable.OpAlive, t.cluster, err)
 }
 
-// do runs f on a connection. If a statement gets no answer, do returns the error lost.
+// do runs the function f on a connection. If a statement gets no answer, do returns the error lost.
 func (t *table) do(ctx context.Context, lost error, f func(*pgxpool.Conn) error) error {
 	if err := membertable.CheckName(t.cluster); err != nil {
 		return err
@@ -319,8 +319,8 @@ func (t *table) do(ctx context.Context, lost error, f func(*pgxpool.Conn) error)
 	return cause(f(c), lost)
 }
 
-// cause converts err to an error of package store: to lost if the statement may have been carried
-// out.
+// cause converts err to an error of package store. If the statement may have been carried out, that
+// is the parameter lost.
 func cause(err, lost error) error {
 	var refused *pgconn.PgError
 	switch {

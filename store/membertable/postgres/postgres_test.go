@@ -55,7 +55,7 @@ func (s *server) pool(t *testing.T, database string, d *conformance.Dialer) *pgx
 
 var databases atomic.Uint64
 
-// database makes one with nothing in it.
+// database makes an empty database and returns its name.
 func (s *server) database(t *testing.T) string {
 	t.Helper()
 	name := fmt.Sprint("test", databases.Add(1))

@@ -32,8 +32,8 @@ func (b *byHand) Close() error                        { return b.closers.Close()
 func (b *byHand) told(int, int) (int64, error) { return b.count() }
 func (b *byHand) total() (int64, error)        { return b.count() }
 
-// arrived returns a function that flushes t and returns how many tells have arrived, without the
-// flushes.
+// arrived returns a function that flushes t and returns how many tells have arrived. The flushes
+// themselves do not count.
 func arrived(t *limit.Teller) func() (int64, error) {
 	var mu sync.Mutex
 	flushes := int64(0)

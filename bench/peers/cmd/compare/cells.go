@@ -13,7 +13,8 @@ import (
 // time.
 const warmFor = 4
 
-// counted counts failed calls and keeps the first error, so that a cell survives them.
+// counted counts failed calls and keeps the first error, so that a failed call does not end the
+// cell.
 type counted struct {
 	failed atomic.Int64
 	mu     sync.Mutex

@@ -29,8 +29,8 @@ func TestGroupsHaveContestants(t *testing.T) {
 	}
 }
 
-// A row has the median, the least and the greatest of the rounds' ratios, not the ratio of medians,
-// compares with the best peer, and says what failed or got lost.
+// A row has the median, the least and the greatest of the rounds' ratios. It compares with the best
+// peer, and says what failed or got lost.
 func TestLine(t *testing.T) {
 	rates := func(all ...float64) (rs []result) {
 		for _, v := range all {
@@ -73,7 +73,7 @@ func TestLineOfABrokenCell(t *testing.T) {
 	}
 }
 
-// lossy is an entity that loses one in every lose tells, and refuses one in every fails.
+// lossy is an entity that loses one tell of every lossy.lose, and refuses one of every lossy.fails.
 type lossy struct {
 	none
 	mu          sync.Mutex

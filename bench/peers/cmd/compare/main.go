@@ -3,10 +3,10 @@
 //
 //	go run -C bench/peers ./cmd/compare [-rounds 3] [-time 600ms] [-only lone,idle]
 //
-// Each cell runs in processes of its own, which are started for it: one for a row in one process,
-// a host and a caller for a remote one, three members for a cluster. The contestants of a row run in
+// Each cell runs in processes of its own, which are started for it: one for a row in one process, a
+// host and a caller for a remote one, three members for a cluster. The contestants of a row run in
 // turn, round by round. A ratio is the median of the rounds' ratios, with the least and the
-// greatest; above 1× shardgen is better, also where less is better.
+// greatest; above 1× shardgen is better, also in a row whose lower figure is better.
 package main
 
 import (

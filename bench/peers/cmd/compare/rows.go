@@ -282,7 +282,7 @@ func value(r result) float64     { return r.Value }
 
 type results map[string][]result
 
-// works reports whether every round has figures.
+// works reports whether every round of the named contestant has figures.
 func (rs results) works(name string) bool {
 	return !slices.ContainsFunc(rs[name], func(r result) bool { return r.Calls == 0 })
 }

@@ -31,8 +31,9 @@ func NewBase(config Config) Base {
 	}
 }
 
-// Show replaces the shown view by next, and emits the events that lead from the old view to next.
-// ended returns the last status of a member that next lacks: Exiting, Down, or NoStatus if unknown.
+// Show replaces the shown view by the view next, and emits the events that lead from the old view
+// to the new one. ended returns the last status of a member that the new view lacks: Exiting, Down,
+// or NoStatus if unknown.
 func (n *Base) Show(next *View, ended func(transport.Address) gossip.Status) {
 	old := n.Shown
 	n.Shown, n.Out.Changed = next, true

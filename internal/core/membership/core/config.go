@@ -29,7 +29,7 @@ type Config struct {
 	// Compat holds settings that must be equal at all members with the key. The admitting member
 	// compares a joiner's values with its own, and refuses a joiner with another value, naming
 	// both. Members of one release have the same keys, so any of them can make the comparison.
-	// Membership adds the key "membership": its kind.
+	// WithDefaults adds the key "membership", whose value is the kind of membership.
 	Compat []gossip.KeyValue
 	// Differ compares the Meta of two members, and describes the first difference that is not
 	// allowed, or returns "". It must be pure, and find a difference between a and b if it finds

@@ -70,8 +70,8 @@ type (
 		Other  Founding
 		Server string // the broker instance behind this node's connection
 	}
-	// OtherTable means that a member answered whose cluster has this cluster's name, but another
-	// table.
+	// OtherTable means that a member of another cluster answered. That cluster has this cluster's
+	// name, but another table.
 	OtherTable struct {
 		Node    transport.Address // the member that answered
 		Founder transport.Address // of its cluster

@@ -113,8 +113,8 @@ type LeaseAnswer struct {
 }
 
 // MessageLimit is the size of the largest encoded message that the present connection accepts, in
-// bytes. It is the driver's first input, and is repeated when the limit changes. Bytes 0, and no
-// MessageLimit yet, mean no limit.
+// bytes. It is the driver's first input, and is repeated when the limit changes. There is no limit
+// if Bytes is 0, or before the first MessageLimit.
 type MessageLimit struct{ Bytes int }
 
 func (Start) input()          {}

@@ -8,9 +8,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Elsewhere holds the answers about a member by the member's server, another than this node's.
-// Only that server knows at once that it has lost the member's connection; this node's server may
-// have lost only the path to it.
+// An Elsewhere holds the answers about a member that is at another server than this node. The
+// answers come from the member's server. Only that server knows at once that it has lost the
+// member's connection; this node's server may have lost only the path to it.
 type Elsewhere struct {
 	server message.ServerMark
 	due    time.Time // when the next question is due
@@ -18,7 +18,7 @@ type Elsewhere struct {
 	// first is when the first question with the answer "nobody listens" was asked; since is when
 	// that answer came. Both are zero if somebody has listened since.
 	first, since time.Time
-	last         time.Time // when the latest question so answered was asked
+	last         time.Time // when the latest question with that answer was asked
 	count        int       // of such answers
 }
 
@@ -32,8 +32,8 @@ func (e *Elsewhere) Ask(n *core.Base, member transport.Address, server message.S
 	}
 }
 
-// Answered handles an answer. It reports false for one that does not count: from another server, or
-// to an earlier question.
+// Answered handles an answer. It reports false for one that does not count: an answer from another
+// server, or to an earlier question than the latest one answered.
 func (e *Elsewhere) Answered(in core.Asked, now time.Time) bool {
 	if in.Server != e.server || in.At.Before(e.latest) {
 		return false
@@ -51,13 +51,14 @@ func (e *Elsewhere) Answered(in core.Asked, now time.Time) bool {
 	return true
 }
 
-// Lost reports whether the server has answered, for the given time and lately, that nobody listens.
+// Lost reports whether the server has answered for the given time, and recently too, that nobody
+// listens.
 func (e *Elsewhere) Lost(server message.ServerMark, long, interval time.Duration, now time.Time) bool {
 	return e.server == server && e.count >= absentProbes && !e.last.Before(e.since.Add(long)) && now.Sub(e.last) <= absentProbes*interval
 }
 
-// Lately returns when this node first asked, and a server answered, that nobody listens. Zero means
-// never, or that the server has answered otherwise since.
+// Lately returns when this node asked the first question with the answer "nobody listens", and when
+// that answer came. Zero means that there is none, or that somebody has listened since.
 func (e *Elsewhere) Lately(server message.ServerMark) (asked, answered time.Time) {
 	if e.server != server {
 		return time.Time{}, time.Time{}

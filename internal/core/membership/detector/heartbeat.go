@@ -17,8 +17,8 @@ type Heartbeats struct {
 	Peers *Peers
 
 	watched []transport.Address // the neighbours on the ring
-	// interest, made for the summary madeFor, holds the members to which a heartbeat may be due, by
-	// address. Stale is set when interest may lack a member.
+	// interest holds the members to which a heartbeat may be due, by address; it was made for the
+	// summary madeFor. Stale is set when interest may lack a member.
 	interest []subject
 	madeFor  *gossip.Summary
 	Stale    bool
@@ -101,8 +101,8 @@ func (h *Heartbeats) OnHeartbeatAck(in core.Receive, msg message.HeartbeatAck) {
 }
 
 // lookAround computes the watched ring neighbours, and the further members that may need
-// heartbeats: accused ones, because members at the right server can confirm the accusation;
-// suspected ones; and Down ones, which must learn of their status.
+// heartbeats. These are accused members, because members at the right server can confirm the
+// accusation; suspected members; and Down members, which must learn of their status.
 func (h *Heartbeats) lookAround() {
 	f := h.Local()
 	if h.madeFor == f.Summary && !h.Stale {

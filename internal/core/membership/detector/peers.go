@@ -18,7 +18,7 @@ import (
 // or waited in the socket of a paused process. The sender of the message knows an upper bound of
 // that time: when H arrived. So when a member is downed, its lease ends QuorumTimeout after the
 // last heartbeat that any other member had from it, rather than after the judgement. Once another
-// member knows that the member is Down, it no longer vouches for it, and reports when that
+// member knows of the downing, it no longer vouches for the Down member, and reports when that
 // heartbeat arrived (Vouched of its record). Package downing's Fence counts from the latest of
 // these times.
 //
@@ -198,7 +198,7 @@ type Peer struct {
 	asked    []sentBeat // the heartbeats that it may still answer, the oldest first
 	acked    time.Time  // when it last answered a heartbeat
 	heard    time.Time  // when anything last came from it
-	// beaten is set while it is sent heartbeats, and phi judges its answers.
+	// beaten is set while this node sends the peer heartbeats, and phi judges the answers.
 	beaten bool
 	phi    phiDetector
 	Beat   time.Time // when the next heartbeat is due

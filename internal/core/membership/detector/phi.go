@@ -28,8 +28,8 @@ const (
 	MinDeviation = 0.1
 )
 
-// NewPhiDetector returns a detector that counts silence from first. Its first two intervals are
-// interval ± interval/4.
+// NewPhiDetector returns a detector that counts silence from the time first. It begins with two
+// intervals, interval ± interval/4.
 func NewPhiDetector(first time.Time, interval time.Duration) phiDetector {
 	mean := interval.Seconds()
 	d := phiDetector{last: first, Intervals: []float64{mean - mean/4, mean + mean/4}}

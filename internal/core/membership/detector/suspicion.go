@@ -56,8 +56,8 @@ func (s *Suspicion) RetractAll() {
 	}
 }
 
-// MarkAs records evidence e against a member, silent for the time quiet. NoEvidence withdraws the
-// record.
+// MarkAs records evidence e against a member that was silent for the duration quiet. NoEvidence
+// withdraws the record.
 func (s *Suspicion) MarkAs(node transport.Address, e gossip.Evidence, quiet time.Duration) {
 	held, _ := s.Gossip.Record(s.Config.Self, node)
 	s.Change(func(g *gossip.State) {

@@ -27,14 +27,14 @@ type Exposure struct {
 	Peers  *detector.Peers
 	Voters *lease.Voters
 	server string    // to which this node was connected last
-	since  time.Time // when it connected again; zero unless members may have found it gone before
+	since  time.Time // when this node connected again; zero unless members may have found it gone before that
 }
 
 // NoteExposed records whether voters may have found this node gone. It is called when a connection
 // to a server has opened, before the evidence from the former connection is dropped. Only members
-// at the server that lost this node's connection can have found it gone: GoneAfter after its last
-// echo, or later if it has moved to a server that theirs does not reach. moved reports whether this
-// node is at another server than before.
+// at the server that lost this node's connection can have found the node gone: GoneAfter after its
+// last echo, or later if the node has moved to a server that the members' server does not reach.
+// moved reports whether this node is at another server than before.
 func (e *Exposure) NoteExposed(server string) (moved bool) {
 	same, last := server == e.server, e.Echo.Sent
 	moved = e.server != "" && !same && !e.Conn.Alone

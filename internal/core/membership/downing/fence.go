@@ -140,8 +140,8 @@ func (f *Fence) surelyGone(node transport.Address) bool {
 	})
 }
 
-// foundOut reports whether holds returns true for a node, or once did; the first such time is kept
-// in the map when.
+// foundOut reports whether the function holds returns true for a node, or once did. The map when
+// keeps the time at which it first did.
 func (f *Fence) foundOut(when map[transport.Address]time.Time, node transport.Address, holds func() bool) bool {
 	if _, ok := when[node]; ok {
 		return true
@@ -157,7 +157,7 @@ func (f *Fence) foundOut(when map[transport.Address]time.Time, node transport.Ad
 func (f *Fence) broken(r gossip.Member) bool { return f.quorumBroken(r, f.Gossip.SeenBy) }
 
 // quorumBroken reports whether r can run no turns without the voters for which lost returns true: r
-// and the others are neither a quorum nor possible winners.
+// and the remaining voters are neither a quorum nor possible winners.
 func (f *Fence) quorumBroken(r gossip.Member, lost func(transport.Address) bool) bool {
 	voters := slices.DeleteFunc(f.Voters.Voters(), func(node transport.Address) bool {
 		v, _ := f.Gossip.Member(node)
@@ -184,8 +184,8 @@ func (f *Fence) quorumBroken(r gossip.Member, lost func(transport.Address) bool)
 	return !f.Strategy.Quorum(electorate).Met(others) && !f.mayWin(r, electorate, others)
 }
 
-// mayWin reports whether the voters that with accepts, r among them, win as the half that has the
-// oldest. Such a side runs turns once the other half is fenced.
+// mayWin reports whether r's side wins as the half that has the oldest; the function with selects
+// the voters on that side. Such a side runs turns once the other half is fenced.
 func (f *Fence) mayWin(r gossip.Member, e splitbrain.Electorate, with func(transport.Address) bool) bool {
 	if d := f.Config.Downing; d == splitbrain.DowningManual || d == splitbrain.DowningAuto || f.surelyGone(r.Address) {
 		return false

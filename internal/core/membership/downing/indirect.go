@@ -125,7 +125,7 @@ func (i *Indirect) forget() {
 }
 
 // indirectlyConnected reports whether the accusations show more than a clean partition between the
-// members that out marks and all others.
+// members marked in out and all others.
 func (i *Indirect) indirectlyConnected(list *gossip.Accusations, out []bool) bool {
 	g, f := i.Gossip, i.Local()
 	for _, a := range list.List() {
@@ -156,7 +156,7 @@ func (i *Indirect) indirectlyConnected(list *gossip.Accusations, out []bool) boo
 }
 
 // mostBroken returns the index of the member with the most broken paths, the youngest of equals; -1
-// if no path is broken. It ignores the members that out marks. With DetectionManyEdges it considers
+// if no path is broken. It ignores the members marked in out. With DetectionManyEdges it considers
 // only unreachable members, because a broken path between reachable members may not matter.
 func (i *Indirect) mostBroken(list *gossip.Accusations, out []bool) (worst int) {
 	g := i.Gossip
@@ -188,7 +188,7 @@ func (i *Indirect) mostBroken(list *gossip.Accusations, out []bool) (worst int) 
 	return worst
 }
 
-// evidenceWithout returns the evidence that remains without the members that out marks.
+// evidenceWithout returns the evidence that remains without the members marked in out.
 func (i *Indirect) evidenceWithout(list *gossip.Accusations, out []bool) []gossip.Evidence {
 	f := i.Local()
 	evidence := list.Weigh(out)

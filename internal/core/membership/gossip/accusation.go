@@ -96,7 +96,7 @@ func ByObserver(list []Accusation, observer int) bool {
 }
 
 // Weigh returns the evidence against each member, in the order of Members. It ignores accusations
-// by or against members that out marks; out may be nil.
+// by or against the members marked in out, which may be nil.
 func (a *Accusations) Weigh(out []bool) []Evidence {
 	g := a.state
 	evidence := make([]Evidence, len(g.Members))
@@ -199,7 +199,7 @@ func (a *Accusations) HeardBy(self int, evidence []Evidence, out []bool, late fu
 }
 
 // outvoted reports whether more observers accuse the subject than watch it without accusing it.
-// Observers that mute marks are not replaced by members further away. A replacement has had no time
+// Observers marked in mute are not replaced by members further away. A replacement has had no time
 // to miss the subject, so it would vote for every member across a partition.
 func (a *Accusations) outvoted(mute []bool, subject int, against []Accusation) bool {
 	accusing := 0

@@ -22,7 +22,7 @@ func WithAddress(list []transport.Address, a transport.Address) []transport.Addr
 	return slices.Insert(slices.Clone(list), i, a)
 }
 
-// WithAddresses returns the sorted list with the addresses of more added.
+// WithAddresses returns the sorted list with the addresses of the list more added.
 func WithAddresses(list, more []transport.Address) []transport.Address {
 	for _, a := range more {
 		list = WithAddress(list, a)

@@ -14,8 +14,8 @@ type Local struct {
 	common *Summary // as all nodes see it
 }
 
-// NewLocal computes what node concludes from state g. It reuses conclusions in before that still
-// hold.
+// NewLocal computes what the given node concludes from state g. The parameter before is an earlier
+// Local; conclusions in it that still hold are reused.
 func NewLocal(g *State, rule Rule, node transport.Address, before Local) Local {
 	l := Local{State: g, common: g.Summary(rule)}
 	if l.common == before.common {

@@ -200,7 +200,7 @@ func (g *State) SetMember(m Member) {
 // ChangedBy.
 func (g *State) SetStatus(r Member, to Status) {
 	if !r.Status.CanBecome(to) {
-		invariant.Failf("member %v → %v", r, to)
+		invariant.Failf("member %v must not become %v", r, to)
 	}
 	r.Status = to
 	g.SetMember(r)

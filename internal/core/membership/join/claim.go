@@ -18,8 +18,9 @@ import (
 //  2. The claimant broadcasts its claim twice. When the second broadcast returns, the broker
 //     has already delivered the first one to all others. So of two claimants at one broker, at least one
 //     hears the other in time.
-//  3. A claimant that hears one with a lower incarnation withdraws. One that hears another waits
-//     until that one withdraws, is gone, or answers as a member.
+//  3. A claimant that hears a claimant with a lower incarnation withdraws. A claimant that hears
+//     one with a higher incarnation waits until the other one withdraws, is gone, or answers as a
+//     member.
 //  4. If there is a store, its founding record must name the claimant: see [Foundings].
 //
 // No time decides this, except that a process that stands still gives its claim up after
@@ -36,7 +37,7 @@ type claim struct {
 func (c *claim) on() bool { return !c.began.IsZero() }
 
 const (
-	// claimLife is how long a claim may last. Others do not wait for it any longer.
+	// claimLife is how long a claim may last. After that its joiner withdraws it.
 	claimLife = 3 * time.Second
 	// rivalLife is how long another joiner's claim counts after its last hello. It exceeds
 	// claimLife, so the other joiner has given its claim up by then.

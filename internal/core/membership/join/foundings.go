@@ -13,8 +13,9 @@ import (
 // compare-and-set. The leader rewrites the record every foundingEvery. So a joiner sees whether the
 // cluster lives, even if the joiner reaches another broker than the members do.
 //
-// The record of a dead cluster may be replaced: at once if it was last written through this node's
-// broker instance, where no member serves, and otherwise when it has not changed for foundingLife.
+// The record of a dead cluster may be replaced. It may be replaced at once if it was last written
+// through this node's broker instance, where no member serves. Otherwise it must not have changed
+// for foundingLife.
 type Foundings struct {
 	*core.Node
 	number   uint64    // of the latest request

@@ -288,8 +288,9 @@ func (j *Joiner) ask(from transport.Address) {
 }
 
 // OnAliveAsJoiner records that a cluster exists, even if a partition kept this node's hellos from
-// it, so that this node forms no other. When many nodes join, and hellos are rare, it also asks the
-// Alive's sender for admission.
+// the cluster. This node then withdraws its claim, if it has one, and forms no cluster for
+// offerLife. If it knows more than fewCandidates joiners, so that hellos are rare, it also asks the
+// sender of the Alive for admission.
 func (j *Joiner) OnAliveAsJoiner(from transport.Address) {
 	j.Progress.offered = j.Now
 	if j.withdraw() {

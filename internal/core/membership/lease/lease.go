@@ -213,10 +213,10 @@ func (l *Lease) Doubt() {
 }
 
 // LeaseHold bounds how long a side of a split runs turns after another side has taken the lease of
-// the strategy "lease majority". It counts from the last vouching of a voter of the other side for
-// this side, until that voter is found unreachable and the lease is taken. After LeaseHold the side
-// with the lease may give away the shards of the other sides. It keeps the lease for twice as long,
-// so that no other side takes it later.
+// the strategy "lease majority". It covers the time from the last vouching of a voter of the other
+// side for this side until the other side has the lease, and QuorumTimeout after that. After
+// LeaseHold the side with the lease may give away the shards of the other sides. It keeps the lease
+// for twice as long, so that no other side takes it later.
 func (l *Lease) LeaseHold() time.Duration {
 	c := l.Config
 	return c.SilentAfter + 2*c.StableAfter + MaxUnsettled + c.MinorityDelay + MaxClaim + c.QuorumTimeout

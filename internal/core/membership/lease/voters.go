@@ -32,9 +32,9 @@ func (v *Voters) Note() {
 }
 
 // Voters returns the members with a deciding vote: those of the last converged view, except members
-// that are gone, left, or fenced, or that an operator has downed (see gaveUp). Any other Down member
-// keeps its vote until it is fenced. If it lost the vote at once, members that stood still through several decisions could wake
-// up as a majority of their old view.
+// that are gone, left, or fenced, or that an operator has downed (see gaveUp). Any other Down
+// member keeps its vote until it is fenced. If it lost the vote at once, members that stood still
+// through several decisions could wake up as a majority of their old view.
 func (v *Voters) Voters() []transport.Address { return slices.DeleteFunc(v.settled(), v.voteless) }
 
 func (v *Voters) voteless(node transport.Address) bool {

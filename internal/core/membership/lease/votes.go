@@ -14,11 +14,11 @@ import (
 )
 
 // A node runs turns only while a majority has lately counted on it (see lease.go). In a small
-// cluster all members hear from all. In a large one each member sends its vote to a few collectors:
-// it counts on all members but the barred ones, those that are Down or removed in its view, and
-// sends a fingerprint of the barred ones. A collector answers a voter with the age of the vote that
-// completes a quorum for it. It counts only votes with the voter's own fingerprint: their senders
-// bar the same nodes, so they count on the voter.
+// cluster all members hear from all. In a large one each member sends its vote to a few collectors.
+// The member counts on all members but the barred ones, those that are Down or removed in its view;
+// the vote has a fingerprint of the barred ones. A collector answers a voter with the age of the
+// vote that completes a quorum for the voter. It counts only votes with the voter's own
+// fingerprint: their senders bar the same nodes, so they count on the voter.
 //
 // The ages are safe like [detector.Peers.Vouched]. A vote counts as old as the collector's last
 // returned echo: a vote that had reached the broker earlier would have arrived before that echo.
@@ -45,8 +45,8 @@ type Votes struct {
 	tally    tally                        // kept for tallyLife, because most voters bar the same members
 
 	// majority is when a quorum certainly last vouched for this node; that proof stays valid even
-	// if members join or leave later. all and every say since when all reachable members, and all
-	// members that are not Down, have vouched.
+	// if members join or leave later. all is a time since which each reachable member has vouched
+	// for this node, and every is the same for all members that are not Down.
 	majority, all, every time.Time
 }
 
@@ -206,7 +206,7 @@ func (v *Votes) answer(voter transport.Address, msg message.Vote) message.VoteAc
 	}
 }
 
-// ageOf returns the time since at, at least 1 ms; 0 means never.
+// ageOf returns the time that has passed since at, but at least 1 ms; 0 means never.
 func (v *Votes) ageOf(at time.Time) time.Duration {
 	if at.IsZero() {
 		return 0

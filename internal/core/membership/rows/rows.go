@@ -115,11 +115,12 @@ type applied struct {
 	one  bool // see ApplyAlike
 }
 
-// ApplyAlike makes Apply return one table for all tables to which it applies change t: the first's,
-// with its I-am-alives. This lets large simulations share tables.
+// ApplyAlike makes Apply return the same table for all tables to which change t is applied: the
+// result for the first of them, with its I-am-alives. This lets large simulations share tables.
 func (t *Table) ApplyAlike() { t.applied.one = true }
 
-// Apply does [Table.With] with change's version and rows, but shares equal results.
+// Apply returns what [Table.With] returns for the version and the rows of change, but shares equal
+// results.
 func (t *Table) Apply(change *Table, deleted []transport.Address) *Table {
 	a := &change.applied
 	a.mu.Lock()

@@ -44,7 +44,8 @@ type marked struct {
 // member that makes its view again gets the same lists.
 const keptMarked = 8
 
-// Marked returns ByAddress and ByAge with the marks.
+// Marked returns copies of ByAddress and ByAge in which each member with a mark is unreachable,
+// with the mark's evidence. For equal marks it mostly returns the same copies.
 func (s *Summary) Marked(marks []Mark) (byAddress, byAge []gossip.MemberView) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,8 +132,8 @@ func (s *Summary) sortRing() {
 	}
 }
 
-// After calls do for the members after self on the ring, in order, until do returns false or all
-// other members were passed.
+// After calls the function do with each member after self on the ring, in order, until it returns
+// false or all other members were passed.
 func (s *Summary) After(self *Row, do func(*Row) bool) {
 	at, _ := slices.BinarySearch(s.places, gossip.RingPlace(self.Address))
 	for at < len(s.Ring) && s.Ring[at].Address != self.Address {

@@ -6,9 +6,9 @@ type Downing uint8
 // The strategies for unreachable members. All but the first two are Akka's: they go by reachability
 // alone, and do not ask the broker who is gone.
 const (
-	// DowningBroker downs a gone member at once, and any other unreachable one by keep-majority:
-	// the side with the majority of the last converged Up members (of two halves, the one with the
-	// oldest) downs the rest, and the other side stops.
+	// DowningBroker downs a gone member at once, and any other unreachable one by keep-majority.
+	// The side with the majority of the last converged Up members downs the rest, and the other
+	// side stops. Of two halves, the one with the oldest member downs the rest.
 	DowningBroker Downing = iota
 	// DowningManual leaves downing to an operator.
 	DowningManual
@@ -27,7 +27,7 @@ const (
 	DowningKeepOldest
 	// DowningAll makes all members stop when any is unreachable.
 	DowningAll
-	// DowningLeaseMajority keeps the side that takes a lease in a common store. The smaller one
+	// DowningLeaseMajority keeps the side that takes a lease in a common store. The smaller side
 	// waits for MinorityDelay before it tries. The driver must carry out Output.TakeLease.
 	DowningLeaseMajority
 

@@ -20,7 +20,7 @@ type Quorum struct {
 	spare transport.Address
 }
 
-// Met reports whether the voters for which has returns true are a sufficient set.
+// Met reports whether the voters accepted by the function has are a sufficient set.
 func (q Quorum) Met(has func(transport.Address) bool) bool {
 	votes, others := 0, 0
 	for _, node := range q.voters {
@@ -48,7 +48,7 @@ func (q Quorum) Since(heard func(transport.Address) time.Time) time.Time {
 }
 
 // SinceTimes does the same as Since. times says when each voter was heard, in the order of the
-// voters; SinceTimes changes its order.
+// voters; SinceTimes reorders times.
 func (q Quorum) SinceTimes(times []time.Time, heard func(transport.Address) time.Time) time.Time {
 	var others time.Time // since when all but the spare one were heard
 	first := true

@@ -18,8 +18,8 @@ import (
 //
 // A partition may separate members from the leader. A new leader needs evidence against the old
 // one, and against all members that precede the new one. Until that evidence has spread, a leader
-// that stays silent for leaderMute after a message is skipped: the first collector that answers
-// gets the changes, and broadcasts them.
+// is skipped if it stays silent for leaderMute after a message. The first collector that answers
+// then gets the changes, and broadcasts them.
 
 // A Broadcaster spreads changes in a large cluster.
 type Broadcaster struct {

@@ -76,14 +76,14 @@ func (m *Machine) crowded() bool {
 	return j.crowd
 }
 
-// together reports whether this node need not probe active member r: it joined with this node in a
-// crowd, is no guide, and knew this node's row when it became active.
+// together reports whether this node need not probe r, an active member: r joined with this node in
+// a crowd, is no guide, and knew this node's row when r became active.
 func (m *Machine) together(r *rows.Row) bool {
 	return m.joiner.version != 0 && uint64(r.UpNumber) > m.joiner.version && m.crowded() && !slices.Contains(m.guides(), r.Address)
 }
 
-// askable returns the nodes that a joiner asks: the guides or, without guides, who made the first
-// row.
+// askable returns the nodes that a joiner asks: the guides or, without guides, the node that made
+// the first row.
 func (m *Machine) askable() []transport.Address {
 	if guides := m.guides(); len(guides) > 0 {
 		return guides

@@ -26,16 +26,16 @@ type client struct {
 	retry    time.Time // no request before that, after failures
 	failures int
 	rivals   int // conflicts in a row
-	// passed is the version at which the last write met a conflict: the table has a later one, so
-	// no further write replaces this one.
+	// passed is the version at which the last write met a conflict. The table has a later one, so
+	// no further write replaces that version.
 	passed uint64
 	// contact is when this node began the write that made the known version, if it wrote its own
 	// row too; else zero. At some later moment the version was certainly the table's. A read does
 	// not prove that, because it may return an earlier table.
 	contact time.Time
 	touch   bool              // a write of the own row is wanted, for a proof
-	writer  transport.Address // who broadcast the known version, if anybody did
-	wrote   time.Time         // when this node adopted that
+	writer  transport.Address // the member that broadcast the known version, if any did
+	wrote   time.Time         // when this node adopted that version
 	asked   bool              // the writer was asked for a proof
 	reached time.Time         // when the last answered request began
 	ahead   []ahead           // changes of later versions

@@ -33,9 +33,9 @@
 // SelfHeartbeatTimeout after it sent the last echo that came back. A proof is a moment at which the
 // member was certainly not dead in the table. There are two kinds:
 //
-//   - The table itself: the member made the version that it knows by a write of its own row, in a
-//     request that began at that moment. A read proves nothing, because the table may answer with
-//     an earlier state.
+//   - The table itself: the member made the version that it knows, by a write of its own row. The
+//     proof is the moment at which the request of that write began. A read proves nothing, because
+//     the table may answer with an earlier state.
 //   - All members: since that moment every member that is not dead, this one included, has stood at
 //     the version that this node knows. A member stands at a version if it knows no later one, and
 //     has begun no declaration of a death, of known or unknown outcome. A declarer of a death
@@ -60,26 +60,26 @@
 //
 // A member fences a dead one by one of three rules. K is when the fencer first knew of the death:
 //
-//  1. By time: QuorumTimeout and SelfHeartbeatTimeout after K. Proofs of the first kind are older
-//     than K. For one of the second kind the fencer would have had to stand at an earlier version
-//     after K. If the dead member was silent for long before K, an earlier time suffices:
-//     QuorumTimeout after the latest proof that it may have (provenAt). For that each source of
-//     proofs is bounded. The dead member's writes show in its row, because only a write of the own
-//     row is a proof. Each active member says in its stands when it last exchanged stands with the
-//     dead one; it knows of the death, and gives it no proof any more. Dead members may have given
-//     each other their proofs, so the time is the latest for any of them. A fenced member can have
-//     given no proof later than the time found for it; a member that has left may have given one
-//     just before. If the dead member left out the fencer, the fencer had stood less than
-//     QuorumTimeout-SelfHeartbeatTimeout before it lost its connection. So its echoes have ended by
-//     then, and without them it does not fence.
-//  2. By the broker: SelfHeartbeatTimeout after it answered, to a message sent after K, that nobody
-//     listens for the dead member at the server that its row names. A later instance of that server
-//     counts too, because it begins when the earlier one has ended. Then the member lost its
-//     connection after its death, or before and has not read the table since. Its lease ended with
-//     the last echo, and to go on it has to read the table, which has it dead. If the broker said so
-//     before K, in answer to a message sent after provenAt, the time runs from that answer: since
-//     then the member has got no proof, which it needs for each connection. A node at another server
-//     asks the member's server through a connection of its own.
+//  1. By time: QuorumTimeout and SelfHeartbeatTimeout after K. Proofs of the first kind are
+//     older than K. For one of the second kind the fencer would have had to stand at an earlier
+//     version after K. If the dead member was silent for long before K, an earlier time suffices:
+//     QuorumTimeout after the latest proof that the dead member may have (provenAt). For that each
+//     source of proofs is bounded. The dead member's writes show in its row, because only a write
+//     of the own row is a proof. Each active member says in its stands when it last exchanged
+//     stands with the dead one; it knows of the death, and gives the dead one no proof any more.
+//     Dead members may have given each other their proofs, so the time is the latest for any of
+//     them. A fenced member can have given no proof later than the time found for it; a member that
+//     has left may have given one just before. If the dead member left out the fencer, the fencer
+//     had stood less than QuorumTimeout-SelfHeartbeatTimeout before it lost its connection. So the
+//     fencer's echoes have ended by then, and without echoes it does not fence.
+//  2. By the broker: SelfHeartbeatTimeout after the broker answered, to a message sent after K,
+//     that nobody listens for the dead member at the server that its row names. A later instance of
+//     that server counts too, because it begins when the earlier one has ended. So the member lost
+//     its connection after its death, or lost it before and has not read the table since. Its lease
+//     ended with the last echo, and to go on it has to read the table, which has it dead. If the
+//     broker said so before K, in answer to a message sent after provenAt, the time runs from that
+//     answer: since then the member has got no proof, which it needs for each connection. A node at
+//     another server asks the member's server through a connection of its own.
 //  3. By silence: see below.
 //
 // A member that the broker calls gone sends no stands, and should not stop the others while the
@@ -87,18 +87,18 @@
 // QuorumTimeout-SelfHeartbeatTimeout before the broker's answer, and its latest stand or probe came
 // through that broker instance. Then it had fenced by time only members that are dead at that
 // version, and has lost its connection. After it reconnects, it fences by time only when it has met
-// all members that may not know of the death: each has answered a probe through the new connection,
-// and so leaves it out no more. The time runs from the last of these answers.
+// all members that may not know of the death. Each of these has answered a probe through the new
+// connection, and so leaves it out no more. The time runs from the last of these answers.
 //
 // The dead member must count a fencer by time for unanimity (metSince). Members that were active
 // when the fencer became active count it, because each answered it then. One that was dead by then
 // may never have heard of it.
 //
-// One case remains: a cluster that is cut off as a whole from the table and from those that reach
-// it, and that newcomers skipped because its rows were stale. No newcomer has met its members, so
-// none may fence them by time. Its members go on until Outage after the last I-am-alive write that
-// any of them knows of. The newcomers wait for Outage after the last such write that they saw in the
-// table, and then for the time of rule 1.
+// One case remains: a cluster that is cut off as a whole, from the table and from the members that
+// reach the table. Newcomers have skipped its members because their rows were stale. No newcomer
+// has met them, so none may fence them by time. They go on until Outage after the last I-am-alive
+// write that any of them knows of. The newcomers wait for Outage after the last such write that
+// they saw in the table, and then for the time of rule 1.
 //
 // Every duration that a fencer waits is 2 % longer, because clocks may differ in rate.
 package table

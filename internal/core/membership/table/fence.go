@@ -16,8 +16,8 @@ import (
 type death struct {
 	known   time.Time // since when this node knows it
 	version uint64    // of the table that showed the death
-	// bounced is when the broker first answered, to a message sent after known, that nobody
-	// listens at the server through which the member served.
+	// bounced is when the broker first answered, to a message sent after known, that nobody listens
+	// for the member at the server through which it served.
 	bounced time.Time
 	touch   time.Time // when the next Removal is sent
 	quiet   time.Time // since when no member that may not know of the death has written I-am-alive
@@ -79,9 +79,9 @@ func (m *Machine) runDeaths() {
 	}
 }
 
-// bounced records the broker's report that nobody listens at a dead member. It counts only if an
-// echo sent after this node knew of the death returned before it: the broker answers in order, so
-// the report cannot answer a message sent before.
+// bounced records the broker server's report that nobody listens for a dead member. The report
+// counts only if an echo sent after this node knew of the death has returned before it: the server
+// answers in order, so the report cannot answer a message sent before.
 func (m *Machine) bounced(r *rows.Row) {
 	d := m.deaths[r.Address]
 	if d == nil || m.echo.Sent.Before(d.known) || !d.bounced.IsZero() || !m.ownServer(r) {
@@ -90,8 +90,8 @@ func (m *Machine) bounced(r *rows.Row) {
 	d.bounced = m.Now
 }
 
-// ownServer reports whether this node's broker knows for certain whether a member is connected: the
-// member is at the same server, or there is only one.
+// ownServer reports whether this node's own server knows for certain whether a member is connected:
+// the member is at the same server, or the broker has no other.
 func (m *Machine) ownServer(r *rows.Row) bool {
 	return m.Conn.Alone || r.Server != "" && lasting(r.Server) == lasting(m.place)
 }
@@ -278,8 +278,8 @@ func (m *Machine) noteContacts(from transport.Address, contacts []message.Contac
 }
 
 // metAll returns the latest time at which this node met a member that may not know a version; all
-// is false if some of these are not met. Each met member has waited for this node's stands since,
-// so it cannot have told the dead member that all members stand at an earlier version.
+// is false if it has not met every such member. Each met member has waited for this node's stands
+// since, so it cannot have told the dead member that all members stand at an earlier version.
 func (m *Machine) metAll(version uint64) (last time.Time, all bool) {
 	s := m.table.Summary()
 	for _, list := range [][]*rows.Row{s.Ages, s.Down} {
@@ -297,10 +297,10 @@ func (m *Machine) metAll(version uint64) (last time.Time, all bool) {
 	return last, true
 }
 
-// metSince reports whether a member certainly waits for this node's stands, and since when. It does
-// if it has answered this node through the present connection, or became active after this node. A
-// member that was active when this node became active answered it then; a member that was dead did
-// not.
+// metSince reports whether a member certainly waits for this node's stands, and since when. A
+// member does so if it has answered this node through the present connection, or became active
+// after this node. A member that was active when this node became active answered it then; a member
+// that was dead did not.
 func (m *Machine) metSince(r *rows.Row) (at time.Time, met bool) {
 	p := m.peers[r.Address]
 	switch {

@@ -120,7 +120,8 @@ func (m *Machine) unanswered() bool {
 	})
 }
 
-// moveOn asks for a connection to another server, if deaths are left to prove, and none at this one.
+// moveOn asks for a connection to another server, if deaths are left to prove but none of them at
+// this node's server.
 func (m *Machine) moveOn() {
 	s := m.table.Summary()
 	here := slices.ContainsFunc(s.Ages, m.ownServer) || slices.ContainsFunc(s.Down, m.ownServer)

@@ -101,14 +101,14 @@ type answer struct {
 // A stood is a peer's last stand that counts in agree.
 type stood struct {
 	version uint64
-	at      time.Time // the stand was sent later
+	at      time.Time // a time before the stand was sent
 	except  []transport.Address
 }
 
 // An agreed is a time at which all members stood at a version.
 type agreed struct {
 	version uint64
-	at      time.Time // zero means not all do
+	at      time.Time // zero means that not all members do
 	made    time.Time
 	except  []transport.Address
 }
@@ -265,7 +265,8 @@ func (m *Machine) unsureNodes() (nodes []transport.Address) {
 	return nodes
 }
 
-// ageOf returns the time since at, at least 1 ms; 0, which means never, for the zero time.
+// ageOf returns the time that has passed since at, but at least 1 ms. It returns 0, which means
+// never, for the zero time.
 func (m *Machine) ageOf(at time.Time) time.Duration {
 	if at.IsZero() {
 		return 0
@@ -337,9 +338,9 @@ func (m *Machine) onStandAck(from transport.Address, msg message.StandAck) {
 	}
 }
 
-// sendTable sends the table to a node that knows version; if the table does not fit in a message,
-// the node reads it itself. For recentChange after a change, the change's broadcast is awaited
-// instead.
+// sendTable sends the table to a node that knows only the given version; if the table does not fit
+// in a message, the node reads it itself. Within recentChange after a change, sendTable sends
+// nothing, because the change's broadcast is on its way.
 func (m *Machine) sendTable(to transport.Address, version uint64) {
 	if m.Now.Sub(m.knownSince(version+1)) < recentChange {
 		return

@@ -166,7 +166,8 @@ func (m *Machine) advance(now time.Time) {
 	}
 }
 
-// paused drops the conclusions from others' silence, because this node itself stood still for late.
+// paused drops the conclusions from others' silence, because this node itself stood still for the
+// duration late.
 func (m *Machine) paused(late time.Duration) {
 	m.health.late(m, late)
 	m.forgive()
@@ -548,7 +549,7 @@ func (m *Machine) Check() error {
 		return fmt.Errorf("invariant 3: view %+v does not show %v", m.Shown, m.table)
 	}
 	if m.lease.until.After(m.Now.Add(m.Config.SelfHeartbeatTimeout)) {
-		return fmt.Errorf("invariant 4: lease ends in %v, SelfHeartbeatTimeout is %v", m.lease.until.Sub(m.Now), m.Config.SelfHeartbeatTimeout)
+		return fmt.Errorf("invariant 4: the lease ends in %v, later than SelfHeartbeatTimeout %v", m.lease.until.Sub(m.Now), m.Config.SelfHeartbeatTimeout)
 	}
 	return nil
 }

@@ -26,7 +26,8 @@ type asked struct {
 	subject transport.Address
 	via     transport.Address // the third member of an indirect probe
 	watch   bool              // a probe of a watched member
-	// asker, seq and until belong to an indirect probe of member asker: this node answers by until.
+	// asker, seq and until belong to an indirect probe for asker: this node answers it by the time
+	// until.
 	asker transport.Address
 	seq   uint64
 	until time.Time
@@ -49,8 +50,8 @@ type probe struct {
 	quarantine bool              // messages to it could not be delivered
 }
 
-// successors calls do for each active or joining member after this node on the ring, until do
-// returns false.
+// successors calls the function do with each active or joining member after this node on the ring,
+// until it returns false.
 func (m *Machine) successors(do func(r *rows.Row) bool) { m.table.Summary().After(m.self(), do) }
 
 // watched returns the members that this node probes: its successors, and former successors that it
@@ -389,7 +390,8 @@ func (m *Machine) onUnreachable(in core.Unreachable) {
 	}
 }
 
-// askServer asks the server named in a member's row about the member, unless it is this node's.
+// askServer asks the server named in a member's row about the member, unless that is this node's
+// server.
 func (m *Machine) askServer(r *rows.Row, interval time.Duration) {
 	if server := markOf(r); server != 0 && !m.ownServer(r) {
 		m.peer(r.Address).elsewhere.Ask(&m.Base, r.Address, server, interval)

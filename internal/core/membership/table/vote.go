@@ -10,9 +10,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// noteSuspicions records when this node first saw each suspicion in the table. For suspicions in
-// the first table that it reads it uses the time in the row, otherwise not, because other clocks
-// may be wrong.
+// noteSuspicions records when this node first saw each suspicion in the table. For the first table
+// that it reads, it records the times in the rows instead, at most the present time. It does not
+// use the times in later tables, because other clocks may be wrong.
 func (m *Machine) noteSuspicions(before *rows.Table) {
 	var seen map[suspicion]time.Time
 	for _, r := range m.table.Summary().Suspected {

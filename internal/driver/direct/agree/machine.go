@@ -135,8 +135,8 @@ func (m *Machine) Connected(peer transport.Address, lane int) (id uint64, ok boo
 	return 0, false
 }
 
-// Want offers a peer a connection for a lane with frames for the peer. It does nothing if there
-// already is an agreement about the lane, or if the peer's back-off has not passed.
+// Want offers a peer a connection for a lane on which frames for the peer are sent. It does nothing
+// if there already is an agreement about the lane, or if the peer's back-off has not passed.
 func (m *Machine) Want(now time.Time, to transport.Peer, lane int, nonce Nonce) (out Output) {
 	if isClient(to) || to.Address == m.cfg.Self.Address || m.pairs[pairKey{to.Address, lane}] != nil {
 		return out
@@ -157,8 +157,9 @@ func (m *Machine) offer(now time.Time, to transport.Peer, lane int, nonce Nonce,
 	out.Send = append(out.Send, Send{to, Offer{Lane: lane, Nonce: nonce, Key: m.cfg.Key, Address: m.cfg.Address}})
 }
 
-// Receive handles a message of a process. nonce must be a fresh one; it is used if the answer is an
-// Offer. refusal is why this process currently agrees to no connection, and "" if it does agree.
+// Receive handles a message of a process. nonce must be a fresh nonce, for the case that the answer
+// is an Offer. refusal is the reason why this process accepts no connection at the moment; "" means
+// that it accepts connections.
 func (m *Machine) Receive(now time.Time, from transport.Peer, msg Message, nonce Nonce, refusal string) (out Output) {
 	if p := m.peers[from.Address]; p != nil {
 		p.heard = now
@@ -318,8 +319,8 @@ func (m *Machine) Ended(now time.Time, id uint64, why Reason) {
 	m.failed(now, p.peer)
 }
 
-// failed records a failure, and for how long the peer is offered nothing. Failures during that time
-// do not count again.
+// failed records a failure, and begins a back-off in which the peer is offered nothing. A failure
+// during the back-off does not count.
 func (m *Machine) failed(now time.Time, with transport.Peer) {
 	if isClient(with) {
 		return // it is never offered anything

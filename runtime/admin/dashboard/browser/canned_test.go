@@ -20,8 +20,8 @@ import (
 
 type object = map[string]any
 
-// canned returns the answers about a cluster of 20 members with 1,000 shards, after an hour of load. Their
-// names try to be more than text.
+// canned returns the answers about a cluster of 20 members with 1,000 shards, after an hour of
+// load. Their names contain HTML, which the page must show as text.
 func canned() map[string]any {
 	now := time.Now()
 	name := func(i int) string { return fmt.Sprintf("web-%d<i>%d", i, i) }

@@ -38,7 +38,8 @@ type scene struct {
 	page   context.Context // chromedp keeps the browser there
 }
 
-// patience bounds waits of this test. Hundred members start at once, beside other tests.
+// patience bounds waits of this test. They are long because a hundred members start at once, beside
+// other tests.
 const patience = 5 * time.Minute
 
 // show starts a cluster, with a store or without, and opens the page.
@@ -209,7 +210,7 @@ func (s *scene) load() {
 	})
 }
 
-// hot is the id of an entity that tries to be more than text.
+// hot is an entity's id that contains HTML, which the page must show as text.
 const hot = `<img src=x onerror=alert(1)>/é`
 
 func TestThreeMembers(t *testing.T) {

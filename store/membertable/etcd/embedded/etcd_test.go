@@ -41,7 +41,7 @@ func start(t *testing.T) *server {
 	return s
 }
 
-// address is a free one of this host.
+// address returns a free address of this host.
 func address(t *testing.T) []url.URL {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -117,7 +117,7 @@ func TestConformance(t *testing.T) {
 	}})
 }
 
-// TestAway: without a server nothing is read, and a write is in doubt at most.
+// TestAway: without a server, a read fails, and a write is not applied or has an uncertain outcome.
 func TestAway(t *testing.T) {
 	s := start(t)
 	table := s.open(t, etcd.Prefix, nil).Members("test")

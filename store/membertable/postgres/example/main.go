@@ -1,5 +1,5 @@
-// Command example runs one worker of a cluster whose members agree by a table in PostgreSQL, over
-// a NATS server with JetStream. Start several workers, each with its own name:
+// Command example runs one worker of a cluster over a NATS server with JetStream. The cluster's
+// membership table is in PostgreSQL. Start several workers, each with its own name:
 //
 //	go run ./example -db postgres://localhost/shop -nats nats://127.0.0.1:4222 -name a
 //

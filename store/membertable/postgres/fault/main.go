@@ -1,4 +1,5 @@
-// Command fault is internal/e2e/cmd/fault with membership tables in PostgreSQL:
+// Command fault causes faults as internal/e2e/cmd/fault does, in clusters whose membership tables
+// are in PostgreSQL:
 //
 //	fault [flags] -membership postgres://USER@HOST/DATABASE NAME
 package main
