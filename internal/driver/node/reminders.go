@@ -505,11 +505,12 @@ func (drv *Driver) lookAt(t *durablehost.Tenure, entities []string) {
 }
 
 // A node runs the reminders of at most maxLooks entities at once, because many reminders are due at
-// the same time and would hold up calls. A reminder that takes longer than longLook no longer
-// counts, so that hanging methods do not stop other reminders.
+// the same time and would hold up calls: with 256, the p99 of other calls was 7 times as long, with 32
+// it does not change. A reminder that takes longer than longLook no longer counts, so that methods
+// which wait, or hang, do not stop other reminders.
 const (
-	maxLooks = 256
-	longLook = time.Second
+	maxLooks = 32
+	longLook = 20 * time.Millisecond
 )
 
 // look runs a due reminder of an entity. It returns the time before which the entity's reminders
