@@ -72,7 +72,7 @@ func (t *Telemetry) Observe(p Process, meters metric.MeterProvider) (stop func()
 	}
 	registration, err := m.meter.RegisterCallback(o.observe, m.all...)
 	if err != nil {
-		return nil, fmt.Errorf("shardotel: %w", err)
+		return nil, fmt.Errorf("shardotel: register callback: %w", err)
 	}
 	end := func() {}
 	if o.node != nil {

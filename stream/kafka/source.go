@@ -164,7 +164,7 @@ func (s *Source) Open(ctx context.Context, partition int, after uint64) (stream.
 		return nil, err
 	}
 	if uint64(next) < after {
-		return nil, s.fail(fmt.Errorf("the last message of partition %d is %d: %w", partition, next, stream.ErrRewound))
+		return nil, s.fail(fmt.Errorf("partition %d ends at position %d: %w", partition, next, stream.ErrRewound))
 	}
 	first, err := s.offset(ctx, partition, firstOffset)
 	if err != nil {

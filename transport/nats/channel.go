@@ -508,7 +508,8 @@ func (c *channel) move() {
 	s.nc.Close()
 }
 
-// takeMove returns, once after each call of move, the servers from which the channel has moved.
+// takeMove returns the servers that the channel has left since it was at all of them, the latest last. It
+// returns them once after each call of move, and otherwise nil.
 func (c *channel) takeMove() (left []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -87,7 +87,7 @@ func (f *Front) handle(pattern string, serve func(context.Context, *http.Request
 
 var (
 	errNobody   = errors.New("the request has no user (send a name by basic authentication)")
-	errBadInput = errors.New("the request cannot be read")
+	errBadInput = errors.New("the request is not valid")
 	errNone     = errors.New("nobody has opened this auction")
 )
 

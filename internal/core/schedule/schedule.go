@@ -219,8 +219,8 @@ func (t times) count(low, high int64) (n int) {
 	return n
 }
 
-// beforeLast returns the earliest time >= low that is followed by at most n due times up to high,
-// so it skips all but the last n.
+// beforeLast returns the earliest time >= low after which at most n due times follow up to high. A
+// caller that goes on from there leaves out all earlier ones. n must be positive.
 func (t times) beforeLast(n int, low, high int64) int64 {
 	if t.cron == nil {
 		return max(low, t.start+(t.cell(high)-int64(n))*t.period)

@@ -164,7 +164,7 @@ func (s *session) begin(ctx context.Context) error {
 	s.stream, s.after = identity, s.record.Position-1
 	if err := s.open(ctx, s.after); err != nil {
 		if errors.Is(err, stream.ErrRewound) {
-			err = fmt.Errorf("%w %d, so the stream was restored from an older copy (set the position with shardctl rewind %s; messages later than the copy need a new stream)", err, s.after, s.Name)
+			err = fmt.Errorf("read from position %d: %w (if so, set the position with shardctl rewind %s; messages later than the copy need a new stream)", s.after, err, s.Name)
 		}
 		return err
 	}

@@ -181,7 +181,7 @@ func (c *InCall) runQueued(s *HostedShard, e *region.Entity, token *runner.Token
 	return kept
 }
 
-// finish ends a turn and answers its call. Meanwhile Driver.answering counts the call.
+// finish ends a turn and, unless the call is a tell, answers it. Meanwhile Driver.answering counts it.
 func (c *InCall) finish(s *HostedShard, e *region.Entity, a answer, by peers.Publisher) {
 	drv, answers := s.driver(), c.ID != 0
 	if answers {

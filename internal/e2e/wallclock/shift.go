@@ -9,7 +9,8 @@ import (
 	_ "unsafe" // for the link to package time
 )
 
-// wallShift is what time.Now adds, in seconds.
+// wallShift is a variable that [Build] adds to package time. Its time.Now adds that many seconds to the
+// clock.
 //
 //go:linkname wallShift time.wallShift
 var wallShift atomic.Int64

@@ -22,7 +22,7 @@ func ownFields(u *types.Struct) []string {
 	return names
 }
 
-// holdsLock reports whether go vet refuses copies of t: t or a part of it has Lock and Unlock.
+// holdsLock reports whether a copy of t may copy a lock: t or a part of it has Lock and Unlock.
 func holdsLock(t types.Type) bool {
 	if _, isPointer := t.Underlying().(*types.Pointer); isPointer || types.IsInterface(t) {
 		return false

@@ -84,7 +84,7 @@ func (t *tenure) publish(tell durable.Tell) {
 }
 
 // reach simulates a home's request to the stream. It calls do when the request arrives, and done at
-// the answer. Requests may be late; both may be lost.
+// the answer. The request may be late. It or its answer may be lost.
 func (s *server) reach(from *home, do, done func()) {
 	if from.cutStore || s.w.chance(s.trouble.loses) {
 		return

@@ -25,7 +25,7 @@ func (v *Violation) Error() string {
 }
 
 // Failf panics with a [*Violation]. The message must say what was found and what must hold, because
-// a bug report has nothing else.
+// a bug report has nothing else but the stack.
 func Failf(format string, args ...any) {
 	panic(&Violation{Message: fmt.Sprintf(format, args...)})
 }

@@ -116,12 +116,12 @@ func testWriteAndRead(t *testing.T, h Harness) {
 	}
 }
 
-// wantRows is wantTable after one write. The write raised the table's version from the parameter before
-// to the parameter version. A wanted row with version 0 may have any version in (before, version].
-func wantRows(t *testing.T, what string, got membertable.Snapshot, before, version membertable.Version, rows ...membertable.Row) {
+// wantRows is wantTable after one write, which raised the table's version from old to version. A wanted
+// row with version 0 may have any version in (old, version].
+func wantRows(t *testing.T, what string, got membertable.Snapshot, old, version membertable.Version, rows ...membertable.Row) {
 	t.Helper()
 	for i := range got.Rows {
-		if v := got.Rows[i].Version; i < len(rows) && rows[i].Version == 0 && v > before && v <= version {
+		if v := got.Rows[i].Version; i < len(rows) && rows[i].Version == 0 && v > old && v <= version {
 			rows[i] = kept(rows[i], v)
 		}
 	}
