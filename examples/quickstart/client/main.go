@@ -18,5 +18,9 @@ func main() {
 		log.Fatal(err)
 	}
 	defer conn.Close()
-	fmt.Println(counter.NewCounterClient(conn).Ref("alice").Add(ctx, 5))
+	total, err := counter.NewCounterClient(conn).Ref("alice").Add(ctx, 5)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(total)
 }

@@ -3,6 +3,7 @@
 //
 //	fault -list
 //	fault [flags] NAME
+//	fault -membership table -servers 3 -replicas 3 table-half
 //
 // It exits with 0 if every figure is within the fault's limits, with 1 if a figure is not or the
 // run failed, and with 2 if the arguments are wrong.

@@ -2,6 +2,9 @@
 // are in PostgreSQL:
 //
 //	fault [flags] -membership postgres://USER@HOST/DATABASE NAME
+//
+// Each node opens several connections to the database, so its max_connections must be some hundreds.
+// The tests start a database of their own.
 package main
 
 import (
