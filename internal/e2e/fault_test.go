@@ -89,7 +89,6 @@ func judge(ctx context.Context, t *testing.T, f fault.Fault, o fault.Options) {
 // TestDirectBetweenHosts: nodes and callers on separate hosts use direct lanes. When a host hears
 // nothing for a while, no call is lost or doubled. A run whose lanes carry nothing is a miss.
 func TestDirectBetweenHosts(t *testing.T) {
-	t.Parallel()
 	if invariant.Race {
 		t.Skip("TestFaults has it without direct lanes, and the race detector takes all processor time")
 	}

@@ -138,7 +138,6 @@ func notifySocket(t *testing.T) (lines func() string, env []string) {
 // workers live, that they are not ready, and why. On SIGTERM a worker first reports that it is not
 // ready, while it still serves. Then it leaves, and no call is lost.
 func TestProbes(t *testing.T) {
-	t.Parallel()
 	if testing.Short() {
 		t.Skip("it builds a program and runs processes")
 	}

@@ -70,6 +70,8 @@ const (
 	restLoads = 30
 	// loadsAnHour is the number of intervals in an hour.
 	loadsAnHour = 360
+	// byLoad begins the reasons of moves by load.
+	byLoad = "by load: "
 	// manyMembers is the number of members above which each reports less often.
 	manyMembers = 1000
 )
@@ -86,6 +88,9 @@ func reportInterval(of time.Duration, members int) time.Duration {
 func (c *Coordinator) interval() time.Duration {
 	return reportInterval(c.config.LoadInterval, len(c.view.Members))
 }
+
+// hour returns the time for which the budget of moves is.
+func (c *Coordinator) hour() time.Duration { return loadsAnHour * c.config.LoadInterval }
 
 // rest returns how long a shard at a new home does not move by load.
 func (c *Coordinator) rest() time.Duration { return restLoads * c.config.LoadInterval }
@@ -159,14 +164,15 @@ func (c *Coordinator) addUp() {
 	}
 }
 
-// A spending counts the moves by load of the last 60 minutes and of the current one.
+// A spending counts the moves by load that began in the last 60 minutes or in the current one, and were
+// not given up.
 type spending struct {
 	begun time.Time // its minutes are counted from then on
 	last  int       // the number of the current minute
 	moves [61]int   // by number of the minute, modulo 61
 }
 
-// at returns the count of the current minute, and forgets those of more than an hour ago.
+// at returns the count of now's minute, and forgets those of more than an hour before it.
 func (s *spending) at(now time.Time, hour time.Duration) *int {
 	if s.begun.IsZero() {
 		s.begun = now
@@ -175,8 +181,16 @@ func (s *spending) at(now time.Time, hour time.Duration) *int {
 	for i := max(s.last+1, minute-n+1); i <= minute; i++ {
 		s.moves[i%n] = 0
 	}
-	s.last = minute
+	s.last = max(s.last, minute)
 	return &s.moves[minute%n]
+}
+
+// refund takes back a move that began at that time and was given up.
+func (s *spending) refund(began, now time.Time, hour time.Duration) {
+	s.at(now, hour)
+	if now.Sub(began) <= hour {
+		*s.at(began, hour)--
+	}
 }
 
 // sum returns the moves of the last hour.
@@ -211,7 +225,7 @@ func (c *Coordinator) planByLoad(k *entityType, w placement.LoadWeighted, homes 
 		k.still, k.balance.Moving = fmt.Sprintf("%s has reported no load in the last %v", name, loadSilent*c.interval()), false
 		return nil, nil
 	}
-	spent := k.spent.at(c.now, loadsAnHour*c.config.LoadInterval)
+	spent := k.spent.at(c.now, c.hour())
 	k.balance.Budget = w.Hourly(len(k.shards)) - float64(k.spent.sum())
 	moves, after, still := w.Plan(homes, k.balance, limit)
 	k.still, k.balance = still, after
@@ -220,7 +234,7 @@ func (c *Coordinator) planByLoad(k *entityType, w placement.LoadWeighted, homes 
 	}
 	for _, m := range moves {
 		transfers = append(transfers, m.Transfer)
-		why = append(why, fmt.Sprintf("%v; %.0f of %.0f left", m, max(0, m.Left), math.Floor(w.Hourly(len(k.shards)))))
+		why = append(why, fmt.Sprintf("%v; %.0f of %.0f left", m, math.Floor(max(0, m.Left)), math.Floor(w.Hourly(len(k.shards)))))
 	}
 	return transfers, why
 }

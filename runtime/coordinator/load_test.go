@@ -42,6 +42,7 @@ type loaded struct {
 	shards   int
 	moved    int
 	silent   map[transport.Address]bool
+	keeps    map[uint32]bool // the shards whose homes give up each move
 	events   []Event
 }
 
@@ -83,9 +84,16 @@ func (w *loaded) step(in Input) {
 		todo = todo[1:]
 		w.events = append(w.events, out.Events...)
 		for _, e := range out.Send {
-			if m, ok := e.Message.(MoveBegin); ok {
+			switch m := e.Message.(type) {
+			case MoveBegin:
+				if w.keeps[m.ShardID.Shard] {
+					todo = append(todo, Receive{w.c.shard(m.ShardID).home, MoveAborted{m.Term, m.ShardID, m.Epoch, "busy"}})
+					continue
+				}
 				w.moved++
 				todo = append(todo, Receive{m.To, MoveDone{m.Term, m.ShardID, m.Epoch}})
+			case MoveCancel:
+				todo = append(todo, Receive{w.c.shard(m.ShardID).move.to, MoveCancelled{m.Term, m.ShardID, m.Epoch}})
 			}
 		}
 	}
@@ -454,6 +462,47 @@ func (*watching) Allocate(_ placement.ShardID, homes []placement.Load) transport
 func (s *watching) Rebalance(_ string, homes []placement.Load, _ int) []placement.Transfer {
 	s.last = slices.Clone(homes)
 	return nil
+}
+
+// TestShardThatStays: if the home of the best shard to move gives its moves up, others move.
+func TestShardThatStays(t *testing.T) {
+	w := newLoaded(t, "load-weighted", 16, 2, 1, func(int) float64 { return 1 })
+	cost, best := make([]float64, 16), -1
+	for i := range cost {
+		switch {
+		case w.home(i) != 0:
+			cost[i] = 0.02
+		case best < 0:
+			best, cost[i] = i, 0.05
+		default:
+			cost[i] = 0.03
+		}
+	}
+	w.keeps = map[uint32]bool{uint32(16 + best): true}
+	for range 3 * 360 {
+		w.round(cost)
+	}
+	if w.moved == 0 || w.imbalance(cost) > 1.2 {
+		t.Errorf("after 3 hours %d shards have moved, and the highest member is at %.2f of the mean: %s", w.moved, w.imbalance(cost), w.said(best))
+	}
+}
+
+// TestLeft: the number of moves that are left is rounded down.
+func TestLeft(t *testing.T) {
+	w := newLoaded(t, "load-weighted", 256, 2, 1, func(int) float64 { return 1 })
+	cost := make([]float64, 256)
+	for i := range cost {
+		if cost[i] = 0.001; w.home(i) == 0 {
+			cost[i] = 0.003
+		}
+	}
+	for range 40 {
+		w.round(cost)
+	}
+	i := slices.IndexFunc(w.events, func(e Event) bool { return e.What == MoveStarted })
+	if i < 0 || !strings.Contains(w.events[i].Reason, "; 24 of 25 left") {
+		t.Errorf("got %v, want a first move with 24 of 25 left", w.events[max(0, i):])
+	}
 }
 
 // TestBudgetOfAnHour: however moves are spread, in no hour more than a tenth of a type's shards

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/util/invariant"
@@ -130,6 +131,10 @@ func (c *Coordinator) resume(m *move, why string) {
 		rest = leaveRest
 	}
 	m.shard.rest = c.now.Add(rest)
+	if strings.HasPrefix(m.by, byLoad) {
+		m.shard.since = c.now // others move first: the next attempt may fail like this one
+		c.types[m.shard.id.Kind].spent.refund(m.began, c.now, c.hour())
+	}
 	if c.planAt.IsZero() || m.shard.rest.Before(c.planAt) {
 		c.planAt = m.shard.rest
 	}

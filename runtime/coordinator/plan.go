@@ -187,7 +187,7 @@ func (c *Coordinator) rebalance() {
 			c.members[t.To].add(1, k.costOf(s))
 			by := ""
 			if i >= pinned && why != nil {
-				by = "by load: " + why[i-pinned]
+				by = byLoad + why[i-pinned]
 			}
 			c.beginBy(s, t.To, balancing, by)
 			free--

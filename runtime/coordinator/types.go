@@ -46,7 +46,7 @@ type shard struct {
 	measured bool    // cost has a measured value
 
 	rest  time.Time // the shard does not move before this time
-	since time.Time // when its home began; zero: before this term
+	since time.Time // when its home began, or when its last move by load was given up; zero: before this term
 }
 
 func (k *entityType) homeless() int {

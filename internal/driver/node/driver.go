@@ -59,9 +59,9 @@ type Driver struct {
 	deaf      atomic.Bool // the node handles no more envelopes
 	watch     runner.Watchdog
 
-	looks   chan struct{} // one element for each entity whose reminders are run; at most maxLooks
-	Leaving atomic.Bool   // this node is leaving the cluster and gives its shards away
-	Exiting atomic.Bool   // this node has given its shards away, and takes no shard any more
+	looks   looks
+	Leaving atomic.Bool // this node is leaving the cluster and gives its shards away
+	Exiting atomic.Bool // this node has given its shards away, and takes no shard any more
 
 	tracing *tracing // nil: no call is traced
 
@@ -504,7 +504,7 @@ func (s Signal) Notify() {
 // NewDriver returns the driver of a process that is not connected yet.
 func NewDriver(cfg Config, self transport.Peer, ctl ControlPlane) *Driver {
 	drv := &Driver{
-		looks: make(chan struct{}, maxLooks), Turns: operator.NewTurnLog(time.Now()), Trend: operator.NewTrend(time.Now()),
+		looks: newLooks(), Turns: operator.NewTurnLog(time.Now()), Trend: operator.NewTrend(time.Now()),
 		Config: cfg, Local: self, Logger: cfg.Logger, Control: ctl, ChecksTurns: checksTurns(), tracing: newTracing(cfg.Tracing),
 	}
 	drv.Group.Init()

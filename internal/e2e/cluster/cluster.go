@@ -28,6 +28,7 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/witness"
 	"github.com/shardgen/shardgen/internal/test/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/store/membertable"
 	natsstore "github.com/shardgen/shardgen/store/nats"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
@@ -349,6 +350,26 @@ func (c *Cluster) Table() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.options.Table
+}
+
+// OpenTable opens the nodes' membership table, for a member in this process; nil if the nodes agree by
+// gossip. Close closes it.
+func (c *Cluster) OpenTable(ctx context.Context) (membertable.Provider, error) {
+	switch table := c.Table(); table {
+	case "":
+		return nil, nil
+	case node.JetStream:
+		s, err := natsstore.Open(ctx, c.URL(), natsstore.Config{Replicas: c.options.Replicas})
+		if err != nil {
+			return nil, err
+		}
+		c.mu.Lock()
+		c.stores = append(c.stores, s)
+		c.mu.Unlock()
+		return s, nil
+	default:
+		return node.OpenTable(ctx, table)
+	}
 }
 
 // TableProxy returns the proxy between a node and the table; nil unless Options.TableApart is set

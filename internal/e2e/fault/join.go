@@ -51,10 +51,16 @@ var join = Fault{
 
 // observe joins as a member without entities, to ask for the cluster's state.
 func observe(ctx context.Context, r *Run) (*shard.Node, error) {
-	o := shard.New(shard.Config{
+	table, err := r.Cluster.OpenTable(ctx)
+	if err != nil {
+		return nil, err
+	}
+	config := shard.Config{
 		Cluster: r.Cluster.Name(), Name: "observer", Transport: natstransport.New(r.Cluster.URL()),
 		Logger: slog.New(slog.DiscardHandler),
-	})
+	}
+	config.Membership.Table.Store = table
+	o := shard.New(config)
 	if err := o.Start(ctx); err != nil {
 		return nil, err
 	}

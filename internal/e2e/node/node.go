@@ -73,7 +73,8 @@ var Tables = map[string]func(ctx context.Context, url string) (membertable.Provi
 	},
 }
 
-func openTable(ctx context.Context, url string) (membertable.Provider, error) {
+// OpenTable opens a membership table other than JetStream's.
+func OpenTable(ctx context.Context, url string) (membertable.Provider, error) {
 	scheme, _, _ := strings.Cut(url, ":")
 	if open := Tables[scheme]; open != nil {
 		return open(ctx, url)
@@ -170,7 +171,7 @@ func run(ctx context.Context, o Options, v *voice) (err error) {
 		}
 	}
 	if o.Table != "" && o.Table != JetStream {
-		t, err := openTable(ctx, o.Table)
+		t, err := OpenTable(ctx, o.Table)
 		if err != nil {
 			return err
 		}

@@ -45,7 +45,7 @@ type oracle struct {
 	paused  bool                                   // a pause of rebalancing was granted
 	onMove  func(at *process, e coordinator.Event) // called when a move begins
 
-	spent map[*process][]time.Time      // moves by load in the last hour, by coordinator
+	spent map[*process][]started        // moves by load in the last hour, by coordinator
 	came  map[placement.ShardID]arrival // the latest arrival of each shard
 
 	counts       map[coordinator.EventKind]int
@@ -102,7 +102,7 @@ func newOracle(w *world) *oracle {
 		ran: map[string]bool{}, asked: map[string]bool{}, refused: map[string]bool{},
 		counts: map[coordinator.EventKind]int{}, strikes: w.plan.strikes,
 		pinning: map[placement.ShardID]bool{}, pinned: map[placement.ShardID]string{},
-		spent: map[*process][]time.Time{}, came: map[placement.ShardID]arrival{},
+		spent: map[*process][]started{}, came: map[placement.ShardID]arrival{},
 	}
 }
 

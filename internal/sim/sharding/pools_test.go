@@ -194,6 +194,12 @@ func (p *process) reportPool() {
 	p.control.do(func() { p.control.ToCoordinator(l) })
 }
 
+// A started is the beginning of a move by load.
+type started struct {
+	shard placement.ShardID
+	at    time.Time
+}
+
 // An arrival is the end of a move, as a coordinator knows it.
 type arrival struct {
 	by *process
@@ -208,6 +214,8 @@ func (o *oracle) placed(p *process, e coordinator.Event) {
 		o.sized++
 	case e.What == coordinator.MoveCommitted && e.Peer.IsZero():
 		o.retired++
+	case e.What == coordinator.MoveResumed:
+		o.spent[p] = slices.DeleteFunc(o.spent[p], func(m started) bool { return m.shard == e.Shard && o.w.now.Sub(m.at) < o.w.now.Sub(o.came[e.Shard].at) })
 	case e.What == coordinator.MoveCommitted || e.What == coordinator.MovePromoted:
 		o.came[e.Shard] = arrival{p, o.w.now}
 	}
@@ -221,8 +229,8 @@ func (o *oracle) placed(p *process, e coordinator.Event) {
 	if _, err := fmt.Sscanf(by, "%s at %f, %s", &home, &load, &rest); err != nil {
 		o.w.fail("%s: %q: %v", p.name, e.Reason, err)
 	}
-	spent := slices.DeleteFunc(o.spent[p], func(at time.Time) bool { return o.w.now.Sub(at) > loadHour })
-	o.spent[p] = append(spent, o.w.now)
+	spent := slices.DeleteFunc(o.spent[p], func(m started) bool { return o.w.now.Sub(m.at) > loadHour })
+	o.spent[p] = append(spent, started{e.Shard, o.w.now})
 	if most := int(placement.LoadWeighted{}.Hourly(o.w.plan.shards)); len(spent) >= most && load < 1.495 {
 		o.w.fail("%s moves %v by load, after %d moves in an hour of %d allowed: %s", p.name, e.Shard, len(spent), most, e.Reason)
 	}
