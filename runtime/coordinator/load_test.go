@@ -93,7 +93,7 @@ func (w *loaded) step(in Input) {
 				w.moved++
 				todo = append(todo, Receive{m.To, MoveDone{m.Term, m.ShardID, m.Epoch}})
 			case MoveCancel:
-				todo = append(todo, Receive{w.c.shard(m.ShardID).move.to, MoveCancelled{m.Term, m.ShardID, m.Epoch}})
+				todo = append(todo, Receive{w.c.shard(m.ShardID).move.to, MoveCancelled(m)})
 			}
 		}
 	}
