@@ -74,7 +74,7 @@ func TestAnswers(t *testing.T) {
 		{"POST", "/auctions", "cleo", `{"ID": "vase", "Ends": "2027-01-02T15:04:05Z"}`, 200, `"Seller":"cleo"`}, // again
 		{"POST", "/auctions", "cleo", `{"ID": "cup"}`, 400, "Ends"},
 		{"POST", "/auctions/vase/bids", "", bid, 401, "has no user"},
-		{"POST", "/auctions/vase/bids", "ann", `{"Amount": "much"}`, 400, "cannot be read"},
+		{"POST", "/auctions/vase/bids", "ann", `{"Amount": "much"}`, 400, "is not valid"},
 		{"POST", "/auctions/vase/bids", "ann", `{"Sum": 60}`, 400, "Sum"},
 		{"POST", "/auctions/vase/bids", "ann", `{"Amount": -1}`, 400, "positive"},
 		{"POST", "/auctions/none/bids", "ann", bid, 404, "nobody has opened"},
