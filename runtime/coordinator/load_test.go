@@ -487,6 +487,30 @@ func TestShardThatStays(t *testing.T) {
 	}
 }
 
+// TestAllStay: a home that gives all its moves up is asked for each shard at most each 5 min.
+func TestAllStay(t *testing.T) {
+	w := newLoaded(t, "load-weighted", 16, 2, 1, func(int) float64 { return 1 })
+	cost := make([]float64, 16)
+	w.keeps = map[uint32]bool{}
+	for i := range cost {
+		if cost[i] = 0.02; w.home(i) == 0 {
+			cost[i], w.keeps[uint32(16+i)] = 0.04, true
+		}
+	}
+	for range 360 {
+		w.round(cost)
+	}
+	tries := 0
+	for _, e := range w.events {
+		if e.What == MoveResumed {
+			tries++
+		}
+	}
+	if most := 12 * len(w.keeps); tries == 0 || tries > most {
+		t.Errorf("in an hour %d moves were given up, want 1 to %d", tries, most)
+	}
+}
+
 // TestLeft: the number of moves that are left is rounded down.
 func TestLeft(t *testing.T) {
 	w := newLoaded(t, "load-weighted", 256, 2, 1, func(int) float64 { return 1 })

@@ -341,7 +341,7 @@ func (o *outbox) due(now time.Time, pause time.Duration, acked Ticket) (all []Te
 	return all
 }
 
-// first returns [Tell.First] for a tell that is sent at the time now.
+// first returns [Tell.First] of a tell sent at now.
 func (w *waiting) first(now time.Time) time.Time {
 	if w.ticket > 0 && w.tries == 0 && now.Sub(w.at) <= fresh {
 		return time.Time{}

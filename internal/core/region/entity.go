@@ -43,7 +43,7 @@ const (
 	orphan              // the shard was lost during this turn: its End does not change the shard
 	told                // the turn is one of tells, which more may join
 	flags   = 1<<8 - 1
-	noteAt  = 8           // from this bit on: how many tells of a turn of tells are not over, or another turn's note
+	noteAt  = 8           // from this bit on: the number of unfinished tells in a turn of tells; in another turn, its note
 	oneTell = 1 << noteAt // one tell
 	usedAt  = 32          // by how much the time of the last use is shifted
 )

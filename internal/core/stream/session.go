@@ -331,9 +331,9 @@ func (p *Session) check() {
 
 // Receive handles the header of a frame from the peer. It returns how many of the frame's
 // envelopes, from the front, are known already. The driver must handle the rest now, in order, and
-// then call Ack. If ok is false, the driver must ignore the frame and not call Ack. The reason is
-// that an earlier frame is missing, that the frame belongs to another session, or that there is no
-// room for answers to the client that sent it.
+// then call Ack. If ok is false, the driver must ignore the frame and not call Ack. There are
+// three reasons: an earlier frame is missing, the frame belongs to another session, or the sending
+// client has no room left for answers.
 func (p *Session) Receive(h *wire.FrameHeader, now time.Time) (skip uint32, ok bool) {
 	defer p.check()
 	last := h.Seq + uint64(h.Count) - 1 // h.Seq-1 for a frame without envelopes

@@ -88,9 +88,8 @@ type Shards interface {
 	Inventory() (kinds []coordinator.TypeInfo, held []coordinator.HeldShard)
 	// InspectShards returns the shards of a type, or of all types if kind is "".
 	InspectShards(kind string) []coordinator.InspectedShard
-	// HoldsShards reports whether a leaving process must still wait. The reason may be a shard that
-	// is here or moving here or away, calls that wait here, a missing Flush, or a tell that must go
-	// to another home.
+	// HoldsShards reports whether a leaving process must still wait. It waits for
+	// shards here or on their way, for waiting calls, for a Flush, and for tells to another home.
 	HoldsShards() bool
 	// Unasked returns, in order, the hosted types whose shards need homes even without calls. later
 	// means that wakeAfter has passed since the admission: then the durable types, except

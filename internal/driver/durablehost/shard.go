@@ -27,8 +27,8 @@ type Host interface {
 	// block.
 	Above(term uint32) (last uint32)
 	// Tell brings stored tells of one shard to their receivers, each as the command TellID. It
-	// reports each tell once to the callback (then), on any goroutine. arrived says that the
-	// receivers of these tells have committed them or will never run them. The callback must not
+	// reports each tell once to the callback (then), on any goroutine. If arrived is set, the
+	// receivers of these tells have committed them, or will never run them. The callback must not
 	// keep the slice. ctx ends with the tenure. Tell must not block, and must not report a tell
 	// before it returns. The shard passes an entity's next tell to Tell only after the last one was
 	// reported.

@@ -359,17 +359,22 @@ func (c *Cluster) OpenTable(ctx context.Context) (membertable.Provider, error) {
 	case "":
 		return nil, nil
 	case node.JetStream:
-		s, err := natsstore.Open(ctx, c.URL(), natsstore.Config{Replicas: c.options.Replicas})
-		if err != nil {
-			return nil, err
-		}
-		c.mu.Lock()
-		c.stores = append(c.stores, s)
-		c.mu.Unlock()
-		return s, nil
+		return c.openStore(ctx, c.URL())
 	default:
 		return node.OpenTable(ctx, table)
 	}
+}
+
+// openStore opens the nodes' store by a server's URL. Close closes it.
+func (c *Cluster) openStore(ctx context.Context, url string) (*natsstore.Store, error) {
+	s, err := natsstore.Open(ctx, url, natsstore.Config{Replicas: c.options.Replicas})
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stores = append(c.stores, s)
+	return s, nil
 }
 
 // TableProxy returns the proxy between a node and the table; nil unless Options.TableApart is set
@@ -427,13 +432,10 @@ func (c *Cluster) Dial(ctx context.Context, name string) (*shard.Conn, error) {
 		Direct: shard.DirectOptions{Dial: c.options.Direct},
 	}
 	if c.options.Durable {
-		s, err := natsstore.Open(ctx, c.urlFor(name), natsstore.Config{Replicas: c.options.Replicas})
+		s, err := c.openStore(ctx, c.urlFor(name))
 		if err != nil {
 			return nil, err
 		}
-		c.mu.Lock()
-		c.stores = append(c.stores, s)
-		c.mu.Unlock()
 		cfg.Store = s
 	}
 	conn, err := shard.Dial(ctx, cfg)

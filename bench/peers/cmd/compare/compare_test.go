@@ -73,7 +73,7 @@ func TestLineOfABrokenCell(t *testing.T) {
 	}
 }
 
-// lossy is an entity that loses one tell of every lossy.lose, and refuses one of every lossy.fails.
+// lossy is an entity. It loses one tell in lose, and refuses one in fails.
 type lossy struct {
 	none
 	mu          sync.Mutex
