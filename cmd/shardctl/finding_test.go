@@ -73,6 +73,11 @@ func rowsOfFinding(t *testing.T) [][]string {
 	return regexp.MustCompile("(?m)^\\| (.*\\?) \\| `shardctl (.*?)`").FindAllStringSubmatch(string(page), -1)
 }
 
+// answers reports whether o holds the answer to the question of that command.
+func answers(command string, o outcome) bool {
+	return regexp.MustCompile(questions[command].want).MatchString(o.stdout + o.stderr)
+}
+
 // TestFindingOut asks each question of docs/guide/finding.md while the fault lasts that the
 // question is about.
 func TestFindingOut(t *testing.T) {
@@ -132,8 +137,12 @@ func TestFindingOut(t *testing.T) {
 			if questions[row[2]].at != when {
 				continue
 			}
+			command := strings.NewReplacer("02:14", at.Format("15:04"), "Invoice", "Fine").Replace(row[2]) // no member hosts Fine
 			asking.Go(func() {
-				o := shardctl(t, env, strings.NewReplacer("02:14", at.Format("15:04"), "Invoice", "Fine").Replace(row[2])) // no member hosts Fine
+				o := shardctl(t, env, command)
+				for end := time.Now().Add(time.Minute); !answers(row[2], o) && time.Now().Before(end); { // an answer shows one moment
+					o = shardctl(t, env, command)
+				}
 				mu.Lock()
 				defer mu.Unlock()
 				asked[row[2]] = o
@@ -142,7 +151,7 @@ func TestFindingOut(t *testing.T) {
 		asking.Wait()
 		for command, o := range asked { //arch:order-free each is checked alone
 			assert.NotEqual(t, exitUsage, o.code, "%s: %s", command, o.stderr)
-			assert.Regexp(t, questions[command].want, o.stdout+o.stderr, command)
+			assert.True(t, answers(command, o), "%s: want %s", command, questions[command].want)
 			t.Logf("$ shardctl %s\n%s%s", command, o.stdout[:min(len(o.stdout), 1000)], o.stderr)
 		}
 	}
