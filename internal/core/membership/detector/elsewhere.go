@@ -57,6 +57,12 @@ func (e *Elsewhere) Lost(server message.ServerMark, long, interval time.Duration
 	return e.server == server && e.count >= absentProbes && !e.last.Before(e.since.Add(long)) && now.Sub(e.last) <= absentProbes*interval
 }
 
+// Answers reports whether the server has answered a question that this node asked after the given
+// time.
+func (e *Elsewhere) Answers(server message.ServerMark, after time.Time) bool {
+	return e.server == server && e.latest.After(after)
+}
+
 // Lately returns when this node asked the first question with the answer "nobody listens", and when
 // that answer came. Zero means that there is none, or that somebody has listened since.
 func (e *Elsewhere) Lately(server message.ServerMark) (asked, answered time.Time) {

@@ -3,8 +3,9 @@ package splitbrain
 // A Downing names the strategy by which unreachable members are judged.
 type Downing uint8
 
-// The strategies for unreachable members. All but the first two are Akka's: they do
-// not ask the broker who is gone.
+// The strategies for unreachable members. Those after DowningManual follow Akka's split brain
+// resolver and its earlier auto-down, and do not ask the broker who is gone. Of two halves, Akka
+// keeps the one with the lowest address.
 const (
 	// DowningBroker downs a gone member at once, and any other unreachable one by keep-majority.
 	// The side with the majority of the last converged Up members downs the rest, and the other

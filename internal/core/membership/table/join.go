@@ -44,7 +44,8 @@ const helloInterval = 100 * time.Millisecond
 const (
 	proveInterval = 200 * time.Millisecond
 	proveTries    = 5
-	// moveAfter is how long a joiner stays at a server to prove deaths there: see unanswered.
+	// moveAfter is how long a joiner stays at a server to prove deaths there and to ask others: see
+	// unanswered.
 	moveAfter = 2 * time.Second
 )
 
@@ -103,6 +104,9 @@ func (m *Machine) runJoining() {
 			j.tries[r.Address]++
 			m.sendProbe(r.Address, j.version, asked{subject: r.Address})
 		}
+		if r.Active() && !m.large() && !m.peer(r.Address).absent.IsZero() {
+			m.askServer(r, m.Config.ProbeInterval)
+		}
 		return true
 	})
 	if m.unanswered() {
@@ -112,20 +116,21 @@ func (m *Machine) runJoining() {
 }
 
 // unanswered reports whether no active member answers this joiner. Perhaps all have died, and each can
-// be proven dead only at its own server. So joiners then declare dead and fence the members of their
-// servers, and go to the other servers in turn.
+// be proven dead only by its own server. So joiners then declare dead and fence the members of their
+// servers. They ask other servers, and go to those that do not answer in turn.
 func (m *Machine) unanswered() bool {
 	return m.Phase == core.Asking && !slices.ContainsFunc(m.table.Summary().Ages, func(r *rows.Row) bool {
 		return !m.gone(r) && (m.joiner.proofs[r.Address] || m.joiner.tries[r.Address] <= proveTries)
 	})
 }
 
-// moveOn asks for a connection to another server, if deaths are left to prove but none of them at
-// this node's server.
+// moveOn asks for a connection to another server, if deaths are left to prove, none of them at this
+// node's server, and some at servers that do not answer questions.
 func (m *Machine) moveOn() {
 	s := m.table.Summary()
-	here := slices.ContainsFunc(s.Ages, m.ownServer) || slices.ContainsFunc(s.Down, m.ownServer)
-	if !here && len(s.Ages)+len(s.Down) > 0 && m.Conn.Connected && m.Due(&m.joiner.move, moveAfter) {
+	left := slices.Concat(s.Ages, s.Down)
+	move := !slices.ContainsFunc(left, m.ownServer) && slices.ContainsFunc(left, m.unknown)
+	if move && m.Conn.Connected && m.Due(&m.joiner.move, moveAfter) {
 		m.Out.Move = true
 	}
 }

@@ -398,6 +398,12 @@ func (m *Machine) askServer(r *rows.Row, interval time.Duration) {
 	}
 }
 
+// unknown reports whether a member's own server has not answered questions about the member lately.
+func (m *Machine) unknown(r *rows.Row) bool {
+	p := m.peers[r.Address]
+	return p == nil || !p.elsewhere.Answers(markOf(r), m.Now.Add(-moveAfter))
+}
+
 func markOf(r *rows.Row) message.ServerMark {
 	return message.MarkOf(r.Server[strings.LastIndexByte(r.Server, ' ')+1:])
 }
