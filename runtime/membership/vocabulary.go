@@ -75,7 +75,8 @@ const (
 type Downing = splitbrain.Downing
 
 // The strategies. DowningBroker asks the broker which members are gone. The strategies after
-// DowningManual are those of Akka's split brain resolver and use reachability alone.
+// DowningManual follow Akka's split brain resolver and its earlier auto-down, and use reachability
+// alone.
 const (
 	// DowningBroker downs a member that is gone at once, and other unreachable members by
 	// keep-majority.

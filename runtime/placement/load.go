@@ -11,10 +11,11 @@ import (
 // LoadWeighted places shards by the processor time that they use. It divides each member's
 // processors in use by its Capacity, and compares these shares with the mean of all members.
 //
-// Shards begin to move when a member is above 1.2 times the mean, until none is above 1.1. Each
-// move is the one from the highest member that most reduces the two members' overload: the sum of
-// the squared distances from the mean, those below it divided by 4. A reduction by less than 0.002
-// makes no move. So a steady load moves nothing, and a shard that is a member's whole load stays.
+// Shards begin to move when a member is above 1.2 times the mean, until none is above 1.1. A
+// member's penalty is the square of its distance from the mean, and a quarter of that below the
+// mean. Each move is the one from the highest member that most reduces the sum of the two members'
+// penalties. A reduction by less than 0.002 makes no move. So a steady load moves nothing, and a
+// shard that is a member's whole load stays.
 //
 // Loads are means with a half-life of three reports, 30 s. A shard does not move again for 5 min.
 // In an hour a coordinator moves at most a tenth of a type's shards, or one if that is more; from
@@ -228,9 +229,9 @@ func (p *plan) best(floor float64) (best choice, ok bool) {
 	return best, false
 }
 
-// target looks for a member with a low load that can take a shard with a higher gain than best, and
-// sets best to that move. The shard is the i-th Movable of the member with index from, and uses
-// cost processors.
+// target compares best with the moves of one shard to each member in p.low that has room. If one of
+// them has a higher gain, target sets best to the one with the highest. The shard is
+// p.homes[from].Movable[i], and uses cost processors.
 func (p *plan) target(best *choice, from, i int, cost float64) {
 	leaves := p.load[from] - cost/p.homes[from].capacity()/p.mean
 	for _, to := range p.low {

@@ -219,8 +219,8 @@ func (t times) count(low, high int64) (n int) {
 	return n
 }
 
-// beforeLast returns the earliest time >= low after which at most n due times follow up to high. A
-// caller that goes on from there leaves out all earlier ones. n must be positive.
+// beforeLast returns the earliest time t >= low such that at most n due times are after t and up to
+// high. A caller that goes on from t skips the due times up to t. n must be positive.
 func (t times) beforeLast(n int, low, high int64) int64 {
 	if t.cron == nil {
 		return max(low, t.start+(t.cell(high)-int64(n))*t.period)

@@ -115,7 +115,7 @@ type Shard struct {
 	writing writing
 }
 
-// New returns a shard that is not placed at this process yet; [Shard.Open] places it.
+// New returns a shard that this process does not host yet. [Shard.Open] claims it.
 func New(c Config) *Shard {
 	if c.Patience <= 0 {
 		c.Patience = 5 * time.Second

@@ -54,7 +54,8 @@ func Acknowledged(ctx context.Context, js jetstream.JetStream, stream string, n 
 
 // OneByOne returns the rate, in messages a second, of a worker that handles one message at a time.
 // It writes the message to the record of its entity by compare-and-set, and then acknowledges it.
-// key returns a message's entity. The worker reads for at most d, and at most n messages.
+// key returns a message's entity. After d the worker begins no further read. It reads at most n
+// messages.
 func OneByOne(ctx context.Context, js jetstream.JetStream, stream string, key func(jetstream.Msg) string, n int, d time.Duration) (perSecond float64, err error) {
 	c, end, err := consumer(ctx, js, stream)
 	if err != nil {
