@@ -264,22 +264,14 @@ func (c *Coordinator) homes(k *entityType) (loads []placement.Load, moves []pinM
 	slots, costs := make([]int32, len(kept)), make([]float32, len(kept)) // of the kept shards; slot -1: may not move
 	var movesFrom [][]pinMove
 	for i := range kept {
-		costs[i] = float32(k.costOf(&kept[i]))
-	}
-	own := costs // without following types
-	if rests {
-		own = slices.Clone(costs)
-		c.withBeside(k, costs)
-	}
-	for i := range kept {
 		s := &kept[i]
-		slots[i] = -1
+		slots[i], costs[i] = -1, float32(k.costOf(s))
 		m := c.goesTo(s)
 		if m == nil || m.slot < 0 {
 			continue
 		}
 		shards[m.slot]++
-		used[m.slot] += float64(own[i])
+		used[m.slot] += float64(costs[i])
 		if s.move != nil || c.now.Before(s.rest) {
 			continue
 		}
@@ -293,6 +285,9 @@ func (c *Coordinator) homes(k *entityType) (loads []placement.Load, moves []pinM
 			}
 			movesFrom[m.slot] = append(movesFrom[m.slot], pinMove{from, placement.Transfer{Shard: s.id.Shard, To: to}})
 		}
+	}
+	if rests {
+		c.withBeside(k, costs)
 	}
 	// One slice holds the Movable of all homes, and one the Costs.
 	movable, ordered, next := make([]uint32, len(kept)), make([]float32, len(kept)), make([]int, len(loads))
