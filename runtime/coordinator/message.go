@@ -437,7 +437,8 @@ type Balanced struct {
 	Text    string // the result, for people
 }
 
-// Paused is sent to a member that must keep a pause, every 500 ms until [PauseKept] comes.
+// Paused gives a member the latest Pause to keep, which may be the end of one. It is sent every
+// 500 ms until [PauseKept] comes.
 type Paused struct {
 	Term placement.Term
 	Pause

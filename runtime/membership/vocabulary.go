@@ -149,13 +149,13 @@ type (
 // A Refusal is the reason why a received message was not accepted.
 type Refusal = core.Refusal
 
-// Refusals that drivers distinguish; [Refusals] returns all.
+// The reasons that drivers distinguish. NotRefused means that the message was accepted.
 const (
 	NotRefused       = core.NotRefused
 	RefusedMalformed = core.RefusedMalformed
 )
 
-// Refusals returns all refusals, in order.
+// Refusals returns all reasons but NotRefused, in the order of their values.
 func Refusals() []Refusal { return core.Refusals() }
 
 // An Input is something that happened to a node.

@@ -139,7 +139,7 @@ func (s *Store) DropType(ctx context.Context, name string) error {
 }
 
 // DropLeases deletes the leases whose names begin with prefix, and returns their number. prefix
-// must end with a slash. The holder of such a lease loses it, and the tokens of these leases begin
+// must end with a slash; "" deletes all leases. The holder of such a lease loses it, and the tokens of these leases begin
 // with 1 again. DropLeases needs only the permissions of [Open]. It fails with ErrUnavailable and
 // ErrBadKey.
 func (s *Store) DropLeases(ctx context.Context, prefix string) (n int, err error) {

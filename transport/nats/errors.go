@@ -59,13 +59,12 @@ func roleOf(cluster string, self transport.Address) string {
 
 // deniedSubject returns the subject that the server refused, and whether it refused a publish.
 func deniedSubject(err error) (subject string, publish bool) {
-	text := err.Error()
-	_, quoted, ok := strings.Cut(text, `"`)
+	what, quoted, ok := strings.Cut(err.Error(), `"`)
 	if !ok {
 		return "", false
 	}
 	subject, _, _ = strings.Cut(quoted, `"`)
-	return subject, strings.Contains(strings.ToLower(text), "publish")
+	return subject, strings.Contains(strings.ToLower(what), "publish")
 }
 
 func refusedToPublish(err error) bool {

@@ -1,11 +1,13 @@
 package natstransport
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/wire/identity"
@@ -212,4 +214,20 @@ func TestRoutesExpire(t *testing.T) {
 	again, err := r.route(peer(0))
 	require.NoError(t, err)
 	require.Equal(t, first, again)
+}
+
+// TestDeniedSubject reads refusals of nats-server. Names in subjects say nothing about the kind.
+func TestDeniedSubject(t *testing.T) {
+	for text, publish := range map[string]bool{
+		`Permissions Violation for Subscription to "sh.publisher.m.publish-1.1"`: false,
+		`Permissions Violation for Publish to "sh.publisher.m.publish-1.1"`:      true,
+		`permissions violation for publish to "sh.publisher.m.publish-1.1"`:      true,
+	} {
+		subject, is := deniedSubject(fmt.Errorf("%w: %s", nats.ErrPermissionViolation, text))
+		require.Equal(t, "sh.publisher.m.publish-1.1", subject)
+		require.Equal(t, publish, is, text)
+	}
+	subject, publish := deniedSubject(nats.ErrPermissionViolation)
+	require.Empty(t, subject)
+	require.False(t, publish)
 }

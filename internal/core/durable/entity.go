@@ -181,7 +181,7 @@ func (e *entity) base(v version) error {
 			e.acked, e.dirty = e.last, true
 			continue
 		case c.GetFolded() && c.GetVersion() != e.last.number+1:
-			return fmt.Errorf("%w: the entity's record has version %d, but its next commit in the log has version %d", ErrCorrupt, v.number, c.GetVersion())
+			return fmt.Errorf("%w: version %d of the entity (record: %d) is followed in the log by version %d", ErrCorrupt, e.last.number, v.number, c.GetVersion())
 		}
 		e.commit(c, 0)
 		e.ack(c)

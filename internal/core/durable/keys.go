@@ -173,7 +173,7 @@ func (o *oldKeys) recover(w *wire.DurableOldKeys, now time.Time) error {
 	}
 	for i, name := range w.GetKeys() {
 		if len(name) == 0 {
-			return fmt.Errorf("%w: an old key is empty", ErrCorrupt)
+			return fmt.Errorf("%w: an idempotency key in the table of old keys is empty", ErrCorrupt)
 		}
 		age := time.Duration(min(w.GetAges()[i], uint64(time.Hour.Milliseconds()))) * time.Millisecond
 		o.put(oldKey{string(name), w.GetHashes()[i], now.Add(-age)})

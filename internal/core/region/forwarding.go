@@ -39,8 +39,7 @@ func (t *departures) add(to transport.Address, e placement.Epoch) {
 	*t = append(*t, departure{to, e})
 }
 
-// forget drops the departures to nodes that are gone. No older call is still under way to these
-// nodes.
+// forget drops the departures to nodes that are gone. Nothing can be forwarded to them.
 func (t *departures) forget(gone func(transport.Address) bool) {
 	*t = slices.DeleteFunc(*t, func(d departure) bool { return gone(d.to) })
 }

@@ -77,8 +77,8 @@ func (s *members) message(from transport.Peer, body []byte, server string, at ti
 	return nil
 }
 
-// noteRefusal logs each temporary refusal to admit this process once. A final refusal ends the
-// process with an error instead.
+// noteRefusal logs a temporary refusal to admit this process, unless its reason is the one logged
+// last. A final refusal ends the process with an error instead.
 func (s *members) noteRefusal(from transport.Address, m membership.Message) {
 	r, ok := m.(message.JoinRefused)
 	if !ok || r.Final || r.Target != uint32(s.m.self.Incarnation) || r.Reason == s.refusal {

@@ -66,7 +66,7 @@ const (
 )
 
 // A Hold caches at a process whether a type's reminders are paused. It asks the store only while
-// the type has reminders that are due soon. It is safe for concurrent use.
+// a shard of the type here has reminders. It is safe for concurrent use.
 type Hold struct {
 	process *Process
 	kind    string

@@ -386,9 +386,9 @@ func keptOf(a answer) []byte {
 	return r.Append(nil)
 }
 
-// checksTurns reports whether to check that //shard:read methods change nothing and that events
-// give the final state. Only tests check this, because it costs time; elsewhere stateSum detects a
-// lost change later.
+// checksTurns reports whether to check after each turn that a //shard:read method has changed
+// nothing, and that a turn's events lead to the state that it left. Only tests pay for this. Elsewhere
+// a checksum detects only that an entity's events give another state when it is loaded.
 func checksTurns() bool {
 	benchmarks := flag.Lookup("test.bench") // package testing, which this package must not import, defines it
 	return invariant.Enabled || benchmarks != nil && benchmarks.Value.String() == ""

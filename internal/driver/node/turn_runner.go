@@ -27,7 +27,8 @@ func (r *TurnRunner) Run(t *runner.Turn, args []byte) bool {
 	return Inbound(&t.Call.Call).runQueued(s, t.Entity, &r.Token, &r.told)
 }
 
-// RunAside runs a tell that was set aside because its turn goes on without the run token.
+// RunAside runs a tell that joined a turn of e, and was set aside because that turn goes on without
+// the run token.
 func (r *TurnRunner) RunAside(e *region.Entity, tell runner.Aside) {
 	r.runTold(hostedOf(e), e, tell.Method, tell.Args, nil)
 }

@@ -207,8 +207,8 @@ func answersAgain(b *Strike, e ledger, hit bool, ended time.Time) bool {
 // effectPatience bounds the wait until observers have seen all effects.
 const effectPatience = time.Minute
 
-// awaitTells waits until a tell from each till has arrived, so that the stocks' shards are open before
-// the faults: a server that loses the opening of a shard loses records that no node can write again.
+// awaitTells waits until a tell from each till has arrived, so that the stocks' shards are opened
+// before the faults: if a crashed server loses the opening of a shard, the shard may stay closed.
 func (l *ledgers) awaitTells(ctx context.Context, caller shard.Caller) error {
 	stocks := workload.NewStockClient(caller)
 	for i := range l.all {

@@ -193,7 +193,8 @@ func (e *Entity) AddressFunc() string { return Lower(e.Name) + "Address" }
 // DeliverFunc names the method of a message struct that makes the call.
 func (e *Entity) DeliverFunc() string { return "deliverTo" + e.Name }
 
-// JSONFunc returns the name of the function that converts messages from and to JSON.
+// JSONFunc names the function that returns the functions converting a method's arguments from JSON
+// and its results to JSON.
 func (e *Entity) JSONFunc() string { return Lower(e.Name) + "JSON" }
 
 // JSONArgsFunc names the function that encodes a message's arguments given as JSON.

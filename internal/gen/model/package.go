@@ -1,7 +1,7 @@
 package model
 
-// A Package is a Go package that gets a generated file: a package of entities, or one of their
-// clients.
+// A Package is a Go package that gets a generated file: it has entities, or only the clients of
+// another package's entities.
 type Package struct {
 	Path string
 	Name string

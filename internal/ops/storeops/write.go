@@ -17,7 +17,8 @@ import (
 // errors.Is.
 var ErrExists = errors.New("the entity exists already")
 
-// ErrUsed is the error of [Writer.Restore] for a shard that nodes have used; test with errors.Is.
+// ErrUsed is the error of [Writer.Restore] for a shard that has been used before; test with
+// errors.Is.
 var ErrUsed = errors.New("the shard has been used")
 
 // An Entity is an entity to be written.

@@ -63,8 +63,8 @@ func (e *Elsewhere) Answers(server message.ServerMark, after time.Time) bool {
 	return e.server == server && e.latest.After(after)
 }
 
-// Lately returns when this node asked the first question with the answer "nobody listens", and when
-// that answer came. Zero means that there is none, or that somebody has listened since.
+// Lately returns when this node asked the first question to which the server answered "nobody
+// listens" since somebody last listened, and when that answer came. Both are zero if there is none.
 func (e *Elsewhere) Lately(server message.ServerMark) (asked, answered time.Time) {
 	if e.server != server {
 		return time.Time{}, time.Time{}
