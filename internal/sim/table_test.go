@@ -150,8 +150,8 @@ func TestTableHalf(t *testing.T) {
 
 // TestTableAllDie: all members are killed, and perhaps all servers restarted. New nodes start, with
 // the same names or others, at the same servers or others. In a few seconds they serve and have
-// fenced the dead: each new node proves deaths at its server, asks the other servers, and then moves
-// to those that do not answer.
+// fenced the dead: each new node proves deaths at its server, asks the other servers, and moves to
+// them if they give no evidence.
 func TestTableAllDie(t *testing.T) {
 	for i := range 24 {
 		restarted, renamed, fewer, shift := i%2 == 1, i/2%2 == 1, i/4%2 == 1, i/8
@@ -188,16 +188,50 @@ func TestTableAllDie(t *testing.T) {
 			if fewer {
 				server = shift
 			}
-			n, err := w.Add(membership.Config{
-				Self: transport.Address{Name: fmt.Sprintf(name, j+1), Incarnation: uint64(200 + j)},
-				Seed: uint64(i*3 + j), Table: membership.Table{Enabled: true},
-			}, sim.Place{Server: server})
-			require.NoError(t, err)
-			w.Start(n)
+			joins(t, w, fmt.Sprintf(name, j+1), uint64(200+i*3+j), server)
 		}
 		took := until(t, w, time.Minute, func() bool { return len(serving(w)) == len(names) && fenced(w, dead...) })
 		require.Less(t, took, limit, "restarted %t, renamed %t, fewer %t, shift %d", restarted, renamed, fewer, shift)
 	}
+}
+
+// TestTableJoinerBehindACut: a joiner's server has lost its route to the server of all members. That
+// server says that they are connected, so the joiner moves there.
+func TestTableJoinerBehindACut(t *testing.T) {
+	w, members := tableWorld(t, sim.Config{Servers: 2}, 4) // n2 and n4 are at the second server
+	w.Kill(members[1])
+	w.Kill(members[3])
+	until(t, w, time.Minute, func() bool { return fenced(w, members[1], members[3]) })
+	w.Part(w.Servers()[0], w.Servers()[1])
+	w.Run(time.Second)
+	joiner := joins(t, w, "n5", 200, 1)
+	require.Less(t, until(t, w, time.Minute, func() bool { return joiner.Ended() || w.Lease(joiner) }), 5*time.Second)
+	require.True(t, w.Lease(joiner))
+}
+
+// TestTableFormerJoiner: all members have died, and then a node that joins. Its successor, which has
+// its name and is at another server, serves.
+func TestTableFormerJoiner(t *testing.T) {
+	w, members := tableWorld(t, sim.Config{Servers: 2}, 1)
+	w.Kill(members[0])
+	former := joins(t, w, "n2", 200, 0)
+	w.Run(400 * time.Millisecond)
+	require.NotNil(t, w.Table().Row(former.Address))
+	w.Kill(former)
+	w.Run(time.Second)
+	next := joins(t, w, "n2", 201, 1)
+	require.Less(t, until(t, w, time.Minute, func() bool { return next.Ended() || w.Lease(next) }), 5*time.Second)
+	require.True(t, w.Lease(next))
+}
+
+// joins starts a node that joins.
+func joins(t *testing.T, w *sim.World, name string, incarnation uint64, server int) *sim.Node {
+	n, err := w.Add(membership.Config{
+		Self: transport.Address{Name: name, Incarnation: incarnation}, Seed: incarnation, Table: membership.Table{Enabled: true},
+	}, sim.Place{Server: server})
+	require.NoError(t, err)
+	w.Start(n)
+	return n
 }
 
 // TestTableLastLeaves: the last member leaves before a dead one is fenced. A node that starts alone
@@ -212,11 +246,7 @@ func TestTableLastLeaves(t *testing.T) {
 	left := &rows.Table{Version: w.Table().Version + 1, Rows: slices.Clone(w.Table().Rows)}
 	left.Row(n[0].Address).Fenced = false
 	w.SetTable(left)
-	last, err := w.Add(membership.Config{
-		Self: transport.Address{Name: "n3", Incarnation: 200}, Seed: 3, Table: membership.Table{Enabled: true},
-	}, sim.Place{Server: 1})
-	require.NoError(t, err)
-	w.Start(last)
+	joins(t, w, "n3", 200, 1)
 	require.Less(t, until(t, w, time.Minute, func() bool { return len(serving(w)) == 1 && fenced(w, n[0]) }), 5*time.Second)
 }
 

@@ -54,13 +54,13 @@ func (e *Elsewhere) Answered(in core.Asked, now time.Time) bool {
 // Lost reports whether the server has answered for the given time, and recently too, that nobody
 // listens.
 func (e *Elsewhere) Lost(server message.ServerMark, long, interval time.Duration, now time.Time) bool {
-	return e.server == server && e.count >= absentProbes && !e.last.Before(e.since.Add(long)) && now.Sub(e.last) <= absentProbes*interval
+	return e.Counts(server, interval, now) && e.count >= absentProbes && !e.last.Before(e.since.Add(long))
 }
 
-// Answers reports whether the server has answered a question that this node asked after the given
-// time.
-func (e *Elsewhere) Answers(server message.ServerMark, after time.Time) bool {
-	return e.server == server && e.latest.After(after)
+// Counts reports whether the server has answered that nobody listens, recently enough for Lost. If
+// somebody listens, the fault may be in this node's path to the member.
+func (e *Elsewhere) Counts(server message.ServerMark, interval time.Duration, now time.Time) bool {
+	return e.server == server && e.count > 0 && now.Sub(e.last) <= absentProbes*interval
 }
 
 // Lately returns when this node asked the first question to which the server answered "nobody

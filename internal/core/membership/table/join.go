@@ -104,7 +104,7 @@ func (m *Machine) runJoining() {
 			j.tries[r.Address]++
 			m.sendProbe(r.Address, j.version, asked{subject: r.Address})
 		}
-		if r.Active() && !m.large() && !m.peer(r.Address).absent.IsZero() {
+		if (r.Active() || r.Name == m.Config.Self.Name) && !m.large() && !m.peer(r.Address).absent.IsZero() {
 			m.askServer(r, m.Config.ProbeInterval)
 		}
 		return true
@@ -117,7 +117,7 @@ func (m *Machine) runJoining() {
 
 // unanswered reports whether no active member answers this joiner. Perhaps all have died, and each can
 // be proven dead only by its own server. So joiners then declare dead and fence the members of their
-// servers. They ask other servers, and go to those that do not answer in turn.
+// servers. They ask other servers, and go to them in turn if these give no evidence.
 func (m *Machine) unanswered() bool {
 	return m.Phase == core.Asking && !slices.ContainsFunc(m.table.Summary().Ages, func(r *rows.Row) bool {
 		return !m.gone(r) && (m.joiner.proofs[r.Address] || m.joiner.tries[r.Address] <= proveTries)
@@ -125,11 +125,11 @@ func (m *Machine) unanswered() bool {
 }
 
 // moveOn asks for a connection to another server, if deaths are left to prove, none of them at this
-// node's server, and some at servers that do not answer questions.
+// node's server, and some at servers that do not answer that the member is gone.
 func (m *Machine) moveOn() {
 	s := m.table.Summary()
 	left := slices.Concat(s.Ages, s.Down)
-	move := !slices.ContainsFunc(left, m.ownServer) && slices.ContainsFunc(left, m.unknown)
+	move := !slices.ContainsFunc(left, m.ownServer) && slices.ContainsFunc(left, m.unproven)
 	if move && m.Conn.Connected && m.Due(&m.joiner.move, moveAfter) {
 		m.Out.Move = true
 	}

@@ -432,6 +432,28 @@ func TestFenceByBroker(t *testing.T) {
 	require.Equal(t, b.now.Add(time.Second+20*time.Millisecond), b.m.fencedAt(b.m.table.Row(addr("d")), d))
 }
 
+// TestFenceByAnotherServer: the answer of a dead member's own server counts if it answers a question
+// asked after the death was known.
+func TestFenceByAnotherServer(t *testing.T) {
+	b := newBench(t, "a")
+	b.pass(time.Second)
+	b.step(core.ConnState{Connected: true, Server: "s1/1"})
+	b.all = nil
+	b.change("d", func(r *rows.Row) { r.Status, r.Server = gossip.Down, "s2 s2/1" })
+	d := b.m.deaths[addr("d")]
+	b.pass(time.Second)
+	question := core.Question{Peer: addr("d"), Server: message.MarkOf("s2/1")}
+	require.True(t, slices.ContainsFunc(b.all, func(o core.Output) bool {
+		return slices.ContainsFunc(o.Ask, func(q core.Question) bool { return q.Peer == question.Peer && q.Server == question.Server })
+	}), "it asks")
+	question.At = d.known.Add(-time.Millisecond)
+	b.step(core.Asked{Question: question})
+	require.Zero(t, d.bounced, "it may be older than the death")
+	question.At = d.known
+	b.step(core.Asked{Question: question})
+	require.Equal(t, b.now.Add(time.Second+20*time.Millisecond), b.m.fencedAt(b.m.table.Row(addr("d")), d))
+}
+
 // TestGuidesFenceInTurn: the guides fence one after the other, because only one write is needed.
 func TestGuidesFenceInTurn(t *testing.T) {
 	for i, self := range []string{"a", "b", "c"} {

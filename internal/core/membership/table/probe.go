@@ -398,10 +398,11 @@ func (m *Machine) askServer(r *rows.Row, interval time.Duration) {
 	}
 }
 
-// unknown reports whether a member's own server has not answered questions about the member lately.
-func (m *Machine) unknown(r *rows.Row) bool {
+// unproven reports whether a member at another server has not been reported gone by that server
+// lately.
+func (m *Machine) unproven(r *rows.Row) bool {
 	p := m.peers[r.Address]
-	return p == nil || !p.elsewhere.Answers(markOf(r), m.Now.Add(-moveAfter))
+	return p == nil || !p.elsewhere.Counts(markOf(r), m.Config.ProbeInterval, m.Now)
 }
 
 func markOf(r *rows.Row) message.ServerMark {
