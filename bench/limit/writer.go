@@ -13,9 +13,9 @@ import (
 // maxBatch is the size of a full batch in bytes. NATS gains nothing from larger messages.
 const maxBatch = 64 << 10
 
-// A writer collects envelopes into batches. A goroutine that appends while no batch is being
-// published publishes the batch, or wakes the pump if there is one. Other goroutines only append.
-// It is safe for concurrent use.
+// A writer collects envelopes into batches. A goroutine that appends an envelope also publishes the
+// batch, or wakes the pump if there is one. It only appends if another batch is being published at
+// that time. A writer is safe for concurrent use.
 type writer struct {
 	publish func(batch []byte) error
 	loaded  func() bool   // whether a yield is likely to gather more
@@ -35,8 +35,9 @@ func newWriter(publish func([]byte) error, loaded func() bool) *writer {
 	return w
 }
 
-// pump publishes on a goroutine until stop is called. So even one caller that does not wait forms
-// batches. fail gets errors.
+// pump starts a goroutine that publishes the batches until stop is called. Then write does not wait
+// for publish, so the envelopes of a single caller form batches too. fail gets the errors of
+// publish.
 func (w *writer) pump(fail func(error)) (stop func()) {
 	w.wake = make(chan struct{}, 1)
 	var pump sync.WaitGroup

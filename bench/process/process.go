@@ -12,8 +12,8 @@ import (
 	"os/exec"
 )
 
-// A Child is another process of this program, which ends when its standard input ends. Its methods
-// must not be called concurrently.
+// A Child is a process that runs this program again, in another role. The process ends when its
+// standard input is closed. The methods of a Child must not be called concurrently.
 type Child struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser

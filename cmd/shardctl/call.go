@@ -51,9 +51,9 @@ type gatewayCall struct {
 	caller  string // the name by which the gateway knows this process
 }
 
-// run makes the call. It checks that the server accepted the subscription before it sends the
-// request, and that it accepted the request before it waits. So a missing right is reported at once
-// as not executed.
+// run makes the call in three steps. It subscribes to the answer, sends the request, and waits for
+// the answer. After each of the first two steps it waits until the server has accepted that step.
+// So a missing right is reported at once, as not executed.
 func (g gatewayCall) run(ctx context.Context) (jsonCall, error) {
 	fails := func(outcome, step string, err error) (jsonCall, error) {
 		return jsonCall{Outcome: outcome}, fmt.Errorf("call %s/%s.%s: %s: %w", g.options.kind, g.options.id, g.options.method, step, err)

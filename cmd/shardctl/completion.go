@@ -12,8 +12,9 @@ import (
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
-// completeCommand is the command that the shells' scripts run. It completes the last of its
-// arguments, one candidate a line.
+// completeCommand is the shardctl command that the completion scripts of the shells run. Its
+// arguments are the words typed so far. It prints the possible completions of the last word, one a
+// line.
 const completeCommand = "__complete"
 
 var completions = map[string]string{

@@ -14,8 +14,8 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// feedCommands are commands about the streams that shard.Consume reads. They read and write the
-// store, so they work also while no member runs.
+// feedCommands are the commands about streams that members read by shard.Consume. The commands read
+// and write only the store, so they work even if no member runs.
 var feedCommands = []storeCommand{
 	{
 		name: "feeds", most: 1, argument: "FEED", run: listFeeds, top: true,

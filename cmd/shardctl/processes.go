@@ -144,8 +144,9 @@ const (
 	waitQuiet = 2 * time.Second
 )
 
-// waitSettled waits until the cluster is healthy, its members agree and no shard moves, for waitQuiet
-// without a break. It prints what it waits for whenever that changes.
+// waitSettled returns when the cluster has been settled for waitQuiet without a break. Settled
+// means that the cluster is healthy, its members agree, and no shard moves. Each time the reason
+// for waiting changes, waitSettled prints the new reason, except with -json.
 func waitSettled(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	since, last := time.Time{}, ""
 	for {

@@ -201,8 +201,8 @@ func (l *load) publish(ctx context.Context, subject string, data []byte, id stri
 	}
 }
 
-// ask makes one request, and repeats it with the same key until it certainly ran. It returns the
-// answer's status.
+// ask makes one request. It repeats the request with the same key until an answer shows that the
+// request ran. It returns the HTTP status of that answer.
 func (l *load) ask(ctx context.Context, method, path, user, key string, in, out any) (code int, err error) {
 	body, err := json.Marshal(in)
 	if err != nil {

@@ -40,7 +40,8 @@ func main() {
 	}
 }
 
-// afterwards bounds the time that a run takes after the end of its load, until the books balance.
+// afterwards is the longest time that a run may take after the end of its load, until its books
+// balance.
 const afterwards = 90 * time.Second
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {

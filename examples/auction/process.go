@@ -124,8 +124,9 @@ func (s span) overlap(from, to time.Time) time.Duration {
 	return max(to.Sub(from), 0)
 }
 
-// freePort returns a port at which nobody listens. It is below the range of outgoing connections,
-// which could take the port while its process is being restarted.
+// freePort returns a port at which nobody listens. The port is below the range from which the
+// system takes ports for outgoing connections. Otherwise such a connection could take the port
+// while the process that listens at the port is being restarted.
 func freePort() (int, error) {
 	for range 100 {
 		port := 10_000 + rand.IntN(20_000)

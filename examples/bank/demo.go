@@ -134,8 +134,8 @@ func (d *demo) transfer(ctx context.Context, caller int, killed <-chan struct{})
 	}
 }
 
-// enter makes one entry exactly once: it repeats the call under one idempotency key until the
-// account has answered.
+// enter makes one deposit or, if amount is negative, one withdrawal, exactly once. It repeats the
+// call with the same idempotency key until the account has answered or ctx has ended.
 func (d *demo) enter(ctx context.Context, account int, amount int64, key string) (err error) {
 	a := d.client.Ref(accountID(account), shard.CommandID(key))
 	for ctx.Err() == nil {

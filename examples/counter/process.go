@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// A process is a worker process. Its standard input is a pipe, so it ends when this process ends
-// for any reason.
+// A process is a worker process, started by this process. The worker's standard input is a pipe
+// from this process. When this process ends for any reason, the pipe is closed and the worker ends.
 type process struct {
 	name string
 	cmd  *exec.Cmd

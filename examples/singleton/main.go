@@ -109,8 +109,8 @@ type watcher struct {
 	pause     time.Duration // the longest that an answer took
 }
 
-// until waits until the scheduler has handed out that many jobs. It asks at least once, to learn
-// the scheduler's node.
+// until asks the scheduler repeatedly until it has handed out at least the given number of jobs.
+// until asks at least once, to learn the scheduler's node.
 func (w *watcher) until(ctx context.Context, jobs int64) error {
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()

@@ -30,9 +30,9 @@ func Create(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// Run applies entries to the table until ctx ends or an error occurs. It begins after the last
-// entry that the table contains, so each entry is applied exactly once, however often the process
-// is killed. Only one process at a time may call Run.
+// Run applies entries to the tables until ctx ends or an error occurs. Each entry is stored in one
+// transaction with its position, and Run begins after the stored position. So each entry is applied
+// exactly once, even if the process is killed. Only one process at a time may call Run.
 func Run(ctx context.Context, db *sql.DB, accounts *account.AccountClient) error {
 	from, err := stored(ctx, db)
 	if err != nil {

@@ -63,11 +63,13 @@ func (a *answer) contradicts(b *answer) bool {
 	return a.reading.Sub(b.reading).Abs() >= Step+a.errorAt(now)+b.errorAt(now)
 }
 
-// An Estimator estimates the store's time from the last answers. It uses the answer with the
-// smallest error, which grows with the round trip and the answer's age.
+// An Estimator estimates the store's time from the store's last answers. It uses the answer with
+// the smallest possible error. The possible error of an answer grows with the answer's round trip
+// and age.
 //
-// If the store's clock is set by more than [Step], the estimate follows after three answers in a
-// row. So one server of several with a wrong clock, or one wrong answer, has no effect.
+// If the store's clock is set by more than [Step], its answers contradict the estimate. After three
+// such answers in a row that agree with each other, the estimate follows them. So a single wrong
+// answer has no effect, and neither has a wrong clock at one of several servers.
 type Estimator struct {
 	answers []answer // that agree, at most kept, oldest first
 	doubted []answer // the last answers, which contradict the estimate and agree with each other
@@ -128,10 +130,11 @@ func (e *Estimator) Error(now time.Duration) time.Duration {
 // Doubted reports whether the last answer contradicts the estimate.
 func (e *Estimator) Doubted() bool { return len(e.doubted) > 0 }
 
-// A Line is a time that follows readings, never goes back, and has no jumps, so that timeouts can
-// be measured by it. It begins at its first reading. A later reading differs from the line if a
-// better answer came or the store's clock was set. The line then runs at most a tenth faster than
-// the monotonic clock, or at least half as fast, until both agree. The zero value is ready for use.
+// A Line is a time by which timeouts can be measured: it follows readings, but never goes back and
+// never jumps. It begins at its first reading. A later reading can differ from the line, because a
+// better answer came or the store's clock was set. The line then approaches the reading: it runs up
+// to a tenth faster than the monotonic clock, or down to half as fast. The zero value is ready for
+// use.
 type Line struct {
 	last  int64         // Unix time in nanoseconds
 	at    time.Duration // monotonic time of last

@@ -18,17 +18,17 @@ const (
 	leavesRead = 32 // in one request
 )
 
-// catalog lists the ids of a shard's entities in order. A leaf is a record that lists the ids of
-// other records. The shard's table has the directory of the leaves, so leaves change only together
-// with the head. Ids that were added or removed since the last checkpoint are in memory, and their
-// commits in the log.
+// catalog lists the ids of a shard's entities in order. The list is divided among records called
+// leaves. The shard's table has the directory of the leaves, so leaves change only together with
+// the head. Ids that were added or removed since the last checkpoint are in memory, and the commits
+// that added or removed them are in the log.
 //
 // Invariants:
 //  1. The first leaf begins with the empty key, and the firsts of leaves ascend.
 //  2. A number is used by one leaf, or is free.
-//  3. If the catalog is whole, this holds for a loaded entity that is not in changed and cannot expire: the leaves
-//     have its id if and only if it has state.
-//  4. The entities in changed and moved are in the tail.
+//  3. This holds if whole is set, for each loaded entity that is not in changed and cannot expire: the leaves have
+//     the entity's id if and only if the entity has state.
+//  4. The entities in changed and moved are also in the shard's tail.
 type catalog struct {
 	limit int  // of a leaf, in bytes
 	whole bool // the leaves have the ids and due times of all records
@@ -249,8 +249,8 @@ func (ed *edit) next(c *catalog) (keys []string) {
 	return keys
 }
 
-// took takes the records for the keys that next has returned. It returns false if a record is not
-// the leaf that was written.
+// took takes the records that were read under the keys from next. It returns false if a record is
+// not the leaf that the catalog's directory names.
 func (ed *edit) took(c *catalog, records []store.Record) bool {
 	for _, r := range records {
 		i := ed.reads[len(ed.keys)]

@@ -38,8 +38,8 @@ func (c *checkpoint) may(s *Shard) bool {
 	return s.state == Open && s.claim.step == stepNone && !s.group.repeats()
 }
 
-// next starts a checkpoint if one is due. It starts none while lost commits are being appended
-// again, because the tail must keep their entities.
+// next starts a checkpoint if one is due and none is active. It starts none while lost commits are
+// being appended again, because the tail must keep the entities of these commits.
 func (c *checkpoint) next(s *Shard) {
 	if c.active || !c.may(s) {
 		return
@@ -284,8 +284,9 @@ func (c *checkpoint) lost(s *Shard) {
 	}
 }
 
-// doubted makes the checkpoint write its records again, because the store may have lost them. If
-// the checkpoint's head was already sent, the next checkpoint writes them.
+// doubted makes the active checkpoint write its records again, because the store may have lost
+// them. If this checkpoint has already sent its head, the records are left to the next checkpoint,
+// and the tail keeps their entities until then.
 func (c *checkpoint) doubted() {
 	switch {
 	case !c.active:
@@ -303,8 +304,8 @@ func (c *checkpoint) number() uint64 {
 	return c.write.want.value.GetWrite()
 }
 
-// abandon ends the active checkpoint, because the store has lost the head on which it is based. It
-// requests another checkpoint.
+// abandon ends the active checkpoint, if there is one, because the store has lost the head on which
+// the checkpoint is based. abandon also requests another checkpoint.
 func (c *checkpoint) abandon(s *Shard) {
 	if c.active {
 		s.tail.kept()
@@ -380,10 +381,10 @@ func Expired(now time.Time, r store.Record) (id string, gone bool) {
 	return id, err == nil && v.spent(now)
 }
 
-// Sweep reads the records of the given entities, at most [store.MaxGet], and has the next
-// checkpoint delete those that are [Expired]. It returns false, without reading, if an earlier
-// Sweep is under way, if the shard is not open, if the shard is being claimed again, or if all the
-// entities are in memory.
+// Sweep reads the records of the given entities, of which there are at most [store.MaxGet]. The
+// next checkpoint deletes those of the records that are [Expired]. Entities in memory are skipped.
+// Sweep returns false and reads nothing in these cases: an earlier Sweep is under way, the shard is
+// not open or is being claimed again, or all the entities are in memory.
 func (s *Shard) Sweep(now time.Time, ids []string) bool {
 	s.desk.now = now
 	if s.state != Open || s.claim.step != stepNone || !s.sweep.line.idle() {

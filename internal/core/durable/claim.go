@@ -232,10 +232,11 @@ func (c *claim) read(s *Shard, r Response) {
 // see retry. Until then, the store may have answered from a lagging replica.
 const goneTries = 5
 
-// retry claims again, because the log lacks a part that the claim needs. The parameter lacks
-// describes that part. If the log ends before the head's Since position, the part is lost, and the
-// shard cannot open. The same holds if a full claim has lacked a part goneTries times in a row. A
-// claim that is not full then drops the shard instead, because its head was probably stale.
+// retry begins the claim again, because the log lacks a part that the claim needs. The parameter
+// lacks describes that part. If the log ends before the head's Since position, the part is
+// certainly lost, and the shard cannot open. Otherwise retry gives up when the claim has failed in
+// this way goneTries times in a row. A full claim then reports the part as lost too. A claim that
+// is not full drops the shard, because the head that it read was probably stale.
 func (c *claim) retry(s *Shard, lacks string) {
 	c.gone++
 	switch {
@@ -407,9 +408,10 @@ func (c *claim) finish(s *Shard) {
 	c.own, c.has = nil, nil
 }
 
-// chain decides which appends of a log count. An append counts if it belongs to the highest claim
-// before it. Claims are ordered by epoch, then by number. The first append that is read always
-// counts, because reading begins at the log's start or at an append that counted.
+// chain decides which appends of a log count. An append counts if it belongs to the highest of the
+// claims before it in the log, and does not repeat an append that counted. The highest claim is the
+// one with the highest epoch and, within an epoch, with the highest number. The first append that
+// is read always counts, because reading begins at the log's start or at an append that counted.
 type chain struct {
 	known       bool
 	epoch       uint64

@@ -160,8 +160,9 @@ func (c *Calls) Path(parent Path, target, method string) Path {
 // MaxStuck is the most numbers that [Command.Stuck] may have.
 const MaxStuck = 32
 
-// Numbers is a list of ascending command numbers, each encoded as a uvarint of its difference to
-// the one before. It is a string so that commands are comparable.
+// Numbers is an encoded list of command numbers that ascend. Each number is encoded as a uvarint of
+// its difference to the number before it. The type is a string so that a Command, which contains
+// Numbers, is comparable.
 type Numbers string
 
 // NumbersOf encodes numbers, which must ascend.
@@ -175,8 +176,8 @@ func NumbersOf(all []uint64) Numbers {
 	return Numbers(b)
 }
 
-// Slice returns the numbers. It fails if there are more than [MaxStuck] numbers, or if they do not
-// ascend.
+// Slice decodes the numbers. It returns an error if the encoding is invalid, if the numbers do not
+// ascend, or if there are more than [MaxStuck] of them.
 func (s Numbers) Slice() (all []uint64, err error) {
 	b, last := []byte(s), uint64(0)
 	all = make([]uint64, 0, min(len(b), MaxStuck))

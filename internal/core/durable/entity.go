@@ -121,8 +121,10 @@ func (v *version) folds(t *Turn, every, limit int) bool {
 	return bytes <= sinceBytes && appendRoom+len(t.Entity)+len(v.state)+sizeOfReminders(reminders)+bytes <= limit
 }
 
-// An entity is in memory while it is active or has commits outside its record. It has 280 bytes on
-// 64-bit machines. A commit reads the first 64 bytes first, because cache misses dominate its time.
+// An entity is the part of an entity that a shard keeps in memory. The shard keeps it while the
+// entity is active or has commits that its record lacks. The struct has 280 bytes on 64-bit
+// machines. The fields that a commit reads first are in the first 64 bytes, because cache misses
+// dominate the time of a commit.
 type entity struct {
 	id     string
 	active bool // the driver has it in memory
@@ -230,9 +232,10 @@ func entityKey(id string) string { return "e" + id }
 func EntityKey(id string) string { return entityKey(id) }
 
 // change returns the change that writes or deletes the entity's record. It omits the oldest
-// idempotency keys if the record would exceed limit. It keeps an expired entity's state until a
-// commit ends the entity: the leaves may have its keys, and a commit under way may have only
-// events. indexes is the type's [Index.Fields].
+// idempotency keys if the record would exceed limit. An expired entity's record keeps its state
+// until a commit ends the entity, for two reasons: the leaves may have the entity's index keys, and
+// a commit under way may have only events, to be applied to that state. indexes is the type's
+// [Index.Fields].
 func (e *entity) change(now time.Time, limit int, indexes string) store.Change {
 	v := e.acked
 	keys := freshKeys(v.keys, now.UnixMilli())

@@ -11,9 +11,10 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Place is a follower's position in the journal of one shard: the number of the last event read,
-// and the chunk of that event. The zero Place begins at the oldest kept event. At any other place,
-// reading fails if events were deleted before the follower read them.
+// A Place is a follower's position in the journal of one shard. It is the number of the last event
+// that the follower has read, and the chunk of the journal with that event. Reading from the zero
+// Place begins at the oldest kept event. Reading from any other place fails if events behind that
+// place were deleted.
 type Place struct {
 	// Chunk is the chunk of event Number, as far as that is known. It is a hint: a copy of the
 	// shard may have the event in another chunk.
@@ -55,9 +56,10 @@ var (
 	ErrOther = errors.New("the journal now has another event with this number")
 )
 
-// A LostError says that a journal does not continue at a follower's place. Its Cause is ErrBeyond
-// or ErrOther if the journal was restored to an older state, and ErrCorrupt if the journal lacks
-// events. A stale read of the store can look the same, so only an error that lasts is certain.
+// A LostError says that a journal does not continue at a follower's place. Cause is ErrBeyond or
+// ErrOther if the journal was restored to an older state. Cause is ErrCorrupt if events are missing
+// from the journal. A stale read of the store can give the same error, so the loss is certain only
+// if the error lasts.
 type LostError struct {
 	Place Place
 	Last  uint64 // the journal's last event
@@ -76,9 +78,9 @@ func (e *LostError) Unwrap() error { return e.Cause }
 // A Getter returns the records under the given keys, in the order of the keys and as of one moment.
 type Getter func(keys ...string) ([]store.Record, error)
 
-// Look reads some of the events after a place, and returns them with the place behind the last one.
-// If it finds none, it returns the place p, perhaps with the chunk or number filled in. The error
-// may be a *GoneError, a *LostError, or an error of get.
+// Look reads some of the events behind place p. It returns these events, and the place of the last
+// of them as after. If there are no events behind p, after is p, perhaps with the chunk or number
+// filled in. The error may be a *GoneError, a *LostError, or an error of get.
 func (p Place) Look(get Getter) (events []Recorded, after Place, err error) {
 	index, _, err := p.read(get)
 	if err == nil {
@@ -118,9 +120,9 @@ func End(get Getter) (Place, error) {
 	return Place{Chunk: max(index.GetLast(), 1), Number: index.GetNumber()}, nil
 }
 
-// Fits reports whether the journal's event at this place has the checksum of the event that was
-// read. It returns true if it cannot compare, because the event was deleted or the place has no
-// checksum.
+// Fits reports whether the journal still has the event that was read at this place. It compares
+// checksums. It returns false if the journal ends before this place. It returns true if it cannot
+// compare, because the event was deleted or the place has no checksum.
 func (p Place) Fits(get Getter) (bool, error) {
 	if p.Sum == 0 {
 		return true, nil
@@ -235,8 +237,9 @@ func (p Place) next(get Getter, chunk uint64) (events []Recorded, after Place, e
 	return events, after, p.stays(index, after)
 }
 
-// among returns the place if the found events reach it, and otherwise the place without its
-// chunk. It fails with GoneError if the oldest chunk begins behind the place.
+// among returns the place if the found events continue from it. If they belong to another part of
+// the journal, it returns the place with chunk 0, so that the caller searches for the right chunk.
+// It fails with a *GoneError if the next event is older than the journal's oldest chunk.
 func (p Place) among(index *wire.DurableJournal, found []located) (Place, error) {
 	low, high := found[0].GetNumber(), found[len(found)-1].GetNumber()
 	switch oldest := found[0].chunk <= index.GetFirst(); {

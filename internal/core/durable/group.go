@@ -143,9 +143,10 @@ func (g *group) acknowledge(p store.Position) batch {
 	return b
 }
 
-// resend queues lost batches before all others. Their second acknowledgement has no effect: their
-// commits are in memory or in records, because a head whose records were lost is marked as lost
-// (see claim.lose).
+// resend queues lost batches before all other batches, so that they are appended again. The second
+// acknowledgement of a lost batch has no effect on its commits, which are in memory or in records.
+// The store cannot have lost these records without notice: the head is then marked as lost (see
+// claim.lose).
 func (g *group) resend(lost []batch) {
 	for i := range lost {
 		g.bytes += lost[i].bytes
@@ -156,9 +157,9 @@ func (g *group) resend(lost []batch) {
 // repeats reports whether lost batches wait to be appended again.
 func (g *group) repeats() bool { return len(g.queue) > 0 && g.queue[0].last <= g.acked }
 
-// uncut makes the only batch's entries pending again and halves the limit, because the store
-// refused the batch as too large. It returns false if other batches wait, too, if the batch has
-// only one entry, or if the batch was in the log before.
+// uncut makes the entries of the only queued batch pending again and halves the limit, because the
+// store refused the batch as too large. It returns false and changes nothing if another batch is
+// queued, if the batch has only one entry, or if the batch was in the log before.
 func (g *group) uncut() bool {
 	b := g.queue[0]
 	if len(g.queue) > 1 || len(b.entries) == 1 || b.last <= g.acked {

@@ -32,9 +32,9 @@ func (h head) beyond(c Config) bool {
 	return h.value.GetEpoch() > c.Epoch || h.value.GetEpoch() == c.Epoch && !h.mine(c)
 }
 
-// lacks returns why the first append of a log, a at position p, contradicts the head; "" means that
-// it does not. It knows two rules: a home writes its head, then appends its claim, then other
-// entries; and a log read from Start was never trimmed.
+// lacks returns why the first append of a log contradicts the head, or "" if it does not. The
+// append is a, and p is its position. lacks checks two rules. A home writes its head, then appends
+// its claim, and then appends other entries. A log that is read from Start was never trimmed.
 func (h head) lacks(p store.Position, a *wire.DurableAppend) string {
 	since, epoch := h.stored.Since, h.value.GetSinceEpoch()
 	switch {
@@ -85,8 +85,8 @@ func (h head) replace(c Config, since store.Position, generation uint64, parts u
 	return head{store.Head{Revision: h.stored.Revision, Since: since, Value: seal(v)}, v}
 }
 
-// headWrite replaces the head. After an uncertain outcome it repeats the write until it reads its
-// own head, or another home's.
+// headWrite replaces the shard's head in the store. If the outcome of a write is uncertain,
+// headWrite repeats the write until it reads back its own head or the head of another home.
 type headWrite struct {
 	line line
 	want head           // to be written

@@ -127,9 +127,9 @@ func (s *Shard) indexRoom(t *Turn, w *wire.DurableCommit) int {
 	return len(s.config.Index.Fields)
 }
 
-// readIndex makes the index keys of an entity whose record was just read, if the record has none
-// for the present Index.Fields. The leaves may then lack these keys. It must run before any other
-// use of the record.
+// readIndex computes the index keys of an entity from its record, which was just read, if the
+// record has no keys for the present Index.Fields. The leaves may lack the computed keys, so
+// readIndex passes them to the catalog. It must run before any other use of the record.
 func (s *Shard) readIndex(e *entity, v *version) {
 	if s.config.Index == nil || v.index() != nil {
 		return
@@ -164,8 +164,8 @@ func (c *catalog) moves(e *entity, added, removed []byte) {
 	}
 }
 
-// forgetIndexes drops all known index keys. It is called if the log has commits of a home that kept
-// other indexes.
+// forgetIndexes drops the index keys of all entities in memory, and those in the leaves no longer
+// count. It is called if the log has commits of a home with other Index.Fields.
 func (c *catalog) forgetIndexes(t *tail) {
 	c.indexed = false
 	clear(c.moved)
@@ -331,8 +331,8 @@ const cachedBytes = 256 << 10
 
 func (l *leafCache) has(of leaf) [][]byte { return l.keys[of] }
 
-// renew replaces the cached leaves by those that a checkpoint has written, so that finds need not
-// read these.
+// renew replaces the leaves in the cache by the leaves that a checkpoint has just written. So finds
+// need not read the new leaves from the store.
 func (l *leafCache) renew(ed *edit) {
 	if len(l.order) == 0 {
 		return

@@ -153,9 +153,10 @@ func (j *journal) expired(now time.Time) (n uint64) {
 	return n
 }
 
-// passed reports whether all named followers have read beyond event number. The last event that
-// they have read is kept, because it proves that the journal is still the same. Nothing counts as
-// passed if a follower has read more events than the journal has.
+// passed reports whether all named followers have read an event behind event number. So the last
+// event that all followers have read does not count as passed. It is kept because it proves that
+// the journal is still the same. If the followers are beyond the journal's last event, nothing
+// counts as passed.
 func (j *journal) passed(number uint64) bool { return number < j.read && j.read <= j.index.GetNumber() }
 
 // look reads the oldest chunk if its last event is unknown, to decide when the chunk may be
@@ -282,8 +283,9 @@ func (j *journal) unwritten(now time.Time) {
 // that has this head therefore has the index too.
 func (j *journal) settled() { j.base, j.unsettled = j.index, nil }
 
-// doubted marks all chunks after base to be written again, because the store may have lost some.
-// The index may not show the loss, because an earlier copy of its Put may arrive later.
+// doubted makes the journal write all chunks behind base again, because the store may have lost
+// some of them. The index in the store may hide the loss, because a delayed copy of an earlier Put
+// may write the index after the loss.
 func (j *journal) doubted(now time.Time) {
 	if j.doubt = j.writing != nil; j.doubt {
 		return

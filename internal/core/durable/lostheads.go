@@ -35,8 +35,8 @@ func EpochText(epoch uint64) string {
 	return fmt.Sprintf("%d.%d.%d", epoch>>32, uint32(epoch)>>10, epoch&(1<<10-1))
 }
 
-// Mark returns the mark of the last head that this process has written for the shard, in this
-// tenure or an earlier one.
+// Mark identifies the last head that this process has written for the shard. That may have been in
+// this tenure or in an earlier one.
 func (s *Shard) Mark() Mark {
 	if s.head.value != nil {
 		return s.head.mark()
@@ -44,9 +44,9 @@ func (s *Shard) Mark() Mark {
 	return s.config.Known
 }
 
-// refuses reports whether the shard cannot accept head h, and then acts on h. The tenure ends if
-// another home wrote h under this epoch or a higher one, or if h is marked as lost. If h is older
-// than this process's own head, h is replaced: see lose.
+// refuses reports whether the shard cannot accept head h, and if so, acts on h. The tenure ends if
+// another home wrote h under this tenure's epoch or a higher one, or if h is marked as lost. If h
+// is older than the last head that this process wrote, h is replaced: see lose.
 func (s *Shard) refuses(h head) bool {
 	switch {
 	case h.beyond(s.config):
@@ -61,10 +61,11 @@ func (s *Shard) refuses(h head) bool {
 	return true
 }
 
-// lose writes a head over h, which is older than this process's last head. If h was a stale read,
-// the store refuses the write. Otherwise the store has lost the later head and its records. The new
-// head is marked as lost if the shard is not open yet, if records of entities were lost, or if
-// another home has acknowledged changes since. Only an operator can open the shard then.
+// lose writes a new head over h, because h is older than the last head that this process wrote. If
+// h was a stale read, the store refuses the write. Otherwise the store has lost the process's last
+// head and the records written before it. The new head is marked as lost in three cases: the shard
+// is not open yet, records of entities may be lost, or another home has appended changes that this
+// home does not know. Only an operator can then open the shard.
 func (c *claim) lose(s *Shard, h head) {
 	if c.step == stepLose {
 		return

@@ -22,8 +22,8 @@ func (t Target) compare(o Target) int {
 	return order(t.Shard, o.Shard)
 }
 
-// A Tell is a one-way call that waits in its sender's log until the receiving shard has committed
-// it.
+// A Tell is a one-way call that waits in the log of the sending shard until the receiving shard has
+// committed the call.
 type Tell struct {
 	Target Target
 	Entity string // the receiving entity; tells for one entity are sent one after the other
@@ -37,13 +37,14 @@ type Tell struct {
 	First time.Time
 }
 
-// Published is the [Target.Log] of messages that entities publish. It is not the name of a type,
-// and its only shard is 0. The Entity of such a tell is the entity that publishes, so each entity's
-// messages are published one after the other.
+// Published is the [Target.Log] of messages that entities publish to streams. It is not the name of
+// a type, and the target's only shard is 0. The Entity of such a tell is the publishing entity, so
+// the messages of one entity are published one after the other.
 const Published = "!publish"
 
-// fresh is how long after a tell's commit a home may assume that no other home has sent the tell. A
-// home that was paused for longer may have a successor that has sent it.
+// fresh is how long after a tell's commit the home of the commit may assume that no other home has
+// sent the tell. If the home was paused for longer, another home may have claimed the shard and
+// sent the tell.
 const fresh = 5 * time.Second
 
 // maxFirst bounds a tenure's first tell number, so that encoded numbers are at most as long as
@@ -70,8 +71,9 @@ type pair struct {
 	rows  map[string]*row // by the receiving entity
 }
 
-// row has the waiting tells to one entity. A tell is sent only after the one before it was
-// committed or given up.
+// row has the waiting tells to one entity, in order. Only the first tell of the row is sent. The
+// next tell follows when the receiver has committed the first one, or when the first one was given
+// up.
 type row struct {
 	target  Target
 	entity  string

@@ -64,16 +64,17 @@ func wakeOf(key string) (at int64, id string) {
 	return never, ""
 }
 
-// wakes has the entities of a shard that are due soon, by the earliest due time of their reminders.
-// Other entities are only in the catalog, so memory does not grow with the number of reminders. The
-// entries are hints: the entity's turn decides, by the entity's state, which reminders are due.
+// wakes has the entities of a shard that have reminders due soon. An entity's place in the heap
+// depends on the earliest due time of its reminders. Other entities are only in the catalog, so
+// memory does not grow with the number of reminders. An entry is only a hint that the driver looks
+// at the entity. The entity's turn then decides, by the entity's state, which reminders are due.
 //
 // Invariants:
 //  1. The catalog's leaves have the due time of a loaded entity that is not in changed.
 //  2. A loaded entity whose key is below w.read is in w.of or w.under.
 //  3. The key of any other loaded entity is at least w.next.
-//  4. w.of and w.heap have the same entities; w.delayed counts those looked at later than they are
-//     due.
+//  4. w.of and w.heap have the same entities. w.delayed counts the entities at which the driver looks later than
+//     they are due.
 type wakes struct {
 	heap    wakeHeap
 	delayed int // number of delayed entities in the heap
@@ -195,9 +196,9 @@ func (w *wakes) expect(e *entity, leaf int64) {
 	}
 }
 
-// earliest returns a time before which no reminder in a record will be due once the checkpoint
-// under way is written with ed. The store may lose commits that it has acknowledged, so the records
-// and the leaves count, and not only the entities as they are now.
+// earliest returns a lower bound for the due times of all reminders in records, once the checkpoint
+// under way is written with ed. The due times in records and leaves count, and not only those of
+// entities in memory, because the store may lose commits that it has acknowledged.
 func (s *Shard) earliest(ed *edit) int64 {
 	w := &s.wakes
 	due, _ := wakeOf(w.next)
@@ -252,9 +253,10 @@ func (w *wakes) recovered(t *tail) {
 	}
 }
 
-// loaded schedules a look at an entity whose record was read, if none is scheduled. The entity's
-// key is in the catalog, unless the store has lost the head of the checkpoint that wrote the
-// record, and the commits before it.
+// loaded schedules a look at an entity whose record was just read, if the entity has reminders and
+// no look is scheduled. Usually the catalog already has the entity's key. The catalog lacks the key
+// if the store has lost both the head of the checkpoint that wrote the record and the commits
+// before that head.
 func (w *wakes) loaded(e *entity) {
 	if due := e.last.due(); due != never && w.of[e.id] == nil && w.under[e.id] == nil {
 		w.expect(e, 0)

@@ -56,10 +56,10 @@ func Unanchored(value []byte) ([]byte, error) {
 	return seal(was.value), nil
 }
 
-// CheckBegin takes the first append read at or after the head's Since position. It returns an error
-// if that append cannot have been written there: the store has lost the right append, or the head.
-// With an error, whole reports that the log still has its beginning, so only the head was lost and
-// written again.
+// CheckBegin checks the first append that was read at or after the head's Since position. It
+// returns an error if that append cannot be the first one there, because the store has lost the
+// right append or the head. With an error, whole reports whether the log still has its beginning.
+// If so, only the head was lost and then written again.
 func CheckBegin(h store.Head, first store.Append) (whole bool, err error) {
 	decoded, err := readAppend(first.Data)
 	if err != nil {
@@ -122,9 +122,9 @@ func FreshHead(node string, incarnation, epoch uint64, log []store.Append) []byt
 
 // Undamaged returns the part of a shard that can be opened, given the problems found by Snap:
 //   - Undecodable records of entities are left out.
-//   - The log ends before the first append that is damaged, or that has a commit of an entity left out.
+//   - The log ends before the first append that is damaged, or that has a commit of an entity whose record is left out.
 //   - If the head or the table is damaged, the head is new, and the table with its command ids and tells is left out.
-//   - The catalog counts as incomplete, and its undecodable leaves are left out: the next home makes it again.
+//   - Undecodable leaves are left out, and the catalog counts as incomplete: the next home makes the catalog again.
 //   - The journal begins behind its last damaged or missing chunk, and its event numbers continue. If its index is
 //     damaged, all chunks are left out.
 func Undamaged(h store.Head, log []store.Append, records []store.Record, problems []Problem) (store.Head, []store.Append, []store.Record) {

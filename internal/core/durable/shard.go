@@ -35,12 +35,12 @@ type Config struct {
 	Index       *Index // nil means none
 }
 
-// A Shard is one home's tenure of a shard. It is not safe for concurrent use. The times given to
-// its methods must not go back.
+// A Shard is one home's tenure of a shard: the time from its claim until the shard is dropped. A
+// Shard is not safe for concurrent use. The times given to its methods must not go back.
 //
 // Invariants, in addition to the invariants of its parts:
 //  1. Only claims are appended until the shard is open.
-//  2. A record is written only under the head that this home wrote last.
+//  2. A record is written only while the head in the store is the one that this home wrote last.
 //  3. A dropped shard makes no requests.
 type Shard struct {
 	config Config
@@ -89,8 +89,8 @@ func New(now time.Time, c Config) *Shard {
 // open.
 func (s *Shard) Epoch() uint64 { return s.config.Epoch }
 
-// FixEpoch makes the claim keep its epoch, whatever head it finds. The process calls it before it
-// claims the shard again, above that epoch.
+// FixEpoch makes the claim of this tenure keep its epoch, whatever epoch the head in the store has.
+// The process calls FixEpoch before its next tenure of the shard, which gets a higher epoch.
 func (s *Shard) FixEpoch() { s.config.Above = false }
 
 // State returns the stage of the shard's tenure.
@@ -355,9 +355,10 @@ func (s *Shard) Passivated(id string) {
 	}
 }
 
-// Observe ends a turn that changed nothing, and returns the ticket for its answer. leased reports
-// that the home's lease, read after the call came, is valid: this home is then the only one, and
-// the turn has seen the committed state. Without the lease, an append proves that.
+// Observe ends a turn that changed nothing, and returns the ticket for which the turn's answer must
+// wait. leased reports whether the home's lease was valid when it was read after the call's
+// arrival. With the lease, this home is the only one, so the turn has seen the committed state.
+// Without the lease, an append must first prove that the home is the only one.
 func (s *Shard) Observe(now time.Time, id string, leased bool) Ticket {
 	s.desk.now = now
 	if t := s.Seen(id); t > s.group.acked || leased || s.state != Open {
@@ -387,8 +388,8 @@ func (s *Shard) Arrived(now time.Time, t Target, number uint64) {
 	s.outbox.arrive(t, number, now)
 }
 
-// Followed sets the last event that all named followers have read: the lowest of their
-// [Place.Number]. Until it is called, [Journal.Followers] keeps all events.
+// Followed sets the number of the last event that all named followers have read: the lowest of
+// their [Place.Number]. Before the first call of Followed, [Journal.Followers] keeps all events.
 func (s *Shard) Followed(number uint64) { s.journal.read = number }
 
 // Checkpoint requests a checkpoint. The driver calls it before it gives the shard up.
@@ -524,8 +525,8 @@ func (s *Shard) claimed(c *claim, stands uint64) {
 	}
 }
 
-// ours reports whether a head is this home's. Another home's head ends the tenure, unless it is
-// stale.
+// ours reports whether this home wrote the head that was read. A head of another home ends the
+// tenure, unless that head is older than this home's last one.
 func (s *Shard) ours(stored store.Head) bool {
 	h, err := readHead(stored)
 	if err != nil {

@@ -47,8 +47,9 @@ type Problem struct {
 	at  store.Position // of an append; 0 means that no append has the problem
 }
 
-// Snap decodes a shard's head, its log from the head's Since position, and its records, which the
-// caller has read after the log. lost, if not nil, says which part of the log is missing.
+// Snap decodes a shard from its head, its log from the head's Since position on, and its records.
+// The caller must read the records after the log. If a part of the log is missing, lost says which
+// part; otherwise lost is nil.
 func Snap(h store.Head, log []store.Append, records []store.Record, lost error) Snapshot {
 	var s Snapshot
 	if lost != nil {
@@ -149,9 +150,9 @@ func (s *Snapshot) others(h *wire.DurableHead, records []store.Record) {
 	}
 }
 
-// tail returns the entities with commits in the log. It stops at a damaged append, and at one that
-// skips events after the event with number last. It leaves out the append at position since,
-// because records have its commits.
+// tail returns the entities with commits in the log. It stops at the first append that is damaged
+// or leaves a gap in the numbers of events. last is the number of the last event before the log.
+// The append at position since is left out, because records have the commits of that append.
 func (s *Snapshot) tail(since store.Position, log []store.Append, last uint64) map[string]*entity {
 	var counted chain
 	tail := make(map[string]*entity)
@@ -183,8 +184,9 @@ func (s *Snapshot) tail(since store.Position, log []store.Append, last uint64) m
 	return tail
 }
 
-// checkKeys adds a Problem for each entity whose keys in the catalog differ from those in its record. It
-// leaves out entities with commits in the log, whose records may be newer than the catalog.
+// checkKeys adds a Problem for each entity whose keys in the catalog differ from the keys in its
+// record. It leaves out entities with commits in the log, because the records of these may be newer
+// than the catalog.
 func (s *Snapshot) checkKeys(h store.Head, tail map[string]*entity, records []store.Record) {
 	at := make(map[string]store.Record)
 	for _, r := range records {
@@ -361,9 +363,9 @@ func (s *Snapshot) checkJournal(index *wire.DurableJournal, chunks map[string]*w
 	}
 }
 
-// LacksChunks reports whether chunks of a journal, or its index, are missing. They can also be
-// missing for a moment while a home works, because the home deletes the oldest chunks, and writes
-// the first chunk, before it writes the index.
+// LacksChunks reports whether the records lack chunks of a journal, or its index. While a home
+// works, records can lack them for a moment without a loss: the home deletes the oldest chunks, and
+// writes the first chunk, before it writes the index.
 func LacksChunks(records []store.Record) bool {
 	there := make(map[string]bool)
 	for _, r := range records {

@@ -292,8 +292,8 @@ func (t *table) remove(s Source, k *known) {
 	t.recent.known = nil
 }
 
-// makeRoom drops answers to commands with keys, oldest first, until the table is below its limits.
-// It skips commands that run or are unacknowledged.
+// makeRoom drops the answers of commands with idempotency keys, oldest first, until the table is
+// below its limits. It keeps the answers of commands that are still running or not acknowledged.
 func (t *table) makeRoom(l *Limits, acked Ticket) {
 	for range len(t.keyed) {
 		if !t.full(l) {

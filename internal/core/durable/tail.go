@@ -101,8 +101,8 @@ func (t *tail) ack(b batch) {
 	t.add(b)
 }
 
-// missing removes and returns the home's own appends that the log has lost. These have a higher
-// counter than the given one, and their position is not before position since.
+// missing removes and returns the home's own appends that the log has lost. These are the appends
+// whose counter is above the given one and whose position is not before position since.
 func (t *tail) missing(counter uint64, since store.Position) (lost []batch) {
 	kept := t.batches[:0]
 	for _, b := range t.batches {
@@ -149,8 +149,8 @@ func (t *tail) dirty() (all []*entity) {
 
 func (t *tail) isYoung(e *entity) bool { return e.generation == t.generation }
 
-// saved ends a checkpoint: it drops the batches before position since, and the passivated entities
-// whose records have all their commits. It returns the number of dropped batches.
+// saved ends a checkpoint. It drops the batches before position since. It also drops the passivated
+// entities, if their records have all their commits. It returns the number of dropped batches.
 func (t *tail) saved(since store.Position, acked Ticket, c *catalog) (gone int) {
 	for gone < len(t.batches) && t.batches[gone].position < since {
 		t.bytes -= t.batches[gone].bytes

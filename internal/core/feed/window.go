@@ -121,13 +121,13 @@ type Effects struct {
 	Known []Dead
 }
 
-// A Window has the tells of one partition that are not finished. It is not safe for concurrent use.
+// A Window has the unfinished tells of one partition. It is not safe for concurrent use.
 //
 // Invariants:
-//  1. Numbers ascend in list and in stuck; all in stuck are below those in list.
-//  2. unfinished counts the tells that are not done, also those in stuck; bytes is the size of
-//     their bodies.
-//  3. Of each row only the first tell is ready, sent, resting or lost.
+//  1. Numbers ascend in list and in stuck; all numbers in stuck are below those in list.
+//  2. unfinished counts the tells that are not done, including those in stuck. bytes is the size of
+//     the bodies of these tells.
+//  3. In each row, only the first tell is ready, sent, resting or lost.
 type Window struct {
 	limits     Limits
 	dead       []byte   // the body with which a number is committed as dead
@@ -307,8 +307,8 @@ func (w *Window) finish(e *entry) {
 	w.advance()
 }
 
-// advance drops the done tells before the first unfinished one. If too many done tells follow this
-// unfinished tell, it is set aside.
+// advance drops the done tells at the beginning of list. If limits.Lag done tells follow the first
+// unfinished tell, advance moves that tell to stuck, so that it no longer keeps the others in list.
 func (w *Window) advance() {
 	i := 0
 	for ; i < len(w.list); i++ {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A contestant is a form of this project, another project, or code by hand. Functions that it lacks
-// are nil.
+// A contestant is one of the implementations that are compared: this project with certain settings,
+// another project, or code written by hand. A function that the contestant lacks is nil.
 type contestant struct {
 	// local starts n entities in this process.
 	local func(ctx context.Context, s setup, n int) (entities, error)

@@ -34,9 +34,10 @@ type Unreachable struct {
 	Server string            // the broker instance that answered; an answer of any but the present one is ignored
 }
 
-// Suspected means that the broker has told another connection of this process that nobody listens at
-// Peer. That proves nothing: that connection and Peer may be at other servers, and nothing orders the
-// report with this machine's messages. The machine sends Peer a message of its own at once.
+// Suspected means that another connection of this process learned from the broker that nobody
+// listens at Peer. The report proves nothing: that connection and Peer may be at different servers,
+// and the report has no defined order with this machine's messages. So the machine sends Peer a
+// message of its own at once.
 type Suspected struct{ Peer transport.Address }
 
 // Asked answers a [Question].

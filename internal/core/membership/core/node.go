@@ -91,8 +91,9 @@ func (n *Node) Leads() bool { return n.Local().Leader == n.Config.Self }
 // all others.
 func (n *Node) Small() bool { return len(n.Gossip.Members) <= n.Config.SmallCluster }
 
-// EndRemoved ends this node after others have removed it. If this node was not leaving, it counts
-// as downed even if left is true: its driver has not prepared for leaving.
+// EndRemoved ends this node after other members have removed it. left reports whether they removed
+// it as a node that has left. If this node was not leaving, it counts as downed even if left is
+// true, because its driver has not prepared for leaving.
 func (n *Node) EndRemoved(left bool, by transport.Address, reason string) {
 	if r, ok := n.Gossip.Member(n.Config.Self); left && (!ok || r.Status != gossip.Leaving && r.Status != gossip.Exiting) {
 		left, reason = false, by.Name+" says that this node left, but it did not"
@@ -104,8 +105,8 @@ func (n *Node) EndRemoved(left bool, by transport.Address, reason string) {
 	n.EndMember(true, reason)
 }
 
-// EndDowned ends this node after others have downed it. If a setting that differs from other
-// members is the cause, the reason names the setting: see Config.Differ.
+// EndDowned ends this node after other members have downed it. If this node was never Up and one of
+// its settings differs from theirs, the reason also names that setting: see Config.Differ.
 func (n *Node) EndDowned(reason string) {
 	if mine, ok := n.Gossip.Member(n.Config.Self); ok && mine.UpNumber == 0 {
 		if why := n.Mismatch(mine, n.Gossip.Members); why != "" {
@@ -202,8 +203,8 @@ func (n *Node) Status(target uint32) message.Status {
 	return s
 }
 
-// Audience returns the other nodes that this node can reach. They include Down members that are not
-// fenced yet, because these must learn that they are Down.
+// Audience returns the other members that this node does not hold for unreachable. Down members are
+// included until they are fenced, because they must learn that they are Down.
 func (n *Node) Audience() []transport.Address {
 	nodes := make([]transport.Address, 0, len(n.Gossip.Members))
 	held := n.Gossip.Records(n.Config.Self)

@@ -8,8 +8,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A View is the cluster as this node sees it at one moment. It never changes:
-// share it freely, and do not modify its slices.
+// A View is the cluster as one node sees it at one moment. A View never changes, so it may be
+// shared freely. Do not modify its slices.
 type View struct {
 	Self       transport.Address // the node that has this view
 	SelfStatus gossip.Status     // Removed once the machine has ended
@@ -23,8 +23,8 @@ type View struct {
 	// can act. If not, Why names the obstacle.
 	Converged bool
 	Why       string
-	// Table is what the node knows of the membership table, nil with gossip; a new version alone
-	// makes no new view. Health is the node's score of its own health, from 0 to 8.
+	// Table is what the node knows of the membership table; nil with gossip. A new version of the
+	// table alone makes no new View. Health is the node's score of its own health, from 0 to 8.
 	Table  *rows.Table
 	Health int
 }

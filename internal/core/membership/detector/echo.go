@@ -8,8 +8,9 @@ import (
 	"github.com/shardgen/shardgen/internal/core/membership/message"
 )
 
-// An Echo sends messages from this node to itself through the broker. Only while they return may
-// this node take the silence of another member as that member's failure.
+// An Echo sends messages, called echoes, from this node to itself through the broker. While the
+// echoes do not return, this node must not take the silence of another member as a failure of that
+// member.
 type Echo struct {
 	*core.Base
 	At      time.Time // when the next echo is due

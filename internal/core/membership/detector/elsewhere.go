@@ -9,8 +9,9 @@ import (
 )
 
 // An Elsewhere holds the answers about a member that is at another server than this node. The
-// answers come from the member's server. Only that server knows at once that it has lost the
-// member's connection; this node's server may have lost only the path to it.
+// answers come from the member's server, because only that server knows at once that it has lost
+// the member's connection. If this node's server reports that nobody listens, it may only have lost
+// the path to the member's server.
 type Elsewhere struct {
 	server message.ServerMark
 	due    time.Time // when the next question is due
@@ -32,8 +33,9 @@ func (e *Elsewhere) Ask(n *core.Base, member transport.Address, server message.S
 	}
 }
 
-// Answered handles an answer. It reports false for one that does not count: an answer from another
-// server, or to an earlier question than the latest one answered.
+// Answered handles an answer, and returns false if the answer does not count. An answer does not
+// count if it comes from a server other than the member's, or if its question was asked before the
+// latest answered question.
 func (e *Elsewhere) Answered(in core.Asked, now time.Time) bool {
 	if in.Server != e.server || in.At.Before(e.latest) {
 		return false

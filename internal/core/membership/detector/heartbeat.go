@@ -100,9 +100,10 @@ func (h *Heartbeats) OnHeartbeatAck(in core.Receive, msg message.HeartbeatAck) {
 	}
 }
 
-// lookAround computes the watched ring neighbours, and the further members that may need
-// heartbeats. These are accused members, because members at the right server can confirm the
-// accusation; suspected members; and Down members, which must learn of their status.
+// lookAround computes the ring neighbours that this node watches, and the further members that may
+// need heartbeats. The further members are accused members, because members at the right server can
+// confirm the accusation; suspected members; Down members, which must learn their status; and, in a
+// small cluster, all members while AskAll is set.
 func (h *Heartbeats) lookAround() {
 	f := h.Local()
 	if h.madeFor == f.Summary && !h.Stale {
@@ -183,10 +184,11 @@ func (h *Heartbeats) runBeats() {
 	}
 }
 
-// beats reports whether this node sends heartbeats to the unsuspected member p: a neighbour, an
-// accused member, or any member if this node's lease is in doubt. In a large cluster, an accused
-// member gets heartbeats only from nodes that can find it gone, and from its accusers, because only
-// an accuser can withdraw its record.
+// beats reports whether this node sends heartbeats to member p, which it does not suspect. It does
+// so if p is a watched neighbour. In a small cluster it also does so if p is accused or if this
+// node's lease is in doubt. In a large cluster, an accused member gets heartbeats from two kinds of
+// nodes: nodes that can find the member gone, and its accusers, because only an accuser can
+// withdraw its record.
 func (h *Heartbeats) beats(own []gossip.Record, p subject, status gossip.Status) bool {
 	switch {
 	case status == gossip.Down:
@@ -236,8 +238,8 @@ func (h *Heartbeats) Suspect(node transport.Address) {
 	h.Stale = true
 }
 
-// NotListening records the broker's report that the peer has no subscription. One report proves
-// little, because the peer may be reconnecting; it only makes this node probe the peer.
+// NotListening records the broker's report that the peer has no subscription. This node then probes
+// the peer, and does no more: a single report proves little, because the peer may be reconnecting.
 func (h *Heartbeats) NotListening(node transport.Address) {
 	r, ok := h.Gossip.Member(node)
 	if !ok || r.Fenced || node == h.Config.Self {

@@ -70,10 +70,10 @@ func (ps *Peers) NamedServer(from transport.Address, via string, server message.
 	}
 }
 
-// SameServer reports whether the peer is connected to this node's broker instance, and was heard
-// through it. What this node knows from an earlier connection counts only after another member has
-// vouched for this node through the present one. Until then the peer may have found this node
-// gone, and the two must not find each other gone.
+// SameServer reports whether the peer is connected to this node's broker instance and was heard
+// through that instance. After this node has reconnected, what it knew before counts only once
+// another member has vouched for it through the new connection. Until then the peer may have found
+// this node gone, and two members must not find each other gone.
 func (ps *Peers) SameServer(p *Peer) bool {
 	return p.server != 0 && p.server == ps.Mark && p.via == ps.Mark && (p.carried.IsZero() || ps.vouchedSince(p.carried))
 }
@@ -121,11 +121,12 @@ func (ps *Peers) vouchFor(to transport.Address, seq uint64) {
 	}
 }
 
-// Vouched records that node has vouched for this one by a loose message, which answers no
-// heartbeat. Members send none to nodes that they know as Down or removed.
+// Vouched records that node has vouched for this node by a loose message. A loose message does not
+// answer a heartbeat. Members send no loose messages to nodes that they know as Down or removed.
 //
-// The message may have waited long for a paused process. It certainly left the broker after the
-// last returned echo arrived there: both use one connection, which keeps their order.
+// The message may have waited long for a paused process, so Vouched records the sending time of the
+// last returned echo. The message certainly left the broker after that echo had arrived at the
+// broker, because both came over one connection, which keeps their order.
 func (ps *Peers) Vouched(node transport.Address) {
 	if _, ok := ps.Gossip.Member(node); ok && ps.Echo.Good {
 		p := ps.Peer(node)
@@ -158,14 +159,14 @@ func (ps *Peers) VouchedAt(node transport.Address) time.Time {
 // only if it is not heard within this time.
 const ReturnGrace = 4 * time.Second
 
-// DropEvidence forgets what this node's connection has shown about other members, and their
-// servers: they may have moved while this node heard nothing. opened reports whether the connection
-// is new.
+// DropEvidence forgets what this node's connection has shown about other members, and to which
+// servers they are connected. They may have moved to other servers while this node heard nothing.
+// opened reports whether the connection is new.
 //
-// If the broker has no other server, the members cannot have moved, and their servers are kept.
-// Otherwise a member that died while the only server stood still or restarted could not be found
-// gone, because it never names its server again. Members at a restarted server have ReturnGrace to
-// come back.
+// If the broker has only one server, the members cannot have moved, so their server is kept. If it
+// were forgotten, a member that died while the server stood still or restarted could never be found
+// gone, because a dead member does not name its server again. Members at a restarted server get
+// ReturnGrace to come back.
 func (ps *Peers) DropEvidence(opened bool) {
 	ps.Cleared = ps.Now
 	was, stay := ps.mark, !opened || ps.alone && ps.Conn.Alone

@@ -85,8 +85,8 @@ func PhiOf(y float64) float64 {
 	return math.Log1p(math.Exp(y*(1.5976+0.070566*y*y))) / math.Ln10
 }
 
-// PhiInverse returns the y at which φ, by PhiOf, reaches the threshold. It uses bisection, because
-// φ grows with y. Callers keep y, so that SuspectAt needs no search.
+// PhiInverse returns the y at which PhiOf(y) reaches the threshold. It searches by bisection,
+// because PhiOf(y) grows with y. Callers keep the result, so that SuspectAt needs no search.
 func PhiInverse(threshold float64) float64 {
 	low, high := -40.0, 40.0
 	for range 100 {

@@ -17,8 +17,8 @@ type Suspicion struct {
 	Beats *Heartbeats
 }
 
-// RunDetection sends the heartbeats that are due, and updates this node's records by the evidence.
-// It adds no records while this node's echoes do not return.
+// RunDetection sends the heartbeats that are due, and then updates this node's records of other
+// members by the evidence. While this node's echoes do not return, the records stay as they are.
 func (s *Suspicion) RunDetection() {
 	s.Beats.runBeats()
 	if !s.Echo.EchoAlive() {
@@ -65,8 +65,9 @@ func (s *Suspicion) MarkAs(node transport.Address, e gossip.Evidence, quiet time
 	})
 }
 
-// askServer asks a member's server about the member, if this node's server does not know it. It
-// asks only where EvidenceLost counts: see [core.Node.Bound].
+// askServer asks the server of a member whether somebody listens for the member, if this node's
+// server reports no subscription of the member. It asks only in clusters where EvidenceLost counts:
+// see [core.Node.Bound].
 func (s *Suspicion) askServer(p subject) {
 	if p.Absent.IsZero() || !s.Bound() || p.server == 0 || p.server == s.Mark {
 		return
@@ -144,9 +145,10 @@ func (s *Suspicion) mostQuiet() bool {
 	return watched >= mostPeers && 2*quiet > watched
 }
 
-// ReportVouches adds to this node's records of Down members when the node last vouched for each. It
-// waits until SilentAfter after the node's last loose message: nobody knows when the Down members
-// receive that message.
+// ReportVouches completes this node's records of Down members: it adds to each record when this
+// node last vouched for the member. A loose message vouches too, and nobody knows when a Down
+// member receives it. So ReportVouches waits until SilentAfter has passed since this node's last
+// loose message.
 func (s *Suspicion) ReportVouches() {
 	if s.Phase != core.Joined || len(s.Local().Down) == 0 || s.Now.Sub(s.Beats.Loose) <= s.Config.SilentAfter {
 		return

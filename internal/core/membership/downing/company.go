@@ -24,7 +24,8 @@ type Company struct {
 }
 
 // runCompany ends this node if it hears only a minority of the voters although its own echoes
-// return. If all neighbours fall silent at once, a node suspects itself and records no evidence.
+// return. Downing by evidence does not cover this case: if all neighbours fall silent at once, a
+// node suspects itself and records no evidence.
 func (c *Company) runCompany() {
 	if !c.Due(&c.at, companyInterval) {
 		return

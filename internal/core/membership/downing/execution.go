@@ -122,9 +122,9 @@ func (x *Execution) DownMembers(victims []gossip.Member, by Sentence) {
 	}
 }
 
-// stopAsMinority ends this node without a message to others: its side comes to the same conclusion,
-// and the other side downs it. An Exiting node counts as left, because it has handed off
-// everything. A node that was never Up may join again.
+// stopAsMinority ends this node without a message to other members: the members of its side come to
+// the same conclusion by themselves, and the other side downs this node. An Exiting node counts as
+// left, because it has handed off everything. A node that was never Up may join again.
 func (x *Execution) stopAsMinority(reason string) {
 	reason += " (is the network partitioned, or did most members die at once?)"
 	switch x.Self().Status {
@@ -139,9 +139,9 @@ func (x *Execution) stopAsMinority(reason string) {
 	}
 }
 
-// acts reports whether this node downs others for its side. In a small cluster the first member of
-// a side acts; in a large one only the leader, because the first member may not know that others do
-// not reach it.
+// acts reports whether this node downs members on behalf of its side. In a small cluster, the first
+// member of the side does so. In a large cluster, only the leader does so, because the first member
+// may not know that other members cannot reach it.
 func (x *Execution) acts(side []transport.Address) bool {
 	if x.Small() {
 		return x.firstOf(side) == x.Config.Self

@@ -31,10 +31,11 @@ type Exposure struct {
 }
 
 // NoteExposed records whether voters may have found this node gone. It is called when a connection
-// to a server has opened, before the evidence from the former connection is dropped. Only members
-// at the server that lost this node's connection can have found the node gone: GoneAfter after its
-// last echo, or later if the node has moved to a server that the members' server does not reach.
-// moved reports whether this node is at another server than before.
+// to a server has opened, before the evidence from the former connection is dropped. Only voters at
+// the former server can have found this node gone. If this node is at the same server again, that
+// takes at least GoneAfter from its last returned echo. If it is at another server, they may do so
+// later, because their server may not reach the new one. moved reports whether this node is at
+// another server than before.
 func (e *Exposure) NoteExposed(server string) (moved bool) {
 	same, last := server == e.server, e.Echo.Sent
 	moved = e.server != "" && !same && !e.Conn.Alone

@@ -36,18 +36,19 @@ type Fence struct {
 // from a quorum, and a member that knows another to be Down does not vouch for it. So the lease of
 // a Down member has ended for good at the earliest of these times:
 //
-//   - QuorumTimeout after enough members know of the decision: the others, together with the Down
-//     member, are neither a quorum nor the winning side of a split. The lease has ended already if
-//     all reachable voters hold the evidence Lost or Gone. With one server, or in clusters whose
-//     members do not all watch each other, one observer that knows of the decision and holds Gone
-//     suffices: see [lease.Voters.LostToAll] and surelyGone.
-//   - QuorumTimeout after any other member last vouched for the Down member, if all of them have
-//     reported that time: see vouchesOver.
-//   - LeaseHold and SelfHeartbeatTimeout after the judgement, if a side with the lease that decides
-//     splits downed it. This side may be small: then enough members may never know of the decision.
+//   - QuorumTimeout after enough members know that the member is Down. They are enough if the members that
+//     do not know it, together with the Down member, are neither a quorum nor the winning side of a split.
+//     There is no wait if all reachable voters hold the evidence Lost or Gone against the member. With one
+//     server, or in clusters whose members do not all watch each other, one observer that knows that the
+//     member is Down and holds Gone suffices: see [lease.Voters.LostToAll] and surelyGone.
+//   - QuorumTimeout after the last time at which any other member vouched for the Down member, if all of
+//     them have reported when they did so: see vouchesOver.
+//   - LeaseHold and SelfHeartbeatTimeout after the judgement, if the member was downed by a side with the
+//     lease that decides splits. This side may be small: then enough members may never know of the decision.
 //
-// The time since this side last heard the Down member proves nothing: a partition may have healed a
-// moment ago, and members that do not know of the decision yet may have vouched for it.
+// Each time includes a margin for clock rates: see clockSpread. The time since this side last heard
+// the Down member proves nothing. A partition may have healed a moment ago, and members that do not
+// know of the decision yet may have vouched for the Down member.
 //
 // Only the leader fences, and only while its own connection works: otherwise messages that it sent
 // earlier may still be on their way.
@@ -127,9 +128,9 @@ func (f *Fence) fencedAt(r gossip.Member) (at time.Time, known bool) {
 	return at, known
 }
 
-// surelyGone reports whether an observer that knows a member to be Down holds the evidence Gone
-// against it. Evidence of an observer that does not know this is not enough, because the member may
-// have come back. Once the observer knows, it never vouches for the member again.
+// surelyGone reports whether an observer holds the evidence Gone against the member and knows that
+// the member is Down. Without that knowledge the evidence is not enough, because the member may
+// have come back. An observer that knows never vouches for the member again.
 func (f *Fence) surelyGone(node transport.Address) bool {
 	if f.EvidenceAgainst(node) != gossip.EvidenceGone {
 		return false

@@ -27,11 +27,11 @@ type Indirect struct {
 }
 
 // survivors returns this node's side, by address, and whether it was picked. After a clean
-// partition the side is the reachable members. If only some paths are broken, both ends of a path
-// would down each other. This case is recognized by an unreachable member that is still heard,
+// partition, the side is the reachable members. If only some paths are broken, the two ends of a
+// broken path would down each other. This case shows in an unreachable member that is still heard,
 // accuses others, or is not accused by all its observers. Then all members with the same
-// accusations pick the same side: they leave out the member with the most broken paths, or the
-// youngest of several, until the rest are reachable.
+// accusations pick the same side. They leave out the member with the most broken paths, or the
+// youngest of several such members. They repeat this until the remaining members reach each other.
 //
 // In a large cluster only the leader picks.
 func (i *Indirect) survivors() (side []transport.Address, picked bool) {
@@ -60,8 +60,9 @@ func (i *Indirect) survivors() (side []transport.Address, picked bool) {
 	return side, picked
 }
 
-// pickWait is how long a node outside the picked side waits for evidence from other members before
-// it stops, because a side that is picked by the first accusations may lack healthy members.
+// pickWait is how long a node outside the picked side waits before it stops. Meanwhile evidence
+// from other members can arrive: a side that is picked by the first accusations may lack healthy
+// members.
 const pickWait = 2 * time.Second
 
 // waitsForOthers reports whether this node still waits before it stops: see pickWait.
@@ -198,9 +199,9 @@ func (i *Indirect) evidenceWithout(list *gossip.Accusations, out []bool) []gossi
 	return evidence
 }
 
-// dropHopeless adds an accused member to out if all its accusers are reachable and it is heard by
-// no observer that this node hears. Otherwise mostBroken would choose members of this side after a
-// partition, because these report more broken paths.
+// dropHopeless adds an accused member to out if all its accusers are reachable, and if no observer
+// that this node hears still hears the member. Otherwise, after a partition, mostBroken would
+// choose members of this node's own side, because they report more broken paths.
 func (i *Indirect) dropHopeless(list *gossip.Accusations, out []bool) {
 	g, f := i.Gossip, i.Local()
 	evidence := i.evidenceWithout(list, out)

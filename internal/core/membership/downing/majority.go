@@ -69,10 +69,10 @@ func (d *Majority) downAt(place int) time.Time {
 	return at
 }
 
-// downByMajority judges the members whose time to be judged has come, or that are lost to all
-// voters. This side stops only if it would lose even together with the unreachable members whose
-// time has not come. These may come back; and when connections have just opened, this node sees
-// accusations of the other side for a moment.
+// downByMajority judges the members whose time to be judged has come, and the members that are lost
+// to all voters. This side stops only if it would lose even together with the other unreachable
+// members, whose time has not come. These may come back. Also, just after connections have opened,
+// this node sees accusations of the other side for a moment.
 func (d *Majority) downByMajority() {
 	var due []gossip.Member
 	var pending []transport.Address

@@ -27,8 +27,8 @@ type Resolver struct {
 	Fence       *Fence
 }
 
-// RunDowning judges unreachable members. It judges no member while this node's echoes
-// do not return, because the fault is then at this node or at the broker.
+// RunDowning decides which unreachable members are downed. It downs no member while this node's
+// echoes do not return, because the fault is then at this node or at the broker.
 func (d *Resolver) RunDowning() {
 	if d.Phase != core.Joined || d.Config.Downing == splitbrain.DowningManual || !d.Echo.EchoAlive() {
 		return
@@ -86,9 +86,10 @@ func (d *Resolver) ForgetRemoved() {
 	maps.DeleteFunc(d.Fence.vouches, func(node transport.Address, _ map[transport.Address]time.Time) bool { return gone(node) })
 }
 
-// ResetDowning forgets an unfinished claim, and when members became unreachable, were known to be
-// Down, and were vouched for. It is called after this node's connection was renewed or silent,
-// because these times count only while the node hears others and is heard.
+// ResetDowning forgets an unfinished claim to the lease for splits. It also forgets when members
+// became unreachable, when they were known to be Down, and when they were vouched for. It is called
+// after this node's connection was renewed or silent, because those times count only while the node
+// hears others and is heard.
 func (d *Resolver) ResetDowning() {
 	d.Unreachable.since, d.Unreachable.absent = make(map[transport.Address]time.Time), make(map[transport.Address]time.Time)
 	d.Unreachable.noted = nil

@@ -173,8 +173,9 @@ func (a *Accusations) UnheardBy(self int, evidence []Evidence, out []bool) []Evi
 }
 
 // HeardBy returns which members self hears, directly or through other heard members. A member hears
-// the members that it watches and does not accuse. An observer that watches a member only because
-// nearer observers are unreachable counts only if late returns true for the member.
+// the members that it watches and does not accuse. An observer may watch a member only because
+// nearer observers are unreachable. Such an observer counts only if late returns true for the
+// watched member.
 func (a *Accusations) HeardBy(self int, evidence []Evidence, out []bool, late func(int) bool) []bool {
 	g := a.state
 	against := make(map[int][]Accusation)

@@ -2,8 +2,8 @@ package gossip
 
 import "github.com/shardgen/shardgen/transport"
 
-// A Local holds one node's conclusions from a state. It is computed once for a state, because every
-// step uses it.
+// A Local holds one node's conclusions from a state of the cluster. Every step of the node uses
+// them, so they are computed only once for a state.
 type Local struct {
 	*Summary                   // as this node has to see it
 	State    *State            // the state that it is about
@@ -47,11 +47,11 @@ func (l *Local) EvidenceAgainst(node transport.Address) Evidence {
 	return l.Evidence[i]
 }
 
-// Speaker returns the member that sends a version merged from concurrent versions to all others. It
-// is the leader, unless this node counts as unreachable. Then this node's own view does not count:
-// an unreachable node may be the leader there, and after a split all nodes are unreachable to each
-// other. The speaker is then the leader in the view of the other members or, without one, the first
-// member in the order of leaders.
+// Speaker returns the member that sends a merged version to all others, after concurrent versions
+// were merged. It is the leader, unless this node counts as unreachable. An unreachable node cannot
+// rely on its own view: it may be the leader in that view, and after a split all nodes are
+// unreachable to each other. The speaker is then the leader in the view of the other members. If
+// they have no leader, it is the first member in the order of leaders.
 func (l *Local) Speaker() transport.Address {
 	if l.Self < 0 || l.Evidence[l.Self] == NoEvidence {
 		return l.Leader

@@ -9,9 +9,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An ObserverRow holds the members that one observer cannot reach. Only the observer changes it,
-// and increments Version with each change. So of two rows, the one with the higher version is kept
-// as a whole.
+// An ObserverRow holds one observer's records of the members that it cannot reach. Only the
+// observer changes the row, and it increments Version with each change. So of two states of a row,
+// the one with the higher Version replaces the other.
 type ObserverRow struct {
 	Observer transport.Address // the member that made the observations
 	Version  uint64            // the number of changes by the observer

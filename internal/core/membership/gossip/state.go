@@ -9,9 +9,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A State is the cluster's state as members send it to each other. It never changes once it is
-// built: every change makes a new one, so snapshots and messages may share it, also between
-// goroutines.
+// A State is the cluster's state as members send it to each other. A State never changes once it is
+// built: every change makes a new State. So snapshots, messages and goroutines may share it.
 type State struct {
 	Founder transport.Address // the node that formed the cluster; never changes
 	Members []Member          // all that are not removed
@@ -137,9 +136,9 @@ func (g *State) observer(subject transport.Address) transport.Address {
 	return transport.Address{}
 }
 
-// Electorate returns the members with a vote: the Up and Leaving members. It includes unfenced Down
-// members that a side with the lease for splits downed, because that side may have been the smaller
-// one.
+// Electorate returns the members with a vote: the Up and Leaving members, and some Down members. A
+// Down member keeps its vote until it is fenced, if it was downed by the side with the lease for
+// splits: that side may have been the smaller one.
 func (g *State) Electorate() []transport.Address {
 	var nodes []transport.Address
 	for _, r := range g.Members {
@@ -249,9 +248,10 @@ func (g *State) WithAllSeen(s SeenSet) *State {
 }
 
 // Merge joins two states of one cluster. For a member in both states, the higher status is kept. A
-// member in one state is kept unless the other state has its tombstone. The counts of forgotten
-// nodes are dropped before the versions are compared; otherwise such a count would make versions
-// differ forever. Seen belongs to one version, and is kept only if the result has that version.
+// member in only one state is kept unless the other state has the member's tombstone. Before the
+// two versions are compared, they lose the counts of forgotten nodes; otherwise such a count would
+// make versions differ forever. Seen belongs to one version, and is kept only if the result has
+// that version.
 func (g *State) Merge(o *State) *State {
 	m, _ := g.Join(o)
 	return m
@@ -259,9 +259,9 @@ func (g *State) Merge(o *State) *State {
 
 // Join is Merge, and also returns the relation of g's version to o's.
 //
-// If a version covers another, its state contains all of the other's state, and no two different
-// states have the same version. Therefore clocks keep the counts of removed nodes as long as their
-// tombstones. So only concurrent states need merging.
+// Only concurrent states need merging, because of two facts. If one version covers another, its
+// state contains all of the other's state. No two different states have the same version. For this,
+// versions keep the counts of removed nodes as long as their tombstones.
 func (g *State) Join(o *State) (*State, Ordering) {
 	order := g.Version.Compare(o.Version)
 	switch {

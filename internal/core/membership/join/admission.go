@@ -89,8 +89,9 @@ func (a *Admission) admitWaiting() {
 	}
 }
 
-// OnHello handles the hello of a joiner that looks for members. If all members are leaving, they
-// all answer: otherwise the joiner would form a second cluster while they still run their shards.
+// OnHello handles the hello of a joiner that looks for members. If all members are leaving, all of
+// them answer. Otherwise the joiner would form a second cluster while the leaving members still run
+// their shards.
 func (a *Admission) OnHello(from transport.Address, msg message.Hello) {
 	if a.Phase != core.Joined || from == a.Config.Self || a.Self().Status == gossip.Down {
 		return
@@ -116,8 +117,8 @@ func (a *Admission) anyStays() bool {
 	return false
 }
 
-// headless reports whether there were full members and none of them is reachable. It is false if
-// this node was a full member.
+// headless reports whether the cluster once had full members and this node now reaches none of
+// them. It is false if this node was a full member itself.
 func (a *Admission) headless() bool {
 	if a.Gossip.UpCounter == 0 || a.Self().UpNumber != 0 {
 		return false
@@ -131,10 +132,11 @@ func (a *Admission) headless() bool {
 	return true
 }
 
-// answersFirst reports whether this node must answer a joiner: it is one of the joiner's seeds or,
-// without seeds, one of the first fewAnswer staying members after the joiner on the ring. In a
-// large cluster the leader answers first, so that one version of the state admits many joiners.
-// More members answer later attempts.
+// answersFirst reports whether this node must answer the given attempt of a joiner. With seeds,
+// only the seeds answer the first attempts. Without seeds, the first attempts are answered by the
+// first fewAnswer staying members after the joiner on the ring. In a large cluster, the leader does
+// so instead of these members, so that one version of the state admits many joiners. More members
+// answer later attempts.
 func (a *Admission) answersFirst(joiner transport.Address, seeds []string, attempt uint32) bool {
 	patient := attempt >= patientAttempt
 	switch {
@@ -236,8 +238,9 @@ func (a *Admission) replace(old gossip.Member) {
 	a.Beats.Suspect(old.Address)
 }
 
-// patientAttempt is the number of the hello from which more members answer. So if all seeds are
-// restarted, the cluster admits them again, and they do not form a second cluster.
+// patientAttempt is the number of a joiner's hello from which on more members answer. So if all
+// seeds are restarted, the cluster admits them again. Otherwise the seeds would form a second
+// cluster.
 const patientAttempt = 4
 
 // allAnswerAttempt is the number of the hello from which all members of a large cluster answer.

@@ -23,8 +23,8 @@ import (
 //     member.
 //  4. If there is a store, its founding record must name the claimant: see [Foundings].
 //
-// No time decides this, except that a process that stands still gives its claim up after
-// claimLife.
+// The outcome does not depend on time, with one exception: a claim lasts at most claimLife, so a
+// process that stood still for longer gives its claim up.
 type claim struct {
 	began  time.Time // zero means there is no claim
 	number uint64    // of this claim
@@ -131,8 +131,8 @@ func (j *Joiner) rivalled() bool {
 	return len(j.Progress.rivals) > 0
 }
 
-// pokeRivals sends a hello to each rival: one that has formed the cluster answers, and the broker
-// reports one that is gone.
+// pokeRivals sends a hello to each rival, to learn what became of it. A rival that has formed the
+// cluster answers. If a rival is gone, the broker reports that.
 func (j *Joiner) pokeRivals(hello message.Hello) {
 	for _, c := range j.Progress.rivals {
 		j.Send(c.Address, hello)

@@ -10,12 +10,12 @@ import (
 
 // A Foundings keeps the store's record of who founded the cluster, if there is a store. A joiner
 // forms the cluster only after it has written itself into the record as the founder, by
-// compare-and-set. The leader rewrites the record every foundingEvery. So a joiner sees whether the
-// cluster lives, even if the joiner reaches another broker than the members do.
+// compare-and-set. The leader rewrites the record every foundingEvery. So a joiner sees that the
+// cluster lives, even if the joiner is at another broker than the members.
 //
-// The record of a dead cluster may be replaced. It may be replaced at once if it was last written
-// through this node's broker instance, where no member serves. Otherwise it must not have changed
-// for foundingLife.
+// A joiner may replace the record of a dead cluster. It may do so at once if the record was last
+// written through the joiner's own broker instance, because no member serves there. Otherwise the
+// record must not have changed for foundingLife.
 type Foundings struct {
 	*core.Node
 	number   uint64    // of the latest request
@@ -71,8 +71,9 @@ func (f *Foundings) Free(vacant bool) bool {
 // returned true.
 func (f *Foundings) Begin() { f.found, f.told = false, transport.Address{} }
 
-// Found reports whether the record names this joiner as the founder; if not, it writes the record.
-// lost says that another node has written first, or that the outcome of the write is unknown.
+// Found reports in found whether the record names this joiner as the founder. If not, Found begins
+// to write the record, and the caller must call Found again later. lost says that another node has
+// written first, or that the outcome of the write is unknown. Without a store, found is true.
 func (f *Foundings) Found() (found, lost bool) {
 	if !f.Config.Founding || f.found {
 		return true, false

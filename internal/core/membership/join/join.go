@@ -90,9 +90,9 @@ func (j *Joiner) search(after time.Duration) {
 // ForgetJoining drops the progress of joining, once the node is a member.
 func (j *Joiner) ForgetJoining() { j.Progress = joining{} }
 
-// HelloAgain makes the next hello due at once, after the connection to the broker was replaced.
-// Hellos sent over the old connection may be lost, so their return no longer shows that others have
-// received them.
+// HelloAgain makes the next hello due at once, after the connection to the broker was replaced. It
+// also withdraws a claim. Hellos sent over the old connection may be lost, so only the return of a
+// later hello shows that other nodes receive this node's hellos.
 func (j *Joiner) HelloAgain() {
 	if j.withdraw() {
 		j.search(0)
@@ -242,8 +242,8 @@ func (j *Joiner) precededBy() bool {
 	return false
 }
 
-// form makes this node the first member. If there are at most fewCandidates known joiners, it
-// answers them at once, before their next hello.
+// form makes this node the first member of the cluster. If this node knows at most fewCandidates
+// joiners, it answers them at once instead of waiting for their next hellos.
 func (j *Joiner) form() {
 	heard := j.Progress.candidates
 	g := &gossip.State{Founder: j.Config.Self}
@@ -287,10 +287,10 @@ func (j *Joiner) ask(from transport.Address) {
 	}
 }
 
-// OnAliveAsJoiner records that a cluster exists, even if a partition kept this node's hellos from
-// the cluster. This node then withdraws its claim, if it has one, and forms no cluster for
-// offerLife. If it knows more than fewCandidates joiners, so that hellos are rare, it also asks the
-// sender of the Alive for admission.
+// OnAliveAsJoiner handles an Alive, by which a joiner learns that a cluster exists. A partition may
+// have kept the joiner's hellos from that cluster. The joiner withdraws its claim, if it has one,
+// and forms no cluster for offerLife. If it knows more than fewCandidates joiners, its hellos are
+// rare, so it also asks the sender of the Alive for admission.
 func (j *Joiner) OnAliveAsJoiner(from transport.Address) {
 	j.Progress.offered = j.Now
 	if j.withdraw() {
@@ -308,8 +308,8 @@ func (j *Joiner) OnBroadcastWelcome(msg message.Gossip) {
 	}
 }
 
-// OnWelcome makes this node a member. It also accepts a late Welcome of a member that this node
-// asked earlier.
+// OnWelcome makes this node a member. The Welcome must come from the member that this node asked
+// last. It may come late, when this node has already begun to search again.
 func (j *Joiner) OnWelcome(from transport.Address, msg message.Welcome) {
 	if msg.Target != message.TargetOf(j.Config.Self) {
 		j.Refuse(core.RefusedTarget)

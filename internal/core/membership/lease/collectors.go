@@ -83,9 +83,9 @@ func (cs *Collectors) walk() {
 	}
 }
 
-// mute reports whether to skip a collector that does not answer and, if not, when it will count
-// as mute. None is skipped while this node's echoes do not return, because no answer could
-// arrive.
+// mute reports whether to skip a collector because it does not answer. If not, at is when it will
+// count as mute, or zero if no answer is due. No collector is skipped while this node's echoes do
+// not return, because then no answer could arrive.
 func (cs *Collectors) mute(c *collector) (mute bool, at time.Time) {
 	if c.asked.IsZero() || !cs.Echo.EchoAlive() {
 		return false, time.Time{}
@@ -97,8 +97,8 @@ func (cs *Collectors) mute(c *collector) (mute bool, at time.Time) {
 	return !cs.Now.Before(at), at
 }
 
-// inUse returns the first three collectors that answer, and the mute ones before them in list,
-// which may answer again.
+// inUse returns the beginning of list up to the third collector that answers. Mute collectors
+// before that one are included, because they may answer again.
 func (cs *Collectors) inUse() []collector {
 	answering := 0
 	for i := range cs.list {

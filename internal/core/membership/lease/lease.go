@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// RenewLease computes the time until which turns may start. If that time has changed, the output
-// reports it.
+// RenewLease computes the lease: the time until which this node may start turns. The output has the
+// lease, and reports whether it has changed.
 func (l *Lease) RenewLease() {
 	lease := l.leaseNow()
 	l.Out.LeaseChanged = !lease.Equal(l.Until)
@@ -101,12 +101,12 @@ func (l *Lease) enoughAlone() bool {
 	return l.Strategy.Quorum(l.Voters.Electorate(voters)).Met(func(node transport.Address) bool { return node == l.Config.Self })
 }
 
-// leaseBench has two sets of members, all and settled; a quorum of each must vouch. It is cached
-// for a view and an electorate.
+// leaseBench has two sets of voters, all and settled. The lease needs the vouching of a quorum of
+// each set. A leaseBench is cached for one view and one electorate.
 //
-// A quorum of all is not enough if some came Up after the last converged view, or if this node is
-// not Up yet. The other side of a split may not count these newcomers, and may have a majority of
-// the rest (ADR 0008). settled are the voters of that view.
+// settled are the voters of the last converged view. A quorum of all is not enough if some voters
+// came Up after that view, or if this node is not Up yet. The other side of a split may not count
+// these newcomers, and may then have a majority of the rest (ADR 0008).
 type leaseBench struct {
 	of, elected  *gossip.Summary
 	all, settled bench
@@ -187,9 +187,10 @@ func (l *Lease) countVouched() (all bool) {
 	return all
 }
 
-// Moved is called when this node has connected to another server: members at the former server may
-// find it gone. The lease then runs out unless a majority vouches for this node from now on. In a
-// large cluster that takes longer than a lease lasts, so Moved has no effect (ADR 0009).
+// Moved is called when this node has connected to another server, because members at the former
+// server may then find this node gone. The lease runs out unless a majority vouches for this node
+// from now on. In a large cluster, that takes longer than a lease lasts, so Moved has no effect
+// there (ADR 0009).
 func (l *Lease) Moved() {
 	if l.Phase == core.Joined && l.Small() && !l.Beats.AskAll {
 		l.Doubt()
@@ -212,11 +213,12 @@ func (l *Lease) Doubt() {
 	l.WakeAt(l.Now)
 }
 
-// LeaseHold bounds how long a side of a split runs turns after another side has taken the lease of
-// the strategy "lease majority". It covers the time from the last vouching of a voter of the other
-// side for this side until the other side has the lease, and QuorumTimeout after that. After
-// LeaseHold the side with the lease may give away the shards of the other sides. It keeps the lease
-// for twice as long, so that no other side takes it later.
+// LeaseHold bounds how long a side of a split still runs turns after another side has taken the
+// split lease, which the strategy "lease majority" uses. LeaseHold is the sum of two times. The
+// first begins when a voter of the other side last vouches for this side, and ends when the other
+// side has the split lease. The second is QuorumTimeout. After LeaseHold and a margin, the side
+// with the split lease may give away the shards of the other sides. It keeps the split lease for
+// twice LeaseHold, so that no other side takes it later.
 func (l *Lease) LeaseHold() time.Duration {
 	c := l.Config
 	return c.SilentAfter + 2*c.StableAfter + MaxUnsettled + c.MinorityDelay + MaxClaim + c.QuorumTimeout
