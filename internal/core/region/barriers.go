@@ -14,8 +14,8 @@ import (
 const BarrierTimeout = 2 * time.Second
 
 // DepartedTimeout replaces BarrierTimeout if the sender knows that the old home has departed. The
-// new home may not know that, because it started later. Whatever the old home sent before it
-// departed arrives within DepartedTimeout.
+// new home may not know that, because it started after the departure. DepartedTimeout is long
+// enough: whatever the old home sent before it departed arrives within that time.
 const DepartedTimeout = 200 * time.Millisecond
 
 // Bounds for flushes that arrive before their barriers.
@@ -202,9 +202,10 @@ func (s *Shard) Flush(f Flush, now uint32, at time.Time) Effects {
 	return fx
 }
 
-// Flushed handles a Flush that comes from its Via. If this node has sent the calls before the Flush
-// on, the Flush follows them. Otherwise it opens its barrier, if the barrier is here. Any other
-// Flush goes to the sender's new home, or is kept until its barrier comes or the shard moves on.
+// Flushed handles a Flush that comes from its Via, the sender's old home. If this node has
+// forwarded the calls before the Flush, it forwards the Flush after them. Otherwise the Flush opens
+// the barrier that waits for it, if this shard has that barrier. Any other Flush goes on to the
+// sender's new home, or is kept until its barrier comes or the shard moves on.
 func (s *Shard) Flushed(f Flush, now uint32, at time.Time) Effects {
 	defer s.check()
 	d, went := s.departures.beyond(f.Hop)
@@ -255,8 +256,8 @@ func (s *Shard) takeAlong(f Flush) Effects {
 }
 
 // OpenBarriers opens the barriers whose old home is gone, and those whose timeout has passed. After
-// a timeout, the sender's later calls through the old home are refused, because they would be out
-// of order. Call Depart before OpenBarriers.
+// a timeout, the sender's calls that still come through the old home are refused, because calls
+// sent later may have run. If a node has departed, call Depart before OpenBarriers.
 func (s *Shard) OpenBarriers(gone func(transport.Address) bool, now uint32, at time.Time) Effects {
 	defer s.check()
 	var open []*barrier
@@ -316,10 +317,10 @@ func (s *Shard) late(c *Call) bool {
 	return went == left && way == its
 }
 
-// GoDirect records that a sender needs no barrier for an epoch: all its older calls have come, or
-// its old home is gone. Older calls may wait here for a table that this home may never get;
-// GoDirect delivers them ahead of the sender's direct calls. It does nothing while another barrier
-// of the same epoch is closed for the sender.
+// GoDirect records that a sender needs no barrier for an epoch: all the sender's older calls have
+// come, or the sender's old home is gone. Some older calls may wait here for a table that this home
+// may never get. GoDirect delivers these ahead of the sender's direct calls. While another barrier
+// for the same sender and epoch is closed, GoDirect does nothing.
 func (s *Shard) GoDirect(sender transport.Address, epoch placement.Epoch, now uint32) (fx Effects) {
 	defer s.check()
 	if s.limits.Handoff.Unordered || s.barriers.holds(sender, epoch) {
@@ -345,10 +346,11 @@ func (s *Shard) rebar() {
 	s.barred.Store(!s.direct || len(s.barriers.closed) > 0 || s.reopening > 0)
 }
 
-// Direct sets whether local calls may begin turns without the shard's lock (see [Entity.Enter])
-// while the shard is Open and no barrier is closed. The driver turns Direct on when its own calls
-// go straight to the shard. It turns Direct off before these calls are held or sent elsewhere, so
-// that no call overtakes an older one. Direct is off at first.
+// Direct allows or forbids local calls to begin turns without the shard's lock (see
+// [Entity.Enter]). Allowed calls begin so only while the shard is Open and no barrier is closed.
+// The driver allows it when its own calls go straight to the shard. It forbids it before these
+// calls are held or sent elsewhere, so that no call overtakes an older one. At first it is
+// forbidden.
 func (s *Shard) Direct(on bool) {
 	defer s.check()
 	s.direct = on
@@ -359,8 +361,8 @@ func (s *Shard) Direct(on bool) {
 // OpenBarriers again.
 func (s *Shard) Barriers() int { return len(s.barriers.closed) }
 
-// Overdue returns the barriers that have been closed for BarrierTimeout. It leaves out those whose
-// sender knows that the old home has departed.
+// Overdue returns the barriers that are still closed although BarrierTimeout has passed. It leaves
+// out barriers whose sender knows that the old home has departed.
 func (s *Shard) Overdue(at time.Time) (barriers []Shut) {
 	for _, t := range s.barriers.closed {
 		if !t.departed && !at.Before(t.over) {
@@ -391,9 +393,10 @@ func (s *Shard) holdsBack() bool {
 	return slices.ContainsFunc(s.barriers.closed, func(t *barrier) bool { return t.epoch >= s.begins() })
 }
 
-// RefuseWaiting refuses the waiting calls of each sender whose detour through this node timed out
-// at another home, because younger calls of that sender have run there. detours came with the Open
-// of the present move, for which the driver calls OpenAt next.
+// RefuseWaiting handles the detours that came with the Open of the present move: their barriers
+// timed out at another home, so younger calls of their senders have run there. If a sender's detour
+// leads through this node, RefuseWaiting refuses the calls of that sender that wait here. The
+// driver then calls OpenAt for the same move.
 func (s *Shard) RefuseWaiting(from transport.Address, epoch placement.Epoch, detours []Detour) Effects {
 	defer s.check()
 	if s.state != Prepared || s.peer != from || s.moveE != epoch {

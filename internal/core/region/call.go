@@ -8,9 +8,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Call is an ask or a tell that waits for a turn, or has one. Its exported fields, except Full,
-// are set once, before Deliver. Small fields are adjacent to save memory, because many calls may
-// wait.
+// A Call is an ask or a tell that waits for a turn, or has one. Its exported fields are set once,
+// before Deliver, except Full and Epoch, which the Shard may set. Small fields are adjacent to save
+// memory, because many calls may wait.
 type Call struct {
 	Entity string
 	// Sender is the process that made the call; the order of its calls is kept.

@@ -66,9 +66,9 @@ func (s *Shard) Deliver(c *Call, now uint32, at time.Time) (*Entity, Verdict) {
 	return s.bring(c, now)
 }
 
-// BeginTerm records the term of the table that has the shard's placement. Call it after Place. If
-// the shard is still open here, calls of an earlier term no longer wait: the table that they waited
-// for was lost with its coordinator.
+// BeginTerm records the term of the table that has the shard's placement. Call BeginTerm after
+// Place. If the shard is still open here, a call of an earlier term no longer waits for its table,
+// which was lost with the coordinator of that term.
 func (s *Shard) BeginTerm(term uint32, now uint32) (fx Effects) {
 	defer s.check()
 	s.term = max(s.term, term)
@@ -174,8 +174,8 @@ func (s *Shard) Find(entity string, match func(*Call) bool) (c *Call, running bo
 }
 
 // Expire removes and returns the calls that have waited for the shard since before t. While the
-// shard is Draining or Sent, Expire removes none, because younger calls of their senders wait
-// behind them.
+// shard is Draining or Sent, Expire removes none, because younger calls of the same senders wait
+// behind them and would run first.
 func (s *Shard) Expire(t time.Time) []*Call {
 	if s.leaves() {
 		return nil

@@ -7,13 +7,12 @@ import (
 )
 
 // An Entity is one entity of a shard: active with a Value, or passivated with its encoded State. If
-// it has neither, the next call makes it fresh. While an entity is active, State has only those
-// fields of the loaded state that this program does not know. It is nil unless a newer program
-// wrote that state.
+// it has neither, the next call makes it fresh. While an entity is active, its State is nil, unless
+// a newer program wrote the state that was loaded. Then State has the fields of the loaded state
+// that this program does not know.
 //
 // ID and shard never change. Value, State and Why belong to the goroutine that holds the turn. word
-// and cold are atomic (see Enter); next is guarded by the shard's lock. An entity takes one cache
-// line.
+// and cold are atomic (see Enter). The shard's lock guards next. An entity takes one cache line.
 type Entity struct {
 	ID    string
 	word  atomic.Uint64 // flags, the number of tells, and the driver's coarse clock at the last use
@@ -226,29 +225,31 @@ func lastUsed(word uint64) uint32 { return uint32(word >> usedAt) }
 // An Entry is the result of Enter, Join or Unjoin.
 type Entry uint8
 
-// Enter begins a turn of a local caller without the shard's lock, at the time now. Note then
-// returns the given note. Enter refuses unless the entity is live and idle, the shard is open, no
-// barrier is closed, and calls are direct. The entity comes from Look, Begin or Deliver, however
-// long ago. Enter may be called at any time, from any goroutine.
+// Enter begins a turn of a local caller without the shard's lock, at the time now. During the turn,
+// Note returns the given note. Enter refuses unless the entity is live and idle, the shard is open,
+// no barrier is closed, and calls are direct. The entity may come from a Look, Begin or Deliver at
+// any earlier time. Enter may be called at any time, from any goroutine.
 //
 // Only Enter, Join, Unjoin and Leave work without the lock. They change nothing but the entity's
 // word. These properties make that safe:
 //
 //   - One turn at a time: each turn begins by a compare-and-swap of the word from not busy to busy.
 //   - Turns begin here only while the shard is Open: only an Open shard has entities that are live
-//     and not wanted. Closing it makes every entity wanted or not live, one by one, and counts those
-//     that are busy then. A turn that began before is counted; no turn begins after. An entity that has
-//     left the index is not live, and never will be, so callers may keep it.
+//     and not wanted. Closing the shard makes every entity wanted or not live, one by one, and
+//     counts those that are busy then. A turn of an entity that began before that is counted, and
+//     no turn begins after that. An entity that has left the index is not live, and never will be,
+//     so callers may keep it.
 //   - No turn begins behind a closed barrier, or when calls are not direct any more. Enter writes
 //     the word and then reads barred; CloseBarrier and Direct write barred before they return. In
-//     the one order of all atomic operations either Enter sees what they wrote, or its turn began
-//     before.
+//     the one order of all atomic operations, either Enter sees that barred is set, or its turn
+//     began before barred was set.
 //   - No call is left waiting. Putting a call into a mailbox, counting a turn, or making an orphan
-//     makes the busy entity wanted by a compare-and-swap. So the compare-and-swap that would end the
-//     turn here fails, and its End, under the lock, finds the waiting calls.
+//     makes the busy entity wanted by a compare-and-swap. So the compare-and-swap that would end
+//     the turn without the lock fails. The turn's End, under the lock, then finds the waiting
+//     calls.
 //   - The changes of a turn happen before the next turn, because both touch the word.
-//   - live shows under the lock whether the entity has a Value, which only the turn may read. A turn
-//     that changes Value from or to nil ends under the lock.
+//   - The flag live shows under the lock whether the entity has a Value, which only the turn may
+//     read. A turn that changes Value from or to nil ends under the lock.
 func (e *Entity) Enter(now, note uint32) Entry {
 	w := e.word.Load()
 	next := uint64(now)<<usedAt | uint64(min(note, maxNote))<<noteAt | busy | live
@@ -268,8 +269,9 @@ func (e *Entity) entered(w, next uint64) Entry {
 	return Withdrawn
 }
 
-// SetNote sets the note of the present turn, and now as the time at which it began. Only the turn's
-// holder may call it or, before that holder runs, the holder of the shard's lock.
+// SetNote sets the note of the present turn, and sets the time of the turn's beginning to now. In a
+// turn of tells it does nothing. Only the goroutine that holds the turn may call SetNote or, before
+// that goroutine runs, the goroutine that holds the shard's lock.
 func (e *Entity) SetNote(now, note uint32) {
 	for {
 		w := e.word.Load()
@@ -292,15 +294,15 @@ func (e *Entity) Note() (note, since uint32) {
 
 // Join begins a turn for a tell of this process, as Enter does for a call. If a turn of tells is
 // under way, the tell joins it: the turn goes on until all tells that have joined it are over, and
-// ends once. So a busy entity takes tells without the shard's lock. most is the number of tells
-// that may wait for the running one; Full means that this many wait. If most is 0, the tell joins
-// no turn, but begins one that others may join. now is the time at which a new turn begins.
+// ends once. So a busy entity takes tells without the shard's lock. At most most tells may wait for
+// the running one; if that many wait, Join returns Full. If most is 0, the tell joins no turn, but
+// begins one that others may join. now is the time at which a new turn begins.
 //
-// The driver runs the tells of an entity one after another in the order in which they joined, if
-// one sender's tells and calls are to stay in order. What Enter's comment says holds here too:
+// To keep one sender's tells and calls in order, the driver must run the tells of an entity one
+// after another, in the order in which they joined. What Enter's comment says holds here too:
 //
-//   - A tell joins by a compare-and-swap of a word without wanted. So no tell joins behind a call in
-//     the mailbox, or in a closing shard, which counts its turns.
+//   - A tell joins by a compare-and-swap of a word without wanted. So no tell joins behind a call
+//     in the mailbox, or in a closing shard, which counts its turns.
 //   - Join reads barred after that, as Enter does, and takes the tell back if barred is set.
 //   - The turn ends by the compare-and-swap that takes the number of tells from one to none.
 func (e *Entity) Join(most int, now uint32) Entry {

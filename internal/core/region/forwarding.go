@@ -108,8 +108,9 @@ func (s *Shard) onward(c *Call) Verdict {
 	return Forward
 }
 
-// owe records that the call's sender must send a Flush. It ignores calls of this process. It also
-// ignores calls through an older home: their Flush follows them by that way.
+// owe records that the sender of a forwarded call must send a Flush. It ignores calls of this
+// process. It also ignores calls that came through an older home, because their Flush comes through
+// that home too.
 func (s *Shard) owe(c *Call) {
 	if s.state != Forwarding || !c.Via.IsZero() || c.Local {
 		return
@@ -176,17 +177,18 @@ func (s *Shard) Settle(at time.Time) {
 	}
 }
 
-// A Returned is a message that this node sent on to a home; that home then departed, and certainly
-// did not handle the message. The message is Call or, if Call is nil, Flush. Call has the epoch
-// that it had before it was forwarded.
+// A Returned is a message that this node forwarded to another home. That home then departed, and
+// certainly did not handle the message. The message is Call or, if Call is nil, Flush. Call has the
+// epoch that it had before it was forwarded.
 type Returned struct {
 	Call  *Call
 	Flush Flush
 }
 
-// Depart stops forwarding to nodes that are gone, and takes back the calls and flushes that these
-// nodes did not handle, in the order of sending. Calls that came meanwhile follow them. Late calls
-// then go to the home that the table names. died is false if the nodes left gracefully.
+// Depart stops forwarding to nodes that are gone. It takes back, in the order of sending, the calls
+// and flushes that these nodes did not handle. Calls that have come here meanwhile follow them.
+// Calls that come later go to the home that the table names. died is false if the nodes left
+// gracefully.
 func (s *Shard) Depart(gone func(transport.Address) bool, died bool, back []Returned, now uint32, at time.Time) (fx Effects) {
 	defer s.check()
 	var younger queue
@@ -252,7 +254,7 @@ func (s *Shard) miss(to transport.Address, departs bool, now uint32) Effects {
 }
 
 // Unsent takes back a call that could not be forwarded to a node, because that node has departed.
-// departs is set if Depart will follow for that node.
+// departs is true if the driver will also call Depart for that node.
 func (s *Shard) Unsent(c *Call, to transport.Address, departs bool, now uint32) Effects {
 	defer s.check()
 	fx := s.miss(to, departs, now)

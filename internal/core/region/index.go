@@ -10,11 +10,11 @@ import (
 )
 
 // index is a hash table of a shard's entities by id, with open addressing, linear probing and
-// [Hash]. Entities do not store their hash, to save memory. One goroutine at a time may change
-// the index; other goroutines may call Look meanwhile. The zero value is empty.
+// [Hash]. Entities do not store their hash, to save memory. One goroutine at a time may change the
+// index; other goroutines may call Look meanwhile. The zero value is empty.
+//
 // A concurrent Look may miss an entity; the caller then takes the shard's lock. Look may also
 // return an entity that has left the index; Enter refuses such an entity, because it is not live.
-// that has left; that one is not live, so Enter refuses it.
 type index struct {
 	table   atomic.Pointer[table] // nil means empty
 	n       int

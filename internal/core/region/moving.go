@@ -71,8 +71,8 @@ type move struct {
 	epoch placement.Epoch
 }
 
-// MayBackOff reports whether an entity may keep its turn while it waits before a restart. It may
-// not while the shard is to move, because the move waits for turns to end.
+// MayBackOff reports whether an entity may keep its turn while it waits before a restart. While the
+// shard is to move, no entity may, because the move waits for turns to end.
 func (s *Shard) MayBackOff() bool { return s.state == Open && s.pending == nil }
 
 // BeginMove starts to move the shard away, under the epoch that the new home will have. If to is
@@ -112,8 +112,8 @@ func (s *Shard) Underway() (to transport.Address, epoch placement.Epoch, ok bool
 }
 
 // Ready handles the new home's answer that it has the shard's state. This node then forwards the
-// waiting calls to the new home and sends Open, which makes that node the home. If the shard was on
-// offer, this node first drains it.
+// waiting calls to the new home and sends Open, which makes the new home the shard's home. With
+// Handoff.Serving, turns still run here; then this node first lets them end.
 func (s *Shard) Ready(from transport.Address, epoch placement.Epoch) Effects {
 	defer s.check()
 	if s.peer != from || s.moveE != epoch || epoch <= s.off {
@@ -205,10 +205,10 @@ type Encoded struct {
 	State []byte
 }
 
-// Stop begins a turn of each active entity for its stop hook, and returns these entities, by id.
-// The driver calls MayPassivate before it runs each hook, in that order, and finally States and
-// Stopped. ok is false if the shard is not drained, the move is cancelled, or stop hooks already
-// run.
+// Stop begins a turn of each active entity for its stop hook, and returns these entities, ordered
+// by id. The driver runs their stop hooks in that order, and calls MayPassivate before each. At the
+// end it calls States and Stopped. ok is false if the shard is not drained, the move was cancelled,
+// or stop hooks already run.
 func (s *Shard) Stop() (entities []*Entity, ok bool) {
 	defer s.check()
 	if s.state != Draining || s.running > 0 || s.stops || s.moveE <= s.off {
@@ -241,8 +241,9 @@ func (s *Shard) leaving() bool {
 	return s.stops && s.state == Draining && s.moveE == s.stopE && s.moveE > s.off
 }
 
-// States returns the encoded states of all entities that have one, by id. The driver sends them if
-// Stopped returns sent.
+// States returns the encoded state of each entity that has one, ordered by id. If Stopped then
+// returns sent, the driver sends these states to the new home. States returns nil if the move was
+// given up.
 func (s *Shard) States() (all []Encoded) {
 	if !s.leaving() {
 		return nil
@@ -294,8 +295,9 @@ func (s *Shard) dismiss() {
 	s.entities.clear()
 }
 
-// empty clears an entity that leaves the index, because callers may still refer to it. While the
-// driver encodes the entities, it owns their contents and empty does nothing.
+// empty clears an entity that leaves the index, so that callers that still refer to the entity do
+// not keep its contents in memory. From Stop to Stopped the contents belong to the driver, and
+// empty does nothing.
 func (s *Shard) empty(e *Entity) {
 	if !s.stops {
 		e.Clear()

@@ -42,8 +42,8 @@ func (s *Shard) Prepare(from transport.Address, epoch placement.Epoch, states ma
 	return last, false
 }
 
-// OpenAt handles the message Open of the old home, which sends it after all calls that waited
-// there.
+// OpenAt opens the prepared shard when the old home's message Open arrives. The old home sends Open
+// after all calls that waited there.
 func (s *Shard) OpenAt(from transport.Address, epoch placement.Epoch, now uint32, at time.Time) Effects {
 	defer s.check()
 	if s.state != Prepared || s.peer != from || s.moveE != epoch {
@@ -53,12 +53,12 @@ func (s *Shard) OpenAt(from transport.Address, epoch placement.Epoch, now uint32
 }
 
 // CancelMove gives up the move under the given epoch, by order of the coordinator or of this node.
-// It returns false if it is too late: the shard is open under that epoch here, or Open has been
-// sent.
+// It returns false if that is no longer possible: the shard is open under that epoch here, or this
+// node has sent Open.
 //
-// The new home drops the prepared shard. The old home sends no Open for the epoch any more, and
-// runs no turns before the table allows it. A node that never heard of the move refuses it from now
-// on.
+// The new home drops the prepared shard. The old home no longer sends Open for the epoch. If the
+// old home has begun to drain, it runs no turns until the table allows it. A node that has not
+// heard of the move yet will refuse it.
 func (s *Shard) CancelMove(epoch placement.Epoch) (Effects, bool) {
 	defer s.check()
 	if (s.state == Open || s.state == Forwarding) && s.epoch >= epoch {
@@ -77,13 +77,13 @@ func (s *Shard) CancelMove(epoch placement.Epoch) (Effects, bool) {
 	return Effects{}, true
 }
 
-// nobody reports whether the shard has no home, and need not keep calls in order until it has one.
-// The shard of an ended instance of a pool may never have a home again: its calls go back to their
-// senders, which then choose another instance.
+// nobody reports whether the shard has no home, and the order of its calls need not be kept
+// (Handoff.Unordered). The shard of an ended instance of a pool may never have a home again: its
+// calls go back to their senders, which then choose another instance.
 func (s *Shard) nobody() bool { return s.home.IsZero() && s.limits.Handoff.Unordered }
 
-// unprepare drops the prepared shard. If this node was the shard's home before and has given it
-// away, it forwards calls again.
+// unprepare drops the prepared shard. If this node was a home of the shard before and has given the
+// shard away, it forwards calls again. Otherwise the shard is Closed here.
 func (s *Shard) unprepare() Effects {
 	if len(s.departures) == 0 || s.nobody() {
 		return s.close()
@@ -98,9 +98,9 @@ func (s *Shard) unprepare() Effects {
 
 // Place handles a placement from the table. If the table names this node as the home under a new
 // epoch, the shard opens: with the prepared state if there is one, with its present state if it
-// never left, and otherwise without state. force accepts an epoch lower than the known one, from a
-// coordinator of a later term. But a shard that has left under a higher epoch does not come back
-// under a lower one.
+// never left, and otherwise without state. With force, Place accepts an epoch lower than the known
+// one, because the placement comes from a coordinator of a later term. But a shard that has left
+// under a higher epoch does not come back under a lower one, even with force.
 func (s *Shard) Place(home transport.Address, epoch placement.Epoch, force bool, now uint32, at time.Time) Effects {
 	defer s.check()
 	s.shown = max(s.shown, epoch)

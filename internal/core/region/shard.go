@@ -61,22 +61,22 @@ var legal = map[State][]State{
 //  1. A turn is under way only in Open and Draining.
 //  2. While the shard is Draining, running is the number of busy entities.
 //  3. A mailbox is empty unless its entity is busy and wanted.
-//  4. While the shard is Open, Closed, or Forwarding to a home that has not departed, only calls of a
-//     newer epoch than the shard's wait in its queue.
+//  4. While the shard is Open, Closed, or Forwarding to a home that has not departed, a call waits
+//     in the shard's queue only if the call's epoch is newer than the shard's.
 //  5. A Forwarding shard remembers where it went, a Closed one does not.
-//  6. In a shard that runs or ran here, since is not 0 and at most epoch.
+//  6. In a shard that is Open, Draining, Sent or Forwarding, since is not 0 and at most epoch.
 //  7. In a shard that is Sent no entity is active: each is encoded, or forgotten.
 //  8. Only an Open shard is on offer, and only with Handoff.Serving.
 //  9. Unless the shard is Open, every entity that is busy or live is wanted, and an idle one is
 //     live if and only if it has a Value.
 //  10. While a barrier is closed, and while calls are not direct, barred is set.
 //  11. Every live entity is in the list of active entities, and live entities are counted.
-//  12. Exactly the calls that wait have reserved their sizes.
+//  12. A call has reserved its size if and only if it waits.
 //  13. Senders owe a Flush only while the shard is Forwarding and not settled, and only a
 //     Forwarding shard is settled.
 //  14. A shard that is Closed or Forwarding has no entity.
-//  15. Tells are counted if and only if the turn under way is a turn of tells.
-//  16. An entity whose turn has a call is busy and wanted.
+//  15. The word of an entity counts tells if and only if the turn under way is a turn of tells.
+//  16. An entity whose turn belongs to a Call is busy and wanted.
 type Shard struct {
 	// Driver is for the driver alone. It is set once, before anything else.
 	Driver any

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Look finds an entity without the shard's lock. It returns nil if there is no such entity; while
-// the index changes, it may miss one. hash is [Hash] of id. It may be called at any time from any
-// goroutine, and callers may keep the result for later calls.
+// Look finds an entity by its id without the shard's lock. It returns nil if the shard has no such
+// entity, and sometimes also while the index changes. hash is [Hash] of id. Look may be called at
+// any time from any goroutine. Callers may keep the returned entity for later calls.
 func (s *Shard) Look(hash uint64, id string) *Entity { return s.entities.look(hash, id) }
 
 // Entities returns the number of entities, active or passivated.
@@ -62,9 +62,10 @@ func (s *Shard) trim(e *Entity) {
 // Listed returns the number of entities in the list of possibly active ones, which Survey examines.
 func (s *Shard) Listed() int { return s.entities.actives.n }
 
-// Survey examines n possibly active entities, or all if they are fewer, beginning with those
-// examined longest ago. It calls f for each that has a value and no turn, with used, the driver's
-// coarse clock at its last use. The driver examines few at a time, to hold the lock only briefly.
+// Survey examines n entities that may be active, or all of them if there are fewer than n. It
+// begins with those that were examined longest ago. For each that has a Value and no turn under
+// way, it calls f. used is the driver's coarse clock at the entity's last use. The driver passes a
+// small n, to hold the shard's lock only briefly.
 func (s *Shard) Survey(n int, f func(e *Entity, used uint32)) {
 	a := &s.entities.actives
 	for range min(n, a.n) {
@@ -91,9 +92,9 @@ func (s *Shard) Active() (n int) {
 	return n
 }
 
-// IDs yields the ids of the entities, in no order; if active is set, only of those that have a
-// value or a turn. It skips the empty id, which stands for the shard itself. It examines every
-// entity.
+// IDs yields the ids of the entities, in no particular order. If active is set, it yields only the
+// ids of entities that have a value or a turn. It leaves out the empty id, which stands for the
+// shard itself. In either case it examines every entity.
 func (s *Shard) IDs(active bool) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for e := range s.entities.all() {

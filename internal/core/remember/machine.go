@@ -11,15 +11,15 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Machine remembers the entities of the shards of one node in the memory of other
-// members, and keeps the ids that other members send it. It is not safe for concurrent use.
+// A Machine remembers the entities of the shards of one node in the memory of other members, and
+// keeps the ids that other members send it. It is not safe for concurrent use.
 //
 // Invariants:
-//  1. Only shards that run here have queues, and only for their replicas.
-//  2. A shard that is recalled has no replicas.
-//  3. A shard's ids are at most Kind.Max, unless more came with it or were recalled.
-//  4. A replica has acknowledged at most the changes that the home has.
-//  5. A waiting Add in a shard waits for a change unknown to all replicas.
+//  1. Only shards that run here have queues of changes to send, and only to their replicas.
+//  2. A shard whose ids are being recalled has no replicas.
+//  3. A shard has at most Kind.Max ids, unless it came with more, or more were recalled.
+//  4. A replica has acknowledged no change that the home does not have.
+//  5. An Add waits only for a change that no replica has acknowledged.
 type Machine struct {
 	config Config
 	now    time.Time

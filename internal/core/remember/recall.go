@@ -43,8 +43,8 @@ func (m *Machine) begin(h *home) {
 	m.maybeRecalled(h)
 }
 
-// ask sends a member a Recall for the ids that it has not sent yet. It repeats an unanswered Recall
-// after Config.Resend.
+// ask sends a member a Recall, which requests the ids of shards that the member has not sent yet.
+// If the member does not answer within Config.Resend, ask sends the Recall again.
 func (m *Machine) ask(a transport.Address) {
 	k := m.askers[a]
 	if k == nil {

@@ -24,16 +24,16 @@ const Buckets = 8
 // pause, unless the read of the shard has failed.
 const storeRetry = time.Second
 
-// A StoreMachine remembers the entities of one type's shards at one node in a store. Its
-// driver sends requests only while the node's lease is valid. Its inputs are [Open],
-// [Close], [Add], [Remove] and [Tick], and the store's answers [Loaded], [Written] and
-// [Found]. It is not safe for concurrent use.
+// A StoreMachine remembers the entities of one type's shards at one node in a store. Its driver
+// sends requests only while the node's lease is valid. Its inputs are [Open], [Close], [Add],
+// [Remove] and [Tick], and the store's answers [Loaded], [Written] and [Found]. It is not safe for
+// concurrent use.
 //
 // Invariants:
-//  1. No record of a shard is written before the shard was read.
+//  1. No record of a shard is written before the shard's records were read.
 //  2. Of each record at most one write or find is under way.
-//  3. While an Add waits for a record, a write or find of it is under way, or its shard is not read
-//     yet.
+//  3. While an Add waits for a record, a write or find of that record is under way, or the record's
+//     shard is not read yet.
 type StoreMachine struct {
 	kind   Kind
 	now    time.Time

@@ -159,8 +159,8 @@ func (r *Retries) later(entity string, m *wire.DurableReminder, tried retry, nex
 	}
 }
 
-// prune drops reminders whose next try is long overdue: they were cancelled, or their entity has
-// moved. Other failed reminders are tried soon after their next time.
+// prune forgets the failed reminders that should have been tried more than 2*retryMax before now.
+// They were cancelled, or their entity has moved away: otherwise this node would have tried them.
 func (r *Retries) prune(now int64) {
 	//arch:order-free each by itself
 	for key, tried := range r.of {

@@ -113,13 +113,13 @@ func (s Schedule) Skip(due, now time.Time) bool {
 	return s.SkipLate > 0 && now.UnixMilli()-due.UnixMilli() > s.SkipLate.Milliseconds()
 }
 
-// Next returns the due time that follows the time due, once due was fired or, because of Skip,
-// dropped. The result may have passed: then it is to be fired at once. It is zero if no due time
-// follows.
+// Next returns the next time at which to fire, when the due time due was fired or, because of Skip,
+// dropped. next may already have passed: then fire it at once. next is zero if no due time follows.
 //
-// Next counts the due times between due and the next one; these were missed. For a cron text, a
-// count of MaxCounted is a lower bound. Next fails as Check does, also if the zone is missing here
-// because a program with newer zones has set the schedule; the reminder must be kept then.
+// missed is the number of due times between due and next. They are not fired. For a cron text, a
+// count of MaxCounted is a lower bound. Next fails as Check does, also if this program does not
+// know the zone because a program with newer zones has set the schedule. The reminder must then be
+// kept.
 func (s Schedule) Next(due, now time.Time) (next time.Time, missed int, err error) {
 	if err := s.Check(); err != nil || s.Kind == KindOnce {
 		return time.Time{}, 0, err

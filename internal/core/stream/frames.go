@@ -138,9 +138,9 @@ func (q *frames) empty() *frame {
 	return f
 }
 
-// safeAck lowers ack so that no frame behind f has a refusal of an envelope at or below ack. A
-// refusal must arrive before its envelope's acknowledgement, at which the sender forgets the
-// envelope.
+// safeAck lowers ack, so that frame f does not acknowledge an envelope whose refusal is in a later
+// frame. The refusal must arrive before the acknowledgement, because an acknowledged envelope is
+// forgotten by its sender.
 func (q *frames) safeAck(f *frame, ack uint64) uint64 {
 	if q.refusals == 0 {
 		return ack
@@ -243,8 +243,8 @@ func (q *frames) Find(seq uint64) (e wire.Envelope, ok bool) {
 	return e, false
 }
 
-// Void replaces the envelope with the given sequence by an empty one, if the envelope certainly
-// never reached the peer. It returns false if it replaced nothing.
+// Void replaces the envelope with the given sequence by an empty one, if the replaced envelope
+// certainly never reached the peer. It reports whether it replaced the envelope.
 func (q *frames) Void(seq uint64) bool {
 	for i := q.head; i < len(q.list); i++ {
 		f := &q.list[i]
@@ -375,16 +375,18 @@ func recycle(b []byte) {
 	}
 }
 
-// An Account counts the bytes held for a client until the client acknowledges them. A session has
-// an account, and the account above it counts the bytes of all clients of one name. Without
-// accounts, a client that does not acknowledge could make this process keep any number of answers.
-// A nil Account has no bound. It is safe for concurrent use.
+// An Account counts the bytes held for a client until the client acknowledges them. Each session
+// with a client has an account. The account above it counts the bytes of all clients of one name.
+// Without accounts, a client that does not acknowledge could make this process keep any number of
+// answers. A nil Account has no bound. An Account is safe for concurrent use.
 //
-// Above the bound, the client is treated in three steps, so that a merely slow one is notified:
-//   - Full: its calls are refused before their turns.
-//   - Crowded: results of turns under way are dropped if above 256 bytes, and frames with new
-//     envelopes are not handled, as if they were lost, except for their acknowledgements.
-//   - Closed: its answers and refusals are not kept any more.
+// Above the bound, the client gets less in three steps, so that a client that is only slow is
+// notified:
+//   - Full, above the bound: its calls are refused before their turns.
+//   - Crowded, from twice the bound on: results of turns under way are dropped if above 256 bytes.
+//     Frames with new envelopes are ignored, except for their acknowledgements, as if they were
+//     lost.
+//   - Closed, from three times the bound on: its answers and refusals are not kept any more.
 type Account struct {
 	limit int64
 	up    *Account
@@ -423,7 +425,7 @@ func (a *Account) Excess() (most Excess) {
 }
 
 // Held returns the bytes and the bound of the topmost account that exceeds its bound, among a and
-// those above it. If none does, it returns a's own.
+// the accounts above a. If none exceeds its bound, Held returns the bytes and the bound of a.
 func (a *Account) Held() (bytes, limit int64) {
 	for at := a; at != nil; at = at.up {
 		if held := at.held.Load(); at == a || held > at.limit {
@@ -433,9 +435,10 @@ func (a *Account) Held() (bytes, limit int64) {
 	return bytes, limit
 }
 
-// fairBytes bounds what a session holds for its client before it ignores frames with new envelopes,
-// while its account is crowded. A session that holds less handles them, and refuses their calls. So a
-// process learns the reason, even if another one of its name has filled their common account.
+// fairBytes is how many bytes a session may hold for its client, while its account is crowded,
+// before the session ignores frames with new envelopes. A session that holds less handles such
+// frames, and refuses their calls. So a process learns why its calls fail, even if another process
+// of the same name has filled their common account.
 const fairBytes = 64 << 10
 
 // Excuse returns the envelope to keep in place of e, as the account's Excess requires; nil means

@@ -46,11 +46,11 @@ type Outgoing struct {
 
 // A Route is one shard as one sender sees it. It is not safe for concurrent use.
 //
-// Three rules keep the order per (sender, entity). When a route leaves a home, it sends a Flush
-// behind the last envelope for that home. It is Stopped while an envelope to that home is not
-// acknowledged. When it leaves Stopped, it sends the new home a Barrier, which makes the home wait
-// for the Flush, then the refused envelopes in the order of sending, and then the held calls in the
-// order in which they were made.
+// Three rules keep the sender's calls of each entity in order. When a route leaves a home, it sends
+// a Flush behind the last envelope for that home. While an envelope to that home is not
+// acknowledged, the route is Stopped. When the route leaves Stopped, it sends the new home three
+// things in turn: a Barrier, which makes the new home wait for the Flush; the refused envelopes, in
+// the order of sending; and the held calls, in the order in which they were made.
 type Route struct {
 	State RouteState
 	Home  transport.Address // the home if Known, the old home if Stopped
@@ -71,11 +71,11 @@ type Route struct {
 
 // A Step is the driver's work after a change of a route, in this order:
 //
-//  1. If FlushTo is set, append a Flush to its session. The Flush names Home, Epoch and Left, the
-//     epoch under which calls went to FlushTo until now. If the route is Stopped, set its LastSeq
-//     to the sequence of the Flush.
-//  2. If Go is set, append to the new home's session a Barrier for each of Via, then Deliver. Only
-//     then may other calls pass.
+//  1. If FlushTo is set, append a Flush to the session with FlushTo. The Flush names Home, Epoch
+//     and Left, the epoch under which calls went to FlushTo until now. If the route is Stopped, set
+//     its LastSeq to the sequence of the Flush.
+//  2. If Go is set, append to the new home's session a Barrier for each of Via, then the calls in
+//     Deliver. Only then may other calls go to the new home.
 //  3. If Ask is set, find out the shard's home.
 type Step struct {
 	FlushTo transport.Address // zero: no Flush
@@ -94,8 +94,8 @@ type Via struct {
 	Departed bool
 }
 
-// Hold keeps a call until the route is Known; it must not be called while the route is Known. It
-// returns true if the driver must find out the shard's home.
+// Hold keeps a call until the route is Known. It must not be called while the route is Known. ask
+// is true if the driver must find out the shard's home.
 func (r *Route) Hold(o Outgoing) (ask bool) {
 	r.held = append(r.held, o)
 	return r.State == Unknown
@@ -117,9 +117,10 @@ func (r *Route) HoldWithin(o Outgoing, limit int) (dropped []Outgoing) {
 	return dropped
 }
 
-// BeginAnew forgets every placement, because the cluster was founded again and counts epochs from
-// the beginning, so later placements cannot be compared with earlier ones. Waiting calls are kept,
-// in order. No earlier call of this sender can be on its way to their new home.
+// BeginAnew forgets every placement, because the cluster was founded again. The new cluster counts
+// epochs from the beginning, so its placements cannot be compared with earlier ones. Waiting calls
+// are kept, in order. They need no Barrier at their new home: no earlier call of this sender can be
+// on its way there.
 func (r *Route) BeginAnew() Step {
 	*r = Route{held: append(r.refused, r.held...)}
 	return Step{Ask: true}
@@ -208,8 +209,8 @@ func (r *Route) Supersede(home transport.Address, epoch placement.Epoch, acked u
 	}
 }
 
-// Refused takes back an envelope that its receiver did not execute. home and epoch are the shard's
-// home and epoch as the receiver knows them; zero if it knows none.
+// Refused takes back an envelope that the node from received and did not execute. home and epoch
+// are the shard's home and epoch as that node knows them; both are zero if it knows none.
 func (r *Route) Refused(from transport.Address, o Outgoing, home transport.Address, epoch placement.Epoch) {
 	if r.State == Known && r.Home == from {
 		r.State = Stopped
@@ -286,10 +287,10 @@ func (r *Route) sendHeld() Step {
 	return s
 }
 
-// before returns the homes from which older calls may still come after the departure of the given
-// home: via and lost. via gets back the calls that the departed home did not handle. left is the
-// epoch under which calls went to via; 0 means that via has departed too. lost is a departed home
-// after via.
+// before returns the homes from which older calls may still come when the given home has departed:
+// via and lost. Calls that the departed home did not handle go back to via. left is the epoch under
+// which calls went to via; 0 means that via has departed too. lost is a home after via that has
+// departed; zero means none.
 func (r *Route) before(departed transport.Address) (via transport.Address, left placement.Epoch, lost transport.Address) {
 	switch {
 	case r.LastSeq == 0: // nothing was sent there, not even the Barrier: earlier calls are where they were

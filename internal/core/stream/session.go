@@ -64,12 +64,12 @@ type Config struct {
 // A Session is the stream of envelopes between this process and one peer on one lane. It is not
 // safe for concurrent use.
 //
-// Each frame has two numbers about the other direction: its sender has handled all envelopes up to
-// Handled, and acknowledges those up to Ack. A frame acknowledges a refused envelope only if it, or
-// an earlier frame, has the refusal. The window counts from Handled, so two peers that refuse each
-// other's calls do not wait for each other.
+// Each frame also has two numbers about envelopes of the other direction: the frame's sender has
+// handled those up to Handled, and acknowledges those up to Ack. A frame acknowledges a refused
+// envelope only if this frame, or an earlier one, has the refusal. The window counts from Handled,
+// so two peers that refuse each other's calls do not wait for each other.
 //
-// Invariant: an acknowledgement never goes out before a refusal below it.
+// Invariant: an envelope's acknowledgement never goes out before its refusal.
 type Session struct {
 	frames
 	acks
@@ -102,10 +102,10 @@ func NewSession(cfg Config, peer transport.Peer) *Session {
 // Peer returns the process at the other end of the session.
 func (p *Session) Peer() transport.Peer { return p.peer }
 
-// Append adds an envelope to the stream and returns its sequence. Above MaxBuffered it refuses
-// calls and tells with ErrFull. It never refuses answers and control messages for that reason.
-// Answers to a member are bounded by its own calls, and those to a client by the Account, whose
-// Excess the driver checks before it runs a call.
+// Append adds an envelope to the stream and returns its sequence. If the session holds more than
+// MaxBuffered bytes, Append refuses calls and tells with ErrFull, but never answers and control
+// messages. Answers to a member are bounded by that member's own calls. Answers to a client are
+// bounded by the Account: the driver checks its Excess before it runs a call.
 func (p *Session) Append(e *wire.Envelope) (uint64, error) {
 	size := e.SizeBound()
 	if size+wire.MaxFrameHeader > p.maxPayload {
@@ -128,11 +128,11 @@ func (p *Session) Append(e *wire.Envelope) (uint64, error) {
 	return seq, nil
 }
 
-// Take returns the next frame to publish. ack is the sequence up to which this side has handled
-// everything from the peer. The token names this sending of the frame, for Bounced; it is 0 for a
-// frame without envelopes. ok is false if there is nothing to send, the peer's window is full, or
-// the session waits before a retry. The payload is valid until the next Take or Unsent, so only one
-// goroutine at a time may publish.
+// Take returns the next frame to publish, as payload. ack is the sequence up to which this side has
+// handled everything from the peer. The token identifies this sending of the frame, for Bounced; it
+// is 0 for a frame without envelopes. ok is false if there is nothing to send, the peer's window is
+// full, or the session waits before a retry. The payload is valid until the next Take or Unsent, so
+// only one goroutine at a time may publish.
 func (p *Session) Take(now time.Time, ack uint64) (payload []byte, token uint64, ok bool) {
 	defer p.check()
 	p.lent = 0
@@ -220,9 +220,10 @@ func (p *Session) Unsent(token uint64, now time.Time) {
 	}
 }
 
-// Bounced records the broker's report that nobody listened when a frame was published. The session
-// then waits before it tries again. Envelopes of a frame whose every sending bounced were certainly
-// not executed. A bounce reported twice, or after a later bounce of the frame, is ignored.
+// Bounced records the broker's report that nobody listened when a frame was published. token is
+// what Take returned with that frame. The session then waits before it tries again. If all sendings
+// of a frame bounced, its envelopes were certainly not executed. Bounced ignores a report that
+// comes twice, or after the report of a later sending of the same frame.
 func (p *Session) Bounced(token uint64, now time.Time) {
 	defer p.check()
 	first, sending := sendingOf(token)
@@ -254,8 +255,8 @@ func (p *Session) again() {
 }
 
 // Ack handles the acknowledgement and the window in a frame that Receive accepted. The driver calls
-// it after it has handled the frame's envelopes. It returns true if more may be sent than before:
-// the peer has handled more, or has sent the session's number.
+// Ack after it has handled the frame's envelopes. Ack returns true if this side may now send more
+// than before: the peer has handled more envelopes, or has sent the session's number.
 func (p *Session) Ack(h *wire.FrameHeader, now time.Time) bool {
 	defer p.check()
 	if h.Window > 0 {
@@ -439,10 +440,11 @@ func (p *Session) Goodbye(h *wire.FrameHeader) bool {
 
 // Shrink undoes a Take whose frame exceeds limit, the broker's present payload limit in bytes. It
 // divides the frames that are still to be sent so that they fit. Sequences stay the same, so the
-// peer skips envelopes that it has received. Envelopes that do not fit alone are removed and
-// returned: a result is replaced by the answer "too large", any other envelope by an empty one. If
-// a part of a shard's state is removed, so are all other waiting parts, including the last, so that
-// the new home does not take an incomplete state for the whole.
+// peer skips envelopes that it has received. Shrink removes and returns each envelope that is too
+// large for a frame of its own. In place of a result it sends the answer "too large", in place of
+// another envelope an empty one. If it removes a part of a shard's state, it empties all parts that
+// still wait, also the last one, so that the new home does not take an incomplete state for the
+// whole.
 func (p *Session) Shrink(token uint64, limit int) (out []Oversize) {
 	defer p.check()
 	p.lent = 0

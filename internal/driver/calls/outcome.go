@@ -46,9 +46,9 @@ type Command struct {
 	Unsure bool // an earlier attempt may have run
 }
 
-// NextStep returns the step after an attempt that ended with the given code. If the call ends with
-// this step, NextStep also returns the call's outcome. c is the call's command, or nil if the
-// entity is not durable.
+// NextStep returns the caller's next step after an attempt that ended with the given code. With the
+// step Return, it also returns the call's outcome. c is the call's command, or nil if the entity is
+// not durable.
 func NextStep(code wire.Code, c *Command) (Step, Outcome) {
 	switch code {
 	case Expired, Closed:
@@ -103,7 +103,7 @@ func Withdrawn(how Withdrawal) Outcome {
 	return NotExecuted
 }
 
-// Final returns the outcome of a command. last is the outcome of its last attempt. If an earlier
+// Final returns the outcome of a command whose last attempt had the outcome last. If an earlier
 // attempt may have run, NotExecuted becomes Unknown, unless settled is set. settled means that the
 // refusal of the last attempt proves that no attempt was applied.
 func (c *Command) Final(last Outcome, settled bool) Outcome {

@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// ByeGrace is how long a member that left gracefully may still send goodbyes on its lanes. After
-// that, envelopes that it has not acknowledged count as lost.
+// ByeGrace is how long this process waits for goodbyes on the lanes of a member that left
+// gracefully. After that, envelopes that the member has not acknowledged count as lost.
 const ByeGrace = 3 * time.Second
 
 // DismissAfter is how long a process that has left waits for senders' flushes, and then for a shard
@@ -133,10 +133,10 @@ func (p *Plane) moveStep(from Session, e *wire.Envelope) {
 	}
 }
 
-// Refuse counts the refusal of an ask or a tell, whose envelope has number seq. It returns the
-// answer, and the session on which the answer must be sent; both are nil if there is no answer. The
-// caller must append the answer before it acknowledges the envelope: until then the sender keeps
-// the envelope.
+// Refuse counts the refusal of an ask or a tell, whose envelope has the sequence seq. It returns
+// the answer to send and the session on which to send it; both are nil if there is no answer. The
+// caller must append the answer before it acknowledges the envelope, because the sender forgets an
+// acknowledged envelope.
 func (p *Plane) Refuse(from Session, lane int, e *wire.Envelope, seq uint64, r shardhost.Refusal) (to Session, answer *wire.Envelope) {
 	p.env.Refused(r.Code)
 	answer, direct, ok := r.Answer(e, seq)
@@ -170,9 +170,10 @@ func (p *Plane) Answer(e *wire.Envelope) bool {
 	return p.env.Calls().Complete(e.ID, Result{Payload: e.Payload, Code: e.Code, Text: string(e.Text)})
 }
 
-// Withdraw withdraws a call whose caller has given up, if that is still possible. It returns the
-// stage at which the caller gave up, and the session on which the call was sent. If the call's turn
-// may be running, Withdraw cancels it, also at a home to which the call was forwarded.
+// Withdraw withdraws a call whose caller has given up, if that is still possible. how is the stage
+// that the call had reached. on is the session on which the call was sent; nil if it was not sent.
+// If the call's turn may be running, Withdraw cancels it, also at a home to which the call was
+// forwarded.
 func (p *Plane) Withdraw(r *routing.Route, c *Call, id uint64, entity string) (how Withdrawal, on Session) {
 	if r.Withdraw(id) {
 		return WithdrawnUnsent, nil
@@ -260,10 +261,11 @@ func (p *Plane) PeerGone(a transport.Address, lane int, bye bool) {
 	}, Result{Code: Lost, Lost: a})
 }
 
-// Replace begins a new session with a peer that has dropped its side of session s, and returns the
-// new session; nil if the peer has departed. Unanswered calls on s fail with the code Lost if the
-// peer is a member and may have received them. All other calls on s are sent again to their shards'
-// homes. Sessions on other lanes are replaced separately.
+// Replace begins a new session with the peer of session s, because the peer has dropped its side of
+// s. It returns the new session, or nil if the peer has departed. If the peer is a member, the
+// unanswered calls on s that the peer may have received fail with the code Lost. All other calls on
+// s are sent again to their shards' homes. Replace does not replace the peer's sessions on other
+// lanes.
 func (p *Plane) Replace(s Session) Session {
 	next, left := p.env.Renew(s)
 	if left == nil {
@@ -336,8 +338,8 @@ func (p *Plane) BeginAnew(members map[transport.Address]bool) {
 	p.env.EachRoute(AllLanes, (*routing.Route).BeginAnew)
 }
 
-// Homes returns the other processes to which routes lead, each once. It leaves out processes that
-// have left or were removed.
+// Homes returns the other processes to which this process's routes lead, each once. It leaves out
+// processes that have left or were removed.
 func (p *Plane) Homes() (all []transport.Address) {
 	self := p.env.Self().Address
 	p.env.EachRoute(AllLanes, func(r *routing.Route) {
@@ -349,10 +351,10 @@ func (p *Plane) Homes() (all []transport.Address) {
 	return slices.DeleteFunc(all, p.env.Parted)
 }
 
-// Needs reports whether a leaving process still waits for one of its shards, or for the next home
-// of tells. Such tells wait in a route, or were sent to a home that has left and may give them
-// back. Needs ignores tells sent to other homes, because package node's Drain waits for their
-// acknowledgements.
+// Needs reports whether a leaving process must still wait for one of its shards, or for the next
+// home of a tell. Such a tell waits in a route, or was sent to a home that has left and may give
+// the tell back. Needs ignores tells sent to other homes, because package node's Drain waits for
+// their acknowledgements.
 func (p *Plane) Needs() (needs bool) {
 	p.env.EachShard(AllLanes, func(s Shard) { needs = needs || s.Needed() })
 	p.env.EachRoute(AllLanes, func(r *routing.Route) {
@@ -368,20 +370,21 @@ func (p *Plane) PeerLeft(a transport.Address) {
 	p.env.After(ByeGrace, func() { p.PeerGone(a, AllLanes, false) })
 }
 
-// Leave ends the data plane of a process that has left the cluster. Then it calls done. Only then may
-// the lanes close: to a peer, a closed lane means that every acknowledged call was answered, or
-// forwarded to a process that has it. The steps:
+// Leave ends the data plane of a process that has left the cluster, and then calls the function
+// done. Before that, the lanes must not be closed: to a peer, a closed lane means that every
+// acknowledged call was answered, or forwarded to a process that has it. The steps:
 //
-//  1. Wait until the peers have acknowledged what was sent, no sender owes a Flush, and no call waits
-//     for a home. Such calls may have come after Needs was asked. A forwarded call may still wait at
-//     the next home, and only the Flush keeps the order of the sender's later calls.
-//  2. Handle only answers and refusals. All other envelopes return to their senders.
-//  3. Wait for acknowledgements, and for homes of the calls that arrived meanwhile or came back from
-//     departed peers.
+//  1. Wait until the peers have acknowledged what was sent, no sender owes a Flush, and no call
+//     waits for a home. Calls may have come since Needs was last called. A forwarded call may still
+//     wait at its next home, and only the Flush keeps the sender's later calls behind it.
+//  2. From now on handle only answers and refusals. All other envelopes return to their senders.
+//  3. Wait for acknowledgements, and for homes of the calls that arrived meanwhile or came back
+//     from departed peers.
 //  4. Refuse the calls that still wait, and wait until the refusals are acknowledged.
 //
-// Waiting for only flushes or homes takes at most DismissAfter a step. All waiting takes at most
-// patience. DismissAfter of it, but at most half, is kept for steps 3 and 4.
+// When only flushes or homes are missing, a step ends after DismissAfter. All steps together take
+// at most patience. The last DismissAfter of patience, but at most half of patience, is kept for
+// steps 3 and 4.
 func (p *Plane) Leave(patience time.Duration, done func()) {
 	over := p.env.Now().Add(patience)
 	p.await(over.Add(-min(DismissAfter, patience/2)), func(s Shard) bool { return s.Holds() || s.Owes() }, func() {
@@ -396,10 +399,11 @@ func (p *Plane) Leave(patience time.Duration, done func()) {
 	})
 }
 
-// await waits until the peers have acknowledged what was sent, and waits(s) is false for each shard
-// s, but not beyond the time over. After that it calls the callback (then). Later envelopes count
-// only if shards may have sent held or returned calls, so that other goroutines' tells do not
-// prolong the wait.
+// await waits until the peers have acknowledged what was sent, and the function waits returns false
+// for each shard. It stops waiting for shards after DismissAfter, and stops altogether at the time
+// over. Then it calls the callback (then). It also waits for acknowledgements of envelopes sent
+// since it began, but only if they may be held or returned calls of shards, so that other
+// goroutines' tells do not prolong the wait.
 func (p *Plane) await(over time.Time, waits func(Shard) bool, then func()) {
 	unacknowledged, more := p.env.Unacknowledged(), true
 	homes := p.env.Now().Add(DismissAfter)

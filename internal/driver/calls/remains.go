@@ -55,8 +55,9 @@ func (r returned) depart(s Shard, departed func(transport.Address) bool) {
 	s.Depart(departed, false, nil)
 }
 
-// takeBack collects, in the map back, the envelopes that shards forwarded on a closed session. It
-// leaves out calls that may have run; their senders wait until the calls' deadlines.
+// takeBack collects, in the map back, the flushes and calls that shards forwarded on a session that
+// is now closed. It leaves out calls that may have run: their senders get no answer, and wait until
+// the calls' deadlines.
 func (p *Plane) takeBack(left *Left, back returned) {
 	p.gaveBack.Store(true)
 	for i := range left.Unacknowledged {
@@ -84,9 +85,9 @@ func (p *Plane) takeBack(left *Left, back returned) {
 	}
 }
 
-// Strand takes back the envelopes that a route holds for a shard that ends. Calls end with
-// wire.CodeMoved, so that their callers can call another shard. tell gets the tells, in order, and
-// may send them elsewhere.
+// Strand takes back the envelopes that a route holds for a shard that ends. An ask ends with
+// wire.CodeMoved, so that its caller can call another shard. The function tell gets the tells, in
+// order, and may send them elsewhere.
 func (t *Table) Strand(r *routing.Route, tell func(*wire.Envelope)) {
 	var all []wire.Envelope
 	r.Drop(func(o stream.Outgoing) bool {

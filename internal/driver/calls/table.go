@@ -87,8 +87,9 @@ func (c *Call) Answer(r Result) { c.res = r }
 // Sweep.
 func (c *Call) Over() int64 { return c.over.Load() }
 
-// SentOn returns the session on which the call was last sent to a peer, and its sequence number;
-// nil if it was not sent. Only the owner of the slot may call it.
+// SentOn returns the session on which the call was last sent to a peer, and the call's sequence in
+// that session. The session is nil if the call was not sent. Only the owner of the slot may call
+// SentOn.
 func (c *Call) SentOn() (Carrier, uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,8 +122,8 @@ type Table struct {
 	}
 }
 
-// Init sets the function that makes the Caller of a new slot. It is called once, before any other
-// method.
+// Init sets the function that makes the Caller of each new slot. Init is called once, before any
+// other method of the table.
 func (t *Table) Init(newCaller func() Caller) { t.newCaller = newCaller }
 
 // Wake wakes the caller of a call that Remove has returned and that has its answer.
@@ -136,9 +137,9 @@ func (c *Call) Wake() {
 
 // Open adds a call to the table, and returns the call's slot and number. over is the call's
 // deadline on Sweep's clock. If over is 0, the caller itself watches the time. If over is negative,
-// the call's time ends -over after the next Sweep. hint selects the lock, so that callers with
-// different hints rarely wait for each other. Open returns nil if the table is closed or has
-// MaxCalls calls.
+// the next Sweep sets the deadline to the time -over after that Sweep. hint selects the lock, so
+// that callers with different hints rarely wait for each other. Open returns nil if the table is
+// closed or already has MaxCalls calls.
 func (t *Table) Open(over int64, hint uint64) (c *Call, id uint64) { return t.OpenFor(over, hint, nil) }
 
 // OpenFor is Open, except that the end of the call is reported to the Completer instead of the
@@ -288,9 +289,9 @@ func (t *Table) Complete(id uint64, r Result) bool {
 	return true
 }
 
-// Sweep ends the calls whose time is over. now is the present time of its clock. It keeps the
-// sessions of these calls, so that their callers can withdraw calls that have not arrived. Only one
-// goroutine at a time may call Sweep.
+// Sweep ends the calls whose time is over. now is the present time of Sweep's clock, in
+// nanoseconds. The slot of an ended call keeps the session on which the call was sent, so that the
+// caller can withdraw a call that has not arrived. Only one goroutine at a time may call Sweep.
 func (t *Table) Sweep(now int64) {
 	slots := t.slots.Load()
 	if slots == nil {
@@ -337,8 +338,9 @@ func (t *Table) completeIf(match func(*Call, uint64) bool, r Result) (n int) {
 	return n
 }
 
-// shrink takes three of four slots out of use if few were in use for a while, because each sweep
-// visits all slots. Slots in use follow when they become free. Only Sweep calls it.
+// shrink takes up to three of four slots out of use if few slots were in use for shrinkAfter sweeps
+// in a row. Fewer slots make a sweep shorter, because it visits all slots. A slot with a call
+// leaves when it becomes free. Only Sweep calls shrink.
 func (t *Table) shrink() {
 	n, inUse, limit := len(*t.slots.Load()), int(t.Coalescer.UnderWay()), int(t.limit.Load())
 	switch {

@@ -32,9 +32,10 @@ func (v *Voters) Note() {
 }
 
 // Voters returns the members with a deciding vote: those of the last converged view, except members
-// that are gone, left, or fenced, or that an operator has downed (see gaveUp). Any other Down
-// member keeps its vote until it is fenced. If it lost the vote at once, members that stood still
-// through several decisions could wake up as a majority of their old view.
+// that are gone, have left, are fenced or lack Config.DowningRole, and except members that an
+// operator has downed (see gaveUp). Any other Down member keeps its vote until it is fenced.
+// Without this rule, members that were paused during several decisions could wake up, be a majority
+// of the old view that they know, and run turns.
 func (v *Voters) Voters() []transport.Address { return slices.DeleteFunc(v.settled(), v.voteless) }
 
 func (v *Voters) voteless(node transport.Address) bool {
@@ -43,9 +44,10 @@ func (v *Voters) voteless(node transport.Address) bool {
 		v.Config.Downing.DiscountsGone() && v.EvidenceAgainst(node) == gossip.EvidenceGone
 }
 
-// gaveUp reports whether a member has lost its vote because it is fenced, or because an operator has
-// downed it and all other members are reachable. Unreachable members may have decided together with
-// the downed one before it died.
+// gaveUp reports whether a member has lost its vote. It has if it is fenced, or if an operator has
+// downed it and every other member is reachable, fenced, or downed by an operator too. While
+// another member is unreachable, the downed member keeps its vote, because the two may have made a
+// decision together before the downed member died.
 func (v *Voters) gaveUp(r gossip.Member) bool {
 	if r.Fenced || !r.Forced {
 		return r.Fenced
@@ -66,11 +68,11 @@ func (v *Voters) Newcomers() []transport.Address {
 	})
 }
 
-// Split returns one side of a partition for a strategy to judge. Newcomers on this side have no
-// vote, because the other side may not know them. Newcomers on the other side have a vote, because
-// the other side may know that the view with them has converged. The same holds for Exiting
-// members, which the other side may still know as Leaving. By these rules two sides never both win
-// (ADR 0008).
+// Split describes one side of a partition, for a strategy to judge. A newcomer on this side has no
+// vote, because the other side may not know the newcomer. A newcomer on the other side has a vote,
+// because that side may know a converged view with the newcomer. An Exiting member, too, has a vote
+// only on the other side, which may still know the member as Leaving. So the two sides never both
+// win (ADR 0008).
 func (v *Voters) Split(side []transport.Address) splitbrain.Split {
 	voters := v.Voters()
 	for _, node := range append(v.Newcomers(), v.exiting()...) {
@@ -89,9 +91,10 @@ func (v *Voters) exiting() []transport.Address {
 	})
 }
 
-// settled returns the electorate of the last converged view. An Up node that has seen
-// no converged view uses the voters that it knew before it was Up: the leader has seen these in a
-// converged view. Before any member is Up, the joining members vote.
+// settled returns the electorate of the last converged view that this node has seen. If this node
+// has seen none, but is Up, settled returns the voters that this node last knew before it was Up:
+// the leader has seen a converged view with these voters. Before that, it returns the electorate of
+// the present view or, if that is empty, the joining members.
 func (v *Voters) settled() []transport.Address {
 	nodes := slices.Clone(v.Converged)
 	if len(nodes) == 0 && v.Self().UpNumber != 0 {
@@ -131,10 +134,11 @@ func (v *Voters) Electorate(voters []transport.Address) splitbrain.Electorate {
 	return e
 }
 
-// LostToAll reports whether all reachable voters hold EvidenceLost, or more, against a member, and
-// all vouching is bound (see package detector). Then no such voter has vouched for the member since
-// its server lost it. If they are a majority, the member's lease has ended: at another server the
-// member would need a majority that vouches for it there.
+// LostToAll reports whether every reachable voter except the member itself has EvidenceLost, or
+// stronger evidence, against the member. It is false unless vouching is bound (see
+// [core.Node.Bound]). Then no such voter has vouched for the member since the member's server lost
+// it. If these voters are a majority, the member's lease has ended: to get a new lease through
+// another server, the member would need a majority that vouches for it there.
 func (v *Voters) LostToAll(node transport.Address) (lost bool) {
 	if !v.Bound() {
 		return false

@@ -10,19 +10,19 @@ import (
 )
 
 // A Message travels between nodes on the control channel, which may lose, repeat and reorder
-// messages. [Encode] and [Decode] turn it into bytes and back. The machine's driver adds the names
-// of the cluster and of the sender.
+// messages. [Encode] and [Decode] turn it into bytes and back. The driver of a node's membership
+// adds the names of the cluster and of the sender.
 //
-// The Target of a message is [TargetOf] its receiver, so that a node recognizes messages for its
-// earlier incarnations. 0 addresses all nodes.
+// The Target of a message is [TargetOf] the receiver's address. So a node recognizes a message for
+// an earlier incarnation of itself. Target 0 means all nodes.
 type Message interface {
 	message()
 	String() string
 }
 
-// Hello is broadcast by a node that wants to join, every 100 ms (less often if many
-// join at once) until it is answered. Members answer with [HelloAck]; other joiners record
-// the sender.
+// Hello is broadcast by a node that wants to join, every 100 ms (less often if many nodes join at
+// once), until the node gets an answer. Members answer with [HelloAck]. Other joiners record the
+// sender.
 type Hello struct {
 	// Attempt counts the node's hellos from 1. In a large cluster only a few
 	// members answer the first ones.
@@ -92,8 +92,8 @@ func (Welcome) message() {}
 // String is for transcripts and logs.
 func (m Welcome) String() string { return "welcome: " + m.State.String() }
 
-// JoinRefused is the answer to a joiner that is not admitted. Unless it is final, the
-// joiner asks again until its JoinTimeout.
+// JoinRefused is the answer to a joiner that is not admitted. If Final is not set, the joiner asks
+// again until its JoinTimeout has passed.
 type JoinRefused struct {
 	Target uint32 // the joiner
 	Final  bool   // asking again cannot succeed
@@ -173,9 +173,9 @@ func (HeartbeatAck) message() {}
 // String is for transcripts and logs.
 func (m HeartbeatAck) String() string { return fmt.Sprintf("heartbeat-ack %d", m.Seq) }
 
-// Alive is broadcast by the members of a small cluster, so that each hears a majority however few
-// members it watches. The leader of any cluster broadcasts it too, so that two clusters of one name
-// meet.
+// Alive is broadcast by every member of a small cluster. So each member hears from a majority, even
+// if it watches only a few members. In a large cluster, only the leader broadcasts Alive. By this
+// message, two clusters of the same name detect each other.
 type Alive struct {
 	Founder transport.Address // the founder of the cluster, which identifies it
 	Size    uint32            // the number of its Up and Leaving members

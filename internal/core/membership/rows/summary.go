@@ -132,8 +132,8 @@ func (s *Summary) sortRing() {
 	}
 }
 
-// After calls the function do with each member after self on the ring, in order, until it returns
-// false or all other members were passed.
+// After calls the function do for each member except self, in the order of the ring, beginning
+// behind self. It stops when do returns false.
 func (s *Summary) After(self *Row, do func(*Row) bool) {
 	at, _ := slices.BinarySearch(s.places, gossip.RingPlace(self.Address))
 	for at < len(s.Ring) && s.Ring[at].Address != self.Address {

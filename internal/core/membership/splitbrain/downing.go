@@ -3,9 +3,10 @@ package splitbrain
 // A Downing names the strategy by which unreachable members are judged.
 type Downing uint8
 
-// The strategies for unreachable members. Those after DowningManual follow Akka's split brain
-// resolver and its earlier auto-down, and do not ask the broker who is gone. Of two halves, Akka
-// keeps the one with the lowest address.
+// The strategies for unreachable members. DowningAuto and those below it follow Akka: its former
+// auto-down and its split brain resolver. They do not use the broker's evidence that a member is
+// gone. Of two equal halves of a cluster, DowningKeepMajority keeps the half with the oldest member,
+// where Akka keeps the half with the lowest address.
 const (
 	// DowningBroker downs a gone member at once, and any other unreachable one by keep-majority.
 	// The side with the majority of the last converged Up members downs the rest, and the other
@@ -49,8 +50,9 @@ func (d Downing) String() string {
 	return "unknown"
 }
 
-// DiscountsGone reports whether members that are gone lose their vote. Strategies that go by
-// reachability alone do not ask the broker, so they know of no gone members.
+// DiscountsGone reports whether, under strategy d, members that are gone lose their vote. The other
+// strategies judge by reachability alone: they do not use the broker's evidence that a member is
+// gone.
 func (d Downing) DiscountsGone() bool { return d == DowningBroker || d == DowningManual }
 
 // NewStrategy returns the strategy d. size is the quorum of DowningStaticQuorum; alone makes

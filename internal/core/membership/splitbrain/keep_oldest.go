@@ -2,12 +2,13 @@ package splitbrain
 
 import "github.com/shardgen/shardgen/transport"
 
-// keepOldest lets the side with the oldest member go on, even a small one. If the oldest is
-// alone, all others go on.
+// keepOldest lets the side with the oldest member go on, even if it is the smaller side. If the
+// oldest member is alone on its side, all others go on instead, unless the field alone is set.
 //
-// A node may run turns if more than half of the voters vouch for it, among them the oldest, or if
-// all voters but the oldest do. The majority makes this safe while nodes disagree about which
-// member is the oldest. A small side with the oldest runs turns again once the others are fenced.
+// A node may run turns if more than half of the voters, among them the oldest, vouch for it, or if
+// all voters except the oldest do. Requiring a majority keeps this safe while nodes disagree about
+// which member is the oldest. A small side with the oldest member runs turns again when all others
+// are fenced.
 type keepOldest struct{ alone bool }
 
 func (k keepOldest) Decide(s Split) Verdict {

@@ -7,11 +7,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Quorum describes the sets of voters that suffice for a node: it may run turns while the voters
-// of such a set vouch for it. Any two sufficient sets share a voter, so two sides with the same
-// voters never run turns at once. A decision to down members changes the voters. Then the smaller
-// side of leaseMajority waits until the other side's turns have ended; autoDown does not guarantee
-// this.
+// A Quorum describes the sufficient sets of voters for a node. The node may run turns while all
+// voters of one sufficient set vouch for it. Any two sufficient sets share a voter, so two sides
+// that count the same voters never run turns at once. A decision to down members changes the voters
+// that a side counts. After it, the smaller side of leaseMajority waits until the other side's
+// turns have ended; autoDown does not wait.
 type Quorum struct {
 	voters  []transport.Address // by address
 	Need    int                 // the least number of voters in a set

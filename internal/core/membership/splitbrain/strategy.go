@@ -81,9 +81,10 @@ func MostVoters(s Strategy) (most int, bounded bool) {
 	return q.most(), ok
 }
 
-// autoDown lets every side down the others, which lose their vote at once. So two sides may run
-// turns at once, against the promise of [Quorum]. It is safe only if a single node stood still:
-// that node lacks a majority in its own view, and runs no turns before it learns that it is down.
+// autoDown lets every side down the members of the other sides. The downed members lose their vote
+// at once, so two sides may run turns at once, which [Quorum] should prevent. autoDown is safe only
+// if just one node was paused: that node lacks a majority in its own view, and runs no turns before
+// it learns that it is down.
 type autoDown struct{}
 
 func (autoDown) Decide(Split) Verdict { return GoOn }
@@ -118,9 +119,9 @@ func (keepMajority) Quorum(v Electorate) Quorum {
 // leaseMajority lets the side that takes a lease go on. The larger side asks first, so it usually
 // wins.
 //
-// A node runs turns if more than half of the voters vouch for it. A small side that goes on
-// cannot know from votes when the others have stopped, so it waits: see LeaseHold of package
-// lease.
+// A node runs turns if more than half of the voters vouch for it. If a smaller side takes the
+// lease, it does not learn from votes when the turns of the others have ended. So it first waits:
+// see LeaseHold of package lease.
 type leaseMajority struct{}
 
 func (leaseMajority) Decide(s Split) Verdict {

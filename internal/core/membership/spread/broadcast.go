@@ -51,8 +51,9 @@ const (
 	leaderMute = 2500 * time.Millisecond
 )
 
-// broadcastNode returns the node that broadcasts this node's changes. It is the leader or, while
-// the leader is silent, the first collector that answers; zero if there is none.
+// broadcastNode returns the node that broadcasts this node's changes. It is the leader, unless the
+// leader has left a message of this node unanswered for leaderMute. Then it is the first collector
+// that answers, or zero if none does.
 func (b *Broadcaster) broadcastNode() transport.Address {
 	leader := b.Local().Leader
 	if leader == b.Config.Self || b.progress.told.IsZero() {

@@ -135,9 +135,10 @@ func (s *Spreader) ToUnseen() float64 {
 	}
 }
 
-// acceptable reports whether gossip may be used: it is of this cluster and for this node, which has
-// no record against the sender. The sender need not be a member that this node knows: the member
-// that admitted it may have died.
+// acceptable reports whether this node may use gossip from the given sender. The gossip must be of
+// this cluster and for this node, and this node must have no record against the sender. The sender
+// need not be a member in this node's view: the member that admitted the sender may have died
+// before it spread its view.
 func (s *Spreader) acceptable(from transport.Address, target uint32, founder transport.Address) bool {
 	_, lost := s.Gossip.Record(s.Config.Self, from)
 	switch {
@@ -153,8 +154,8 @@ func (s *Spreader) acceptable(from transport.Address, target uint32, founder tra
 	return false
 }
 
-// OnGossip replaces the state by a newer one, merges a concurrent one, and answers an older one
-// with this node's state.
+// OnGossip compares a received state with this node's state. A newer one replaces this node's
+// state, and a concurrent one is merged into it. An older one is answered with this node's state.
 func (s *Spreader) OnGossip(in core.Receive, msg message.Gossip) {
 	if in.Waited > s.Config.GossipMaxWait {
 		s.Refuse(core.RefusedLate)
@@ -204,19 +205,20 @@ func (s *Spreader) OnGossip(in core.Receive, msg message.Gossip) {
 	}
 }
 
-// introduce sends the state of a node that was never Up to a member that does not know it. The
-// member that admitted the node may have died before it sent the new state to others. introduce
-// answers only messages sent to this node alone.
+// introduce sends this node's state, if this node was never Up, to a member that does not know this
+// node. The member that admitted this node may have died before it sent the new state to others.
+// introduce answers only messages sent to this node alone.
 func (s *Spreader) introduce(to transport.Address, target uint32) {
 	if target != 0 && s.Self().UpNumber == 0 {
 		s.Send(to, message.Gossip{Target: message.TargetOf(to), State: s.Gossip})
 	}
 }
 
-// comparable reports false, and answers, if the sender's state g is too old to be merged:
-// tombstones are kept for MaxTombstones removals, so g may hold members whose removal this node has
-// forgotten. If this node's state is too old, g replaces it, unless this node is Down or missing in
-// g. Only a process that stood still falls so far behind.
+// comparable reports whether the sender's state g is recent enough to be merged. If g is too old,
+// comparable answers the sender. Tombstones are kept for MaxTombstones removals, so an old g may
+// hold members whose removal this node has forgotten. If this node's own state is too old, g
+// replaces it, unless this node is Down or missing in g. Only a process that was paused falls so
+// far behind.
 func (s *Spreader) comparable(from transport.Address, g *gossip.State) bool {
 	switch {
 	case g.RemovalCounter+gossip.MaxTombstones <= s.Gossip.RemovalCounter:
@@ -235,9 +237,10 @@ func (s *Spreader) comparable(from transport.Address, g *gossip.State) bool {
 	return true
 }
 
-// OnStatus compares this node's version with the sender's. If this node's version is older, it
-// answers with its status, which asks for the state. If it is newer or concurrent, it answers with
-// its state.
+// OnStatus compares this node's version of the state with the sender's. If the two are equal, this
+// node learns which members have seen the version. If the sender's version has more changes, this
+// node answers with its own status, which asks for the sender's state. Otherwise it answers with
+// its state, except while a broadcast of that state is on its way.
 func (s *Spreader) OnStatus(from transport.Address, msg message.Status) {
 	if !s.acceptable(from, msg.Target, s.Gossip.Founder) {
 		return

@@ -181,8 +181,9 @@ func (m *Machine) asked(from transport.Address, msg message.Join) {
 	q.join, q.last = msg, m.Now
 }
 
-// wroteAdmission handles the end of a write. If one for joiners has failed, one of them may be the
-// reason, so the next write has half of them.
+// wroteAdmission adapts the size of writes for joiners when one of them ends. If the write has
+// failed, one joiner in it may be the reason, so the next write is for half as many joiners. After
+// each success the size doubles.
 func (m *Machine) wroteAdmission(w *core.TableWrite, done bool) {
 	a, n := &m.admits, 0
 	var last *request

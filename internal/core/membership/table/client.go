@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A client makes this node's requests to the table: at most one read, one write and one I-am-alive
-// at a time.
+// A client makes this node's requests to the table. At most one read, one write and one write of
+// I-am-alive are under way at a time.
 type client struct {
 	number   uint64
 	want     bool // a read, as soon as possible
@@ -44,7 +44,8 @@ type client struct {
 	unsure []unsure
 }
 
-// An ahead is a change that another member has sent, of the known version or a later one.
+// An ahead is a change of the table that another member has sent, and that is not applied yet. The
+// change follows the known version, or a later version whose change is missing here.
 type ahead struct {
 	from   transport.Address
 	change message.Snapshot

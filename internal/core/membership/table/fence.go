@@ -55,8 +55,8 @@ func (m *Machine) noteDeaths() {
 // deathTouch is the time between two messages to a dead member that is not fenced.
 const deathTouch = 200 * time.Millisecond
 
-// runDeaths sends messages to dead members. A live one learns that it is dead; the broker reports
-// one that is gone.
+// runDeaths sends messages to the dead members that are not fenced. A member that still runs learns
+// by the message that it is dead. If a member is gone, the broker answers that nobody listens.
 func (m *Machine) runDeaths() {
 	if len(m.deaths) == 0 {
 		return
@@ -79,9 +79,10 @@ func (m *Machine) runDeaths() {
 	}
 }
 
-// bounced records the broker server's report that nobody listens for a dead member. The report
-// counts only if an echo sent after this node knew of the death has returned before it: the server
-// answers in order, so the report cannot answer a message sent before.
+// bounced records the report of this node's broker server that nobody listens for a dead member of
+// that server. The report counts only if an echo has returned that this node sent after it knew of
+// the death. The server answers in order, so the report then answers a message sent after that
+// echo.
 func (m *Machine) bounced(r *rows.Row) {
 	d := m.deaths[r.Address]
 	if d == nil || m.echo.Sent.Before(d.known) || !d.bounced.IsZero() || !m.ownServer(r) {
@@ -157,8 +158,9 @@ func (m *Machine) fencedAt(r *rows.Row, d *death) time.Time {
 	return at
 }
 
-// fencedByTime is fencedAt without the broker's reports. The guides come first, one after the
-// other; only they use the times at which others last met the dead member.
+// fencedByTime returns what fencedAt would return without the broker's reports. The guides fence
+// first, each fenceTurn later than the guide before it. Only guides use the times at which other
+// members last exchanged stands with the dead member.
 func (m *Machine) fencedByTime(r *rows.Row, d *death) time.Time {
 	c := &m.Config
 	lapse := c.QuorumTimeout + c.QuorumTimeout/clockSpread
@@ -183,9 +185,10 @@ func (m *Machine) fencedByTime(r *rows.Row, d *death) time.Time {
 	return core.Later(at, met.Add(byTime)).Add(time.Duration(rank) * fenceTurn)
 }
 
-// provenAt returns the time of the latest proof that any dead member may have. All dead members are
-// taken together, because they may have given each other their proofs. ok is false unless all
-// active members have said when they last exchanged stands with each dead member. See doc.go.
+// provenAt returns a bound: no dead member has a later proof. The bound is the same for all dead
+// members, because they may have given each other their proofs. ok is false unless each member that
+// was active before a death has said when it last exchanged stands with the dead member. See
+// doc.go.
 func (m *Machine) provenAt() (at time.Time, ok bool) {
 	s := m.table.Summary()
 	for _, dead := range s.Down {
@@ -277,9 +280,10 @@ func (m *Machine) noteContacts(from transport.Address, contacts []message.Contac
 	}
 }
 
-// metAll returns the latest time at which this node met a member that may not know a version; all
-// is false if it has not met every such member. Each met member has waited for this node's stands
-// since, so it cannot have told the dead member that all members stand at an earlier version.
+// metAll returns the latest time at which this node met (see metSince) a member that may not know
+// the given version. all is false if this node has not met every such member. A met member waits
+// for this node's stands from then on. So it cannot have told the dead member later that all
+// members stand at an earlier version.
 func (m *Machine) metAll(version uint64) (last time.Time, all bool) {
 	s := m.table.Summary()
 	for _, list := range [][]*rows.Row{s.Ages, s.Down} {
@@ -299,8 +303,8 @@ func (m *Machine) metAll(version uint64) (last time.Time, all bool) {
 
 // metSince reports whether a member certainly waits for this node's stands, and since when. A
 // member does so if it has answered this node through the present connection, or became active
-// after this node. A member that was active when this node became active answered it then; a member
-// that was dead did not.
+// after this node. If this node has not reconnected since it became active, the members that were
+// active then also wait: each answered this node. A member that was dead by then did not answer.
 func (m *Machine) metSince(r *rows.Row) (at time.Time, met bool) {
 	p := m.peers[r.Address]
 	switch {

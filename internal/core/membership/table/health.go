@@ -5,11 +5,11 @@ import "time"
 // maxHealth is the worst score of a member's own health.
 const maxHealth = 8
 
-// A health is this node's judgement of its own health, by five of the six signs of the Orleans
-// paper: who suspects it, whether its probes are answered, whether others probe it, how long its
-// work waits, and whether its timers are on time. Each bad sign adds to the score, which stretches
-// this node's own time-outs. A sick node is thus voted out before it votes others out. The sixth
-// sign, that the table does not have the node active, ends the node.
+// A health is this node's judgement of its own health, by five of the six signs in the Orleans
+// paper: whether others suspect it, whether its probes are answered, whether others probe it, how
+// long its work waits, and whether its timers are on time. Each bad sign adds to the score. A
+// higher score lengthens this node's own time-outs, so a sick node is voted out before it votes
+// others out. The sixth sign ends the node: the table no longer has the node as active.
 type health struct {
 	score    int
 	missed   int       // probes in a row without an answer

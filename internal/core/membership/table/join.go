@@ -115,17 +115,19 @@ func (m *Machine) runJoining() {
 	}
 }
 
-// unanswered reports whether no active member answers this joiner. Perhaps all have died, and each can
-// be proven dead only by its own server. So joiners then declare dead and fence the members of their
-// servers. They ask other servers, and go to them in turn if these give no evidence.
+// unanswered reports whether no active member answers this joiner. Perhaps all have died, and each
+// can be proven dead only by its own server. So each joiner then declares dead, and fences, the
+// members of the joiner's server. For other members it asks their servers. If these give no
+// evidence, it connects to them one after another.
 func (m *Machine) unanswered() bool {
 	return m.Phase == core.Asking && !slices.ContainsFunc(m.table.Summary().Ages, func(r *rows.Row) bool {
 		return !m.gone(r) && (m.joiner.proofs[r.Address] || m.joiner.tries[r.Address] <= proveTries)
 	})
 }
 
-// moveOn asks for a connection to another server, if deaths are left to prove, none of them at this
-// node's server, and some at servers that do not answer that the member is gone.
+// moveOn asks for a connection to another server if three conditions hold: deaths are left to
+// prove; none of these members is at this node's server; and for some of them, their own server
+// does not answer that the member is gone.
 func (m *Machine) moveOn() {
 	s := m.table.Summary()
 	left := slices.Concat(s.Ages, s.Down)
@@ -146,8 +148,8 @@ func (m *Machine) ask() {
 	m.noteDeaths()
 }
 
-// greeted handles messages by which this node finds members that use gossip or another table. It
-// returns false for other messages.
+// greeted handles Hello, HelloAck, Join and JoinRefused. By these messages this node also finds
+// members that use gossip or another table. It returns false for other messages.
 func (m *Machine) greeted(in core.Receive) bool {
 	switch msg := in.Message.(type) {
 	case message.Hello:
@@ -246,8 +248,8 @@ func (m *Machine) wantedRow() (core.TableWrite, bool) {
 	return core.TableWrite{Rows: []rows.Row{self}}, true
 }
 
-// mismatch returns the first setting in which this node differs from a member although it must not;
-// "" if there is none.
+// mismatch describes the first setting that must be the same at this node and a member, but
+// differs. It returns "" if there is none.
 func (m *Machine) mismatch(r *rows.Row) string {
 	if why := gossip.Incompatible(m.Config.Self.Name, m.Config.Compat, r.Name, r.Compat); why != "" {
 		return why
@@ -255,8 +257,8 @@ func (m *Machine) mismatch(r *rows.Row) string {
 	return m.Mismatch(gossip.Member{Address: m.Config.Self, Meta: m.Config.Meta}, []gossip.Member{r.Member})
 }
 
-// wantedEntry returns the write that makes this node active, if every active member has answered it
-// or is stale.
+// wantedEntry returns the write that makes this node active. It returns false until every active
+// member has answered this node, or does not answer and has not written I-am-alive lately.
 func (m *Machine) wantedEntry() (core.TableWrite, bool) {
 	j := &m.joiner
 	if m.waitsToAsk() {

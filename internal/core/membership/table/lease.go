@@ -11,8 +11,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A lease is the time until which this node may run turns: QuorumTimeout after its last proof, but
-// at most SelfHeartbeatTimeout after it sent the last echo that came back. See doc.go.
+// A lease has the time until which this node may run turns. It is the earlier of two times:
+// QuorumTimeout after the latest proof, and SelfHeartbeatTimeout after this node sent the last echo
+// that came back. See doc.go.
 type lease struct {
 	until time.Time
 	// proof is the latest known moment at which this node was certainly not dead in the table.
@@ -189,11 +190,12 @@ func (m *Machine) firstSuffices(first transport.Address) bool {
 // proofAsk is the proof's age at which a member asks all guides for a new one.
 func (m *Machine) proofAsk() time.Duration { return m.Config.QuorumTimeout * 13 / 20 }
 
-// wantProof requests a write of this node's row when the node's last proof becomes old. The write
-// gives a proof to this node, and to others through stands. The guides write one after the other.
-// The other members first ask the guides and the last writer again and again, and then write at
-// random times. While all members stand at one version, stands keep proofs fresh, and nobody writes:
-// proofs are about two stand intervals old at guides and three at other members.
+// wantProof requests a write of this node's row when the node's latest proof becomes old. The write
+// gives a proof to this node, and through stands to others. The guides write first, one after
+// another. Another member first asks the guides and the last writer repeatedly for a proof. Only if
+// that fails, it writes, at a random time. While all members stand at one version, stands keep
+// proofs fresh, and nobody writes: a proof is then about two stand intervals old at a guide, and
+// three at another member.
 func (m *Machine) wantProof(guides []transport.Address) {
 	s, l := &m.stand, &m.lease
 	half, step := m.Config.QuorumTimeout/2, m.Config.QuorumTimeout/20
@@ -338,9 +340,10 @@ func (m *Machine) onStandAck(from transport.Address, msg message.StandAck) {
 	}
 }
 
-// sendTable sends the table to a node that knows only the given version; if the table does not fit
-// in a message, the node reads it itself. Within recentChange after a change, sendTable sends
-// nothing, because the change's broadcast is on its way.
+// sendTable sends the table to a node that knows only the given version. If the table does not fit
+// in a message, sendTable sends nothing, and the node reads the table itself. It sends nothing,
+// either, if this node learnt of the next version less than recentChange ago: that change's
+// broadcast is still on its way.
 func (m *Machine) sendTable(to transport.Address, version uint64) {
 	if m.Now.Sub(m.knownSince(version+1)) < recentChange {
 		return
@@ -393,8 +396,8 @@ func (m *Machine) agree() agreed {
 	return a
 }
 
-// meetAll lets a guide probe all members that it has not met since its connection was made. Until
-// they answer, it may fence nobody by time.
+// meetAll makes this guide probe, once a second, all members that it has not met (see metSince)
+// since its connection was made. Until they answer, the guide may fence nobody by time.
 func (m *Machine) meetAll() {
 	if !m.Due(&m.stand.meet, time.Second) {
 		return

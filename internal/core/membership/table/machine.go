@@ -81,8 +81,8 @@ type peer struct {
 	probe probe
 }
 
-// A report is the broker's answer that nobody listens for a peer. answered is when it came; asked
-// is a moment before the sending of the message that it answers.
+// A report is the broker's answer that nobody listens for a peer. answered is when the answer came.
+// The message to which it is the answer was sent after the time asked.
 type report struct{ asked, answered time.Time }
 
 // isBehind records through which broker instance the peer has sent a stand or probe.
@@ -110,8 +110,8 @@ func New(config core.Config) (*Machine, error) {
 	return m, nil
 }
 
-// Step handles one input. now should not go back: a time before the last one counts as the last
-// one.
+// Step handles one input at the time now. If now is before the time of the last input, the time of
+// the last input is used instead.
 func (m *Machine) Step(now time.Time, in core.Input) core.Output {
 	m.Out = core.Output{Lease: m.lease.until}
 	if m.Phase == core.Ended {
@@ -430,7 +430,8 @@ func (m *Machine) heard(from transport.Address) {
 }
 
 // onRemoval handles another node's message that this incarnation is dead. This node believes only
-// the table: it reads the table, and asks the sender for it.
+// the table. So it reads the table, and sends the sender a stand, to which a sender with a later
+// version answers with the table.
 func (m *Machine) onRemoval(from transport.Address, msg message.Removal) {
 	if msg.Target == message.TargetOf(m.Config.Self) && m.row >= 0 {
 		m.client.want = true

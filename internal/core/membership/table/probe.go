@@ -50,12 +50,12 @@ type probe struct {
 	quarantine bool              // messages to it could not be delivered
 }
 
-// successors calls the function do with each active or joining member after this node on the ring,
-// until it returns false.
+// successors calls the function do for each active or joining member except this node, in the order
+// of the ring, beginning behind this node. It stops when do returns false.
 func (m *Machine) successors(do func(r *rows.Row) bool) { m.table.Summary().After(m.self(), do) }
 
-// watched returns the members that this node probes: its successors, and former successors that it
-// has voted against.
+// watched returns the members that this node probes: its successors, and former successors against
+// which this node votes.
 func (m *Machine) watched() (list []*rows.Row) {
 	m.successors(func(r *rows.Row) bool {
 		list = append(list, r)
@@ -277,12 +277,13 @@ func (m *Machine) onIndirectAck(from transport.Address, msg message.IndirectAck)
 	}
 }
 
-// suspectReach is how many members before a suspected one on the ring touch it, to find whether
-// their brokers have lost it too.
+// suspectReach is how many members touch a suspected one: those that precede it on the ring most
+// closely. Each thereby finds out whether its own broker server has lost the suspected member.
 const suspectReach = 8
 
-// absentTouches is how many touches the broker must pass on for this node to believe that somebody
-// listens again. A member that does not watch this node may never send it anything.
+// absentTouches is how many touches in a row the broker must pass on before this node believes that
+// a peer listens again. The touches are needed, because a peer that does not watch this node may
+// never send it anything.
 const absentTouches = 10
 
 // listens forgets that the broker said that nobody listens for the peer.
@@ -291,9 +292,10 @@ func (p *peer) listens() {
 	p.lost, p.elsewhere = report{}, detector.Elsewhere{}
 }
 
-// runTouches sends touches to members; if a member is not connected, the broker answers that nobody
-// listens. It touches successors, and the next member at the same server, whose loss that server
-// knows at once. A guide also touches members that have fallen silent.
+// runTouches sends touches to members, because the broker answers that nobody listens if a member
+// is not connected. It touches the successors on the ring, and the next member at this node's
+// server: that server knows at once if that member's connection is lost. A guide also touches
+// members that have fallen silent.
 func (m *Machine) runTouches() {
 	touch := func(r *rows.Row) {
 		p := m.peer(r.Address)
@@ -357,7 +359,8 @@ func (m *Machine) onSuspected(node transport.Address) {
 const lostWait = 100 * time.Millisecond
 
 // onUnreachable handles the broker's report that nobody listens for a peer. One report proves
-// little, because the peer may be reconnecting; from then on this node touches it often.
+// little, because the peer may be reconnecting. So from the first report on, this node touches the
+// peer often.
 func (m *Machine) onUnreachable(in core.Unreachable) {
 	r := m.table.Row(in.Peer)
 	if in.Server != m.Conn.Server || r == nil || in.Peer == m.Config.Self {
@@ -425,10 +428,11 @@ func (m *Machine) onAsked(in core.Asked) {
 	m.stale = true
 }
 
-// leaveOut stops waiting for the stands of a peer that the broker has lost. The peer must have
-// stood recently, and sent its last stand or probe through this node's broker instance; its row
-// may name an earlier one. Up to its last stand it had fenced only members dead at that version.
-// Having lost its connection, it fences nobody until all members have heard it again.
+// leaveOut stops waiting for the stands of a peer that the broker has lost. The peer must have sent
+// a stand recently, and must have sent its last stand or probe through this node's broker instance,
+// even if its row names an earlier instance. Up to its last stand, the peer had fenced only members
+// that were dead at the version in that stand. It has lost its connection since, so it fences
+// nobody by time until all members have heard it again.
 func (m *Machine) leaveOut(p *peer) {
 	if p.stood.version != 0 && p.server == m.Mark && m.Now.Sub(p.stood.at) <= m.Config.QuorumTimeout-m.Config.SelfHeartbeatTimeout {
 		p.left = true
@@ -436,9 +440,9 @@ func (m *Machine) leaveOut(p *peer) {
 }
 
 // gone reports whether a member's own server has reported for GoneAfter that nobody listens for the
-// member. Another server than this node's is asked through another connection. If this node and the
-// member share a server that has restarted since the member was connected, the member has
-// [detector.ReturnGrace] to come back.
+// member. If that is not this node's server, this node asks it through a second connection. If it
+// is this node's server, and it has restarted since the member connected, the member has
+// [detector.ReturnGrace] more to come back.
 func (m *Machine) gone(r *rows.Row) bool {
 	p := m.peers[r.Address]
 	switch {

@@ -10,9 +10,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// noteSuspicions records when this node first saw each suspicion in the table. For the first table
-// that it reads, it records the times in the rows instead, at most the present time. It does not
-// use the times in later tables, because other clocks may be wrong.
+// noteSuspicions records when this node first saw each suspicion in the table. For suspicions in
+// the first table that this node reads, it records the times in the rows, but none later than now.
+// For all others it uses this node's clock, because the clocks of other members may be wrong.
 func (m *Machine) noteSuspicions(before *rows.Table) {
 	var seen map[suspicion]time.Time
 	for _, r := range m.table.Summary().Suspected {
@@ -72,9 +72,9 @@ func (m *Machine) accused() (list []*rows.Row) {
 	return list
 }
 
-// wantedDeath returns a write that votes against a member, or that declares its death if the votes
-// suffice. The table must have answered recently, so nobody is declared dead while it is out of
-// reach.
+// wantedDeath returns a write that votes against a member or, if the votes then suffice, declares
+// the member dead. While the table is out of reach, this node declares nobody dead: the table must
+// have answered recently.
 func (m *Machine) wantedDeath() (core.TableWrite, bool) {
 	if m.Phase == core.Joined && !m.echo.EchoAlive() {
 		return core.TableWrite{}, false
@@ -169,9 +169,9 @@ func (m *Machine) suspicions(r *rows.Row, by []transport.Address) (list []rows.S
 	return list
 }
 
-// needed returns how many votes declare a member dead: Votes, or all other members if they are
-// fewer. Members that are surely gone, or that neither wrote I-am-alive nor were heard for
-// staleAfter, do not count.
+// needed returns how many votes declare a member dead: Config.Table.Votes or, if fewer other
+// members can vote, as many as can, but at least 1. A member cannot vote if it is surely gone. Nor
+// can it if, for staleAfter, it has not written I-am-alive and has not been heard.
 func (m *Machine) needed(subject *rows.Row) int {
 	able := 0
 	for _, r := range m.table.Summary().Ages {
