@@ -55,9 +55,11 @@ func Abandon(t *Table, c *Call, id, hint uint64) {
 	t.Free(c, hint)
 }
 
-// A Deadline is the end of a call's time: the deadline of its context, or its own timeout if that
-// is earlier. The sweep of the pending calls ends timeouts, so that they cost a call nothing, not
-// even a reading of the clock. A timeout too short for the sweep's interval uses a timer.
+// A Deadline is when a call's time ends: at the deadline of the call's context, or after the call's
+// own timeout if that comes first. Usually the sweep of the pending calls ends a call after its
+// timeout, so the call needs no timer. If the context has no deadline, the call does not even read
+// the clock. A timeout of less than 20 sweep intervals uses a timer, and so does any timeout if the
+// process does not sweep.
 type Deadline struct {
 	ctx     context.Context
 	at      time.Time     // zero: timeout counts from the first sweep

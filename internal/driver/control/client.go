@@ -180,8 +180,8 @@ func (c *Client) dispatch(from transport.Peer, topic wire.ControlTopic, body []b
 	return nil
 }
 
-// placement handles a message from the gateway. It ignores other senders, because they may belong
-// to another life of the cluster (see [life]).
+// placement handles a message from the gateway, the member that serves this client. It ignores
+// messages of other senders, because these may belong to another life of the cluster (see [life]).
 func (c *Client) placement(from transport.Peer, msg coordinator.Message) {
 	if from.Address != c.gateway.Address {
 		c.env.Count(Ignored)
@@ -329,15 +329,15 @@ func (s seeking) Send(to transport.Peer, m singleton.Message) {
 	}
 }
 
-// A life of a cluster begins when a node founds the cluster, and ends with its last member. The
-// next life under the same name starts its terms, epochs and tables again, so they cannot be
-// compared between lives.
+// A life of a cluster begins when a node founds the cluster, and ends with the cluster's last
+// member. If the cluster is founded again under the same name, its terms, epochs and tables start
+// again. Therefore terms, epochs and tables of different lives cannot be compared.
 //
-// A client is always in the life of its gateway. It changes to another life only after its gateway
-// has stopped serving it and a member of the other life has answered a later hello. So an earlier
-// message can never take the client back to a former life. If two clusters with the same name exist
-// at once, the members of one of them stop serving. Members of the remaining cluster then serve the
-// client.
+// A client is always in the life of its gateway, the member that serves the client. The client
+// changes to another life in two steps: its gateway stops serving it, and a member of the other
+// life answers a hello that the client has sent since then. So a late message of a former life can
+// never take the client back. If two clusters with the same name exist at once, the members of one
+// of them stop serving. Members of the other cluster then serve the client.
 type life struct {
 	founder transport.Address // identifies the life; zero: the client was never served
 	hello   uint64            // number of the latest hello

@@ -45,10 +45,11 @@ func (f *tableFollower) message(from transport.Peer, msg coordinator.Message) {
 	}
 }
 
-// heeds reports whether a process may be the coordinator: it must be a member that is not Down. A
-// joining process also hears coordinators of other clusters with the same name, and their epochs
-// cannot be compared. A coordinator that was downed while it stood still may cancel moves when it
-// goes on, which would drop the only remaining copy of a shard's state.
+// heeds reports whether to accept a coordinator's messages from a process: the process must be a
+// member that is not Down. A joining process also hears coordinators of other clusters with the
+// same name, and epochs of different clusters cannot be compared. A coordinator that was paused and
+// then declared down may cancel moves when it continues. That would drop the only remaining copy of
+// a shard's state.
 func (f *tableFollower) heeds(from transport.Peer) bool {
 	v := f.m.View()
 	if from.Client || v == nil {

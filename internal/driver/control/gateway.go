@@ -266,8 +266,8 @@ func (g *gateway) tableChanged(t *placement.Table) {
 	}
 }
 
-// noHome sends the reason why a type has no home to the clients that asked for one, and forgets
-// that they asked. They ask again with each hello.
+// noHome sends the clients that asked for homes of a type the reason why the type has none. Then it
+// forgets that the clients asked: they ask again with each hello.
 func (g *gateway) noHome(m coordinator.NoHome) {
 	asked := g.asked[m.Type]
 	if len(asked.askers) == 0 {

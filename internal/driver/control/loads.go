@@ -16,8 +16,8 @@ type loads struct {
 }
 
 // ReportLoad sends this member's load to the coordinator. It is called on the control loop. l has
-// all shards that the member holds, in order of type and number. Before the first table of a term,
-// the coordinator knows no homes, so it gets no report.
+// all shards that the member holds, in order of type and number. ReportLoad sends nothing before
+// this member has its first shard table.
 func (m *Member) ReportLoad(l coordinator.MemberLoad) {
 	if t := m.follower.table; t != nil {
 		for _, r := range m.loads.report(t.Version().Term, l) {

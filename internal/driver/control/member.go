@@ -279,8 +279,8 @@ func (m *Member) MoveAborted(id placement.ShardID, epoch placement.Epoch, reason
 	}
 }
 
-// Progress handles a change of a shard here, for which a new coordinator may wait, or this member
-// if it is leaving.
+// Progress handles a change of a shard at this member. A new coordinator may wait for the change,
+// and so may this member if it is leaving.
 func (m *Member) Progress(id placement.ShardID) {
 	m.follower.progressed()
 	if s := m.env.Shard(id); s != nil {

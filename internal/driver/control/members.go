@@ -109,8 +109,8 @@ func (s *members) suspect(a transport.Address) {
 	}
 }
 
-// partWithAbsent closes the sessions with homes that are not members. These were removed before
-// this process was admitted, so no event reports their removal.
+// partWithAbsent closes the sessions with homes that are not members. Such homes were removed
+// before this process was admitted, so this process gets no event of their removal.
 func (s *members) partWithAbsent() {
 	v := s.view.Load()
 	if v == nil || v.SelfStatus != membership.Up && v.SelfStatus != membership.Leaving {
@@ -262,8 +262,9 @@ func (s *members) foundedElsewhere(e membership.FoundedElsewhere) {
 		"through", e.Other.Server, "this node's broker", e.Server)
 }
 
-// lostBefore handles members that were downed before this process was a member, according to the
-// membership table. No event reports these members, and clients may wait for their goodbyes.
+// lostBefore handles the last maxLost members that were downed before this process became a member,
+// as listed in the membership table. This process gets no event about them, but clients may still
+// wait for their goodbyes.
 func (s *members) lostBefore() {
 	t := s.m.View().Table
 	if t == nil {
@@ -276,8 +277,8 @@ func (s *members) lostBefore() {
 	}
 }
 
-// removed handles the removal of a member. If both that member and this one leave gracefully, as in
-// a shutdown of the cluster, it logs only at Debug.
+// removed handles the removal of a member. It logs the removal at Info, or at Debug if both that
+// member and this one leave gracefully, as in a shutdown of the cluster.
 func (s *members) removed(m membership.Member) {
 	level, inOrder := Info, m.Status == membership.Leaving || m.Status == membership.Exiting
 	if inOrder && s.m.leaving {

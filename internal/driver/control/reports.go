@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// ResendEvery is the interval at which a report is repeated until the shard table shows its effect,
-// and a request for homes until it is answered.
+// ResendEvery is the interval at which this member repeats what the coordinator may not have got: a
+// report until the shard table shows its effect, and a request for homes until it is answered.
 const ResendEvery = 500 * time.Millisecond
 
 type reports struct {
@@ -116,8 +116,9 @@ func (r *reports) ask(kind string) {
 	}
 }
 
-// wakeAfter is how long after its admission a member asks for homes of types that nobody calls.
-// Members that start within this time get some of the types' shards from the beginning.
+// wakeAfter is how long a member waits after its admission before it asks for homes of durable
+// types that nobody calls. So the shards of these types are spread from the beginning over all
+// members that start within this time.
 const wakeAfter = 5 * time.Second
 
 // missesHomes reports whether a type needs homes even without calls and has none: they were not

@@ -137,9 +137,9 @@ func (s *seat) start() {
 	})
 }
 
-// begin starts the coordinator under the given term. before is the last earlier term in the store.
-// If this process has never followed a coordinator of that term, the new coordinator is told so,
-// because another cluster may have taken the term.
+// begin starts the coordinator under the given term. before is the term that the store recorded
+// until then. If this process has followed only lower terms than that, another cluster may have
+// used the recorded term. The coordinator then starts with Config.Anew.
 func (s *seat) begin(term, before uint32) {
 	cfg := s.m.setup.Coordinator
 	cfg.Self = s.m.self.Address

@@ -32,8 +32,8 @@ func (s singletons) Clients() (clients []transport.Peer) {
 	return clients
 }
 
-// Callable returns the singleton of that type, to which this process sends its calls. It returns
-// nil if this process cannot call it.
+// Callable returns the object through which this process calls the singleton of type kind. It
+// returns nil if this process cannot call that singleton.
 func (s singletons) Callable(kind string) singlehost.Callable { return s.m.setup.Callable(kind) }
 
 // SetWhy records why no instance of the singleton is known.

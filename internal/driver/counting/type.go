@@ -52,8 +52,8 @@ func (w Words) Due(number int, q Quick) bool {
 	return v&(1<<dueAt-1) >= v>>dueAt&0xff
 }
 
-// Since returns how many calls the next call stands for if it is timed: itself and the untimed
-// calls before it.
+// Since returns how many calls the next call would represent if it were timed: that call, and the
+// untimed calls since the last timed one.
 func (w Words) Since(number int, q Quick) uint64 {
 	return max(1, w[number*int(quicks)+int(q)].Load()&(1<<dueAt-1))
 }
@@ -107,8 +107,8 @@ func (t *Type) Words(shard uint32) Words {
 	return t.words[from : from+t.stride : from+t.stride]
 }
 
-// Timed counts a quick call that was timed. It returns the number of calls that this call
-// represents: itself and the untimed calls before it.
+// Timed counts a quick call that was timed. It returns how many calls the timed call represents:
+// itself, and the untimed calls since the last timed one.
 func (t *Type) Timed(w Words, number int, q Quick, took time.Duration) (n uint64) {
 	i := number*int(quicks) + int(q)
 	t.mu.Lock()

@@ -87,8 +87,8 @@ const (
 	stallPatience = time.Second
 )
 
-// Stalled records that the peer acknowledges nothing. The connection ends if nothing arrives on it
-// for stallPatience, or if it stalls again within stallsApart.
+// Stalled records a stall: the peer acknowledges nothing. The connection ends if nothing arrives on
+// it within stallPatience after a stall, or if a second stall comes within stallsApart.
 func (c *Conn) Stalled() {
 	now := int64(time.Since(c.born))
 	last := c.stalledAt.Swap(now)
@@ -110,8 +110,8 @@ func (c *Conn) checkStall() {
 	}
 }
 
-// Fail ends the connection with that reason, unless it has already ended. It does not wait for the
-// receiving goroutine, whose Receive then returns an error.
+// Fail ends the connection with the given reason, unless the connection has already ended. Then
+// Receive returns an error on the receiving goroutine. Fail does not wait for that.
 func (c *Conn) Fail(why agree.Reason) {
 	if c.why.CompareAndSwap(0, uint32(why)+1) {
 		c.ended.Store(true)

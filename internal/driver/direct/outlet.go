@@ -64,8 +64,8 @@ func (o *outlet) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Cork makes Write buffer until Uncork. It fails if more than o.most bytes wait to be written, so
-// at most one frame beyond that limit is held.
+// Cork makes Write only buffer bytes until Uncork is called. Cork fails if more than o.most bytes
+// already wait to be written. So the buffer exceeds o.most by at most one frame.
 func (o *outlet) Cork() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

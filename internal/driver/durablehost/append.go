@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A beginner is a store that can send an append without waiting for its answer, so an append needs
-// no goroutine of its own.
+// A beginner is a store that can send an append without waiting for the answer, so that no append
+// needs a goroutine of its own.
 type beginner interface {
 	// BeginAppend sends an append, and reports whether it was sent. If so, done is called once, and
 	// must not block. A nil rest means that the append is in the log at position p. Otherwise done
@@ -58,14 +58,15 @@ type Appends struct {
 // dies. Beyond maxTails, the larger tails are written to records.
 const maxTails = 64 << 20
 
-// maxHeld is how many bytes the process may append before each of its shards must advance its
-// [store.Head].Since, the position from which the shard needs its log. A shared log is trimmed only
-// up to the lowest Since.
+// maxHeld bounds the bytes that the process appends to all logs after a shard's last checkpoint.
+// Beyond it the shard must advance its [store.Head].Since, the position from which the shard needs
+// its log. A shared log is trimmed only up to the lowest Since of its shards.
 const maxHeld = 64 << 20
 
-// tailOf records the size of t's tail. It reports whether this tail must be written to records.
-// That is so if all tails together exceed maxTails, and this tail reaches half of an equal share of
-// maxTails. The caller holds the tenure's lock.
+// tailOf records the size of t's tail, the bytes of the log that the next home would have to read.
+// It reports whether t's tail must be written to records. That is so if all tails of the process
+// together exceed maxTails, and t's tail is at least half of maxTails divided by the number of
+// tails. The caller holds t's lock.
 func (a *Appends) tailOf(t *Tenure) bool {
 	size := int64(t.core.TailBytes())
 	if t.core.State() == durable.Dropped {
@@ -87,8 +88,8 @@ func (a *Appends) tailOf(t *Tenure) bool {
 // turns.
 const fewAppends = 3
 
-// late reports whether a tenure's append must wait until other runnable turns have run. If it
-// returns true, it has queued the tenure.
+// late reports whether a tenure's append must wait until the turns that can run now have run, so
+// that the append has their commits too. If late returns true, the tenure is in the queue.
 func (a *Appends) late(t *Tenure) bool {
 	if t.queued.Load() {
 		return true // run takes its lock after it has taken the tenure out of the queue

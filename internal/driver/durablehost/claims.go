@@ -5,12 +5,13 @@ import (
 	"time"
 )
 
-// Claims orders the claims of all shards of one process, and bounds how many run at a time. The
-// zero value is ready for use.
+// Claims orders the claims of all shards of one process, and bounds how many claims run at a time.
+// The zero value is ready for use.
 //
 // After a full restart a process claims all of its shards at once. The store answers one claim
-// after another, because it reads each shard's head and log from disk. Therefore few claims run at
-// a time, and claims that calls wait for run first, so the first call waits only for a few claims.
+// after another, because for each claim it reads the shard's head and log from disk. Therefore few
+// claims run at a time, and claims that calls wait for run before others. So the first call waits
+// only for a few claims.
 type Claims struct {
 	mu     sync.Mutex
 	under  int       // number of claims that run and are not slow
@@ -43,8 +44,9 @@ const (
 	claimPast  // it does not count: it is slow or has ended
 )
 
-// ask calls send, which sends the tenure's claim: at once, or later if too many claims are running.
-// For a tenure that asks again it calls send at once. The caller holds the tenure's lock.
+// ask calls send, a function that sends the tenure's claim. It calls send at once, or later if too
+// many claims are running. If the tenure has asked before, ask always calls send at once. The
+// caller holds the tenure's lock.
 func (c *Claims) ask(t *Tenure, send func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,8 +102,8 @@ func (c *Claims) nextLocked() {
 	}
 }
 
-// nextClaim removes tenures from the queue up to the first one whose claim has not begun, and
-// returns it; nil if there is none.
+// nextClaim removes tenures from the front of the queue, up to and including the first one whose
+// claim has not begun. It returns that tenure, or nil if there is none.
 func nextClaim(queue *[]*Tenure) *Tenure {
 	for len(*queue) > 0 {
 		t := (*queue)[0]

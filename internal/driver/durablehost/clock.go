@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Clock asks the store for its time every clockPeriod, but every clockRetry until the first
-// answer, and while answers contradict each other.
+// A Clock asks the store for the time at intervals of clockPeriod. The interval is clockRetry until
+// the first answer, and while the last answers contradict the Clock's estimate.
 const (
 	clockPeriod = 30 * time.Second
 	clockRetry  = time.Second
@@ -48,9 +48,9 @@ func NewClock(s store.Backend) *Clock {
 	return c
 }
 
-// Now returns the store's time, and whether it is known. Before the store's first answer the time
-// is that of this process. The time goes back if the store's clock was set back, or if the estimate
-// is corrected, mostly by less than a millisecond.
+// Now returns the store's time, and whether that time is known. Before the store's first answer,
+// Now returns this process's time. A result may be earlier than the one before: the store's clock
+// was set back, or the estimate was corrected, mostly by less than a millisecond.
 func (c *Clock) Now() (time.Time, bool) {
 	v := c.view.Load()
 	return v.reading.At(c.elapsed()), v.known
@@ -102,8 +102,9 @@ func (l *lineClock) now(c *Clock) time.Time {
 // read returns the last result of the method now, plus the time since then. It needs no lock.
 func (l *lineClock) read(c *Clock) time.Time { return l.view.Load().At(c.elapsed()) }
 
-// Ask asks the store once for its time. It returns by how much someone has set the store's clock,
-// if the answer proves that, and otherwise 0. It returns at once if the store has no clock.
+// Ask asks the store once for its time. If the answer proves that someone has set the store's
+// clock, set is how far forward (or, if negative, back). Otherwise set is 0. Ask returns at once if
+// the store has no clock.
 func (c *Clock) Ask(ctx context.Context) (set time.Duration, err error) {
 	if c.store == nil {
 		return 0, nil

@@ -233,10 +233,10 @@ func hashOfMany(head, rest []byte) uint64 {
 // Beyond it, that command is set aside as stuck: see [Source].
 const maxLag = 4096
 
-// A Source numbers the commands of one process, and records which are unfinished. It sets up to
-// [durable.MaxStuck] long-running commands aside as stuck, so that shards need not remember all
-// finished commands with higher numbers. The zero value is ready for use. It is safe for concurrent
-// use.
+// A Source numbers the commands of one process, and records which commands are unfinished. A shard
+// remembers the finished commands above the lowest unfinished one. To limit their number, a Source
+// sets up to [durable.MaxStuck] long-running commands aside as stuck. The zero value is ready for
+// use. A Source is safe for concurrent use.
 //
 // Invariants:
 //  1. A number up to floor is finished, unless it is stuck.

@@ -35,8 +35,8 @@ func (t *Tenure) Looked(entity string, again int64) {
 	t.do(func(now time.Time) { t.core.Looked(now, entity, again) })
 }
 
-// dueLocked queues the entities that have due reminders. It queues none while reminders are paused,
-// or before the store's time is known.
+// dueLocked queues the entities that have due reminders. It queues none while reminders must not
+// run (see [Hold]), before the store's time is known, or once the shard begins to leave.
 func (t *Tenure) dueLocked(now time.Time) {
 	if t.core.DueAt() == math.MaxInt64 {
 		return
@@ -73,8 +73,8 @@ func (t *Tenure) untilDueLocked() (time.Duration, bool) {
 	return d, known
 }
 
-// FiringCommand returns the command that stands for one firing of a reminder. The firing's calls
-// are nested in this command, so they keep their IDs when the firing is tried again.
+// FiringCommand returns the command of one firing of a reminder. The calls that the firing makes
+// are nested in this command. So the calls keep their ids when the firing is tried again.
 func FiringCommand(kind, entity string, r *wire.DurableReminder) durable.Command {
 	sum := keySum(kind+"/"+entity, fmt.Sprintf("!reminder %s %d %d", r.GetName(), r.GetSet(), r.GetDue()))
 	return durable.Command{Source: durable.Source{Incarnation: keySource, Log: hex.EncodeToString(sum[:])}, Number: 1}

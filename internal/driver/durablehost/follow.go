@@ -56,9 +56,9 @@ const (
 	readWithin = 5 * time.Second
 )
 
-// Poll returns each shard's events after the follower's place, in order. It does not move the
-// places past these events: see Read. It returns no events until every shard has answered once,
-// because only then is every place known.
+// Poll returns, for each shard, the events after the follower's place in the shard's journal, in
+// order. It does not move the places past these events: Read does. Until every shard has answered
+// once, Poll returns no events, because not every place is known before.
 func (f *Follower) Poll(ctx context.Context) ([][]durable.Recorded, error) {
 	all := make([][]durable.Recorded, len(f.Places))
 	errs := make([]error, len(f.Places))

@@ -81,8 +81,8 @@ type Hold struct {
 // NewHold returns the Hold of a type.
 func NewHold(p *Process, kind string) *Hold { return &Hold{process: p, kind: kind} }
 
-// holds reports whether reminders must not run now, because they are paused or the last answer is
-// too old. It also returns how long to wait before calling it again.
+// holds reports whether reminders must not run now: they are paused, or the store's last answer is
+// older than holdKept. If held is true, again is how long to wait before holds is called again.
 func (h *Hold) holds() (held bool, again time.Duration) {
 	if h == nil {
 		return false, 0

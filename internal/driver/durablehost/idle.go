@@ -9,9 +9,10 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A shard advances its [store.Head].Since, the position from which it needs its log, so that a
-// shared log can be trimmed. It does so after idleAfter without commits. It also does so when there
-// was no checkpoint for idlePeriod, or while the process appended maxHeld bytes.
+// A shard advances its [store.Head].Since, the position from which the shard needs its log, so that
+// a shared log can be trimmed. It does so in three cases: idleAfter has passed since the last
+// commit, idlePeriod has passed since the shard's last checkpoint, or the process has appended
+// maxHeld bytes since that checkpoint.
 const (
 	idleAfter  = time.Minute
 	idlePeriod = 10 * time.Minute

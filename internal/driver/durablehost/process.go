@@ -85,9 +85,9 @@ const (
 	logEach = 40
 )
 
-// Above raises the term in the store's record to at least the given one, so that the next
-// coordinator begins with a higher term. It retries until the process ends, and returns the
-// record's term.
+// Above raises the term recorded in the store to at least the given one, so that the next
+// coordinator begins with a term above the given one. Above retries until it succeeds, and returns
+// the recorded term. If the process ends first, it returns the given term.
 func (p *Process) Above(term uint32) (last uint32) {
 	for n := 0; p.Ctx.Err() == nil; n++ {
 		ctx, cancel := context.WithTimeout(p.Ctx, try)
@@ -119,8 +119,8 @@ func (p *Process) LastTerm() uint32 {
 	return term
 }
 
-// TakeTerm returns the term for a coordinator that begins, and the term recorded before it: see
-// NextTerm. It retries until the process ends.
+// TakeTerm returns the term for a coordinator that begins, and the term that was recorded until
+// then: see NextTerm. It retries until it succeeds or the process ends.
 func (p *Process) TakeTerm(atLeast uint32) (term, before uint32, err error) {
 	for n := 0; ; n++ {
 		ctx, cancel := context.WithTimeout(p.Ctx, try)

@@ -40,8 +40,9 @@ func Identity(ctx context.Context, s store.Store, cluster, node string, number u
 	}
 }
 
-// CheckIdentity checks that the store still has the given identity. Its error wraps ErrOtherStore
-// if the connection now leads to another store, or if the store has lost the identity's record.
+// CheckIdentity checks that the store still has the given identity. The error wraps ErrOtherStore
+// in two cases: the connection now leads to another store, or the store has lost the record of its
+// identity.
 func CheckIdentity(ctx context.Context, s store.Store, cluster, identity string) error {
 	found, err := s.Get(ctx, IdentityKey(cluster))
 	switch {
@@ -80,9 +81,9 @@ func TryWrite(ctx context.Context, s store.Store, cluster string) error {
 // TermsKey returns the key of the record of a cluster's coordinator terms.
 func TermsKey(cluster string) string { return "terms/" + cluster }
 
-// NextTerm records and returns the term of a coordinator that takes over: at least atLeast, and
-// higher than every earlier term, also across full restarts. before is the term recorded until
-// then; 0 means that there was no record. NextTerm makes one attempt.
+// NextTerm chooses, records and returns the term of a coordinator that takes over. The term is at
+// least atLeast, and higher than every earlier term, even than those before a full restart. before
+// is the term recorded until then; 0 means that there was no record. NextTerm makes one attempt.
 func NextTerm(ctx context.Context, s store.Store, cluster string, atLeast uint32) (next, before uint32, err error) {
 	key := TermsKey(cluster)
 	found, err := s.Get(ctx, key)
@@ -118,8 +119,8 @@ func LastTerm(ctx context.Context, s store.Store, cluster string) (uint32, error
 	return uint32(term), err
 }
 
-// RaiseTerm raises the recorded term to met if the recorded term is lower, so that later
-// coordinators have higher terms. It returns the recorded term.
+// RaiseTerm makes the recorded term at least met, so that later coordinators have higher terms than
+// met. It does not lower the recorded term. It returns the term that is recorded then.
 func RaiseTerm(ctx context.Context, s store.Store, cluster string, met uint32) (last uint32, err error) {
 	key := TermsKey(cluster)
 	found, err := s.Get(ctx, key)
@@ -220,8 +221,8 @@ func TypeKey(kind string) string { return "types/" + kind }
 // with errors.Is.
 var ErrType = errors.New("the store has the type in another form")
 
-// CheckType records the type in the store at its first use. Later it returns an error if the type
-// differs from the record.
+// CheckType records the type's description (want) in the store when the type is first used. Later
+// it returns an error if want differs from the recorded description.
 func CheckType(ctx context.Context, s store.Store, kind string, want Type) error {
 	key := TypeKey(kind)
 	want.Format = typeFormat

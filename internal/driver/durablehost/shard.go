@@ -69,9 +69,9 @@ type Config struct {
 	Alone *Alone
 }
 
-// Alone configures a shard that chooses the epochs of its claims by itself: each claim takes an
-// epoch above that of the head in the store. It cannot use the epochs with which it is placed,
-// because these start again after a full restart.
+// Alone configures a shard that chooses the epochs of its claims itself: each claim takes an epoch
+// above that of the head in the store. The epochs under which the shard is placed cannot be used,
+// because they start again after a full restart.
 type Alone struct {
 	// May reports whether this process may have the shard now. A process that has lost the shard to
 	// another home claims it again after staleAfter if May allows it.
@@ -142,10 +142,11 @@ const (
 	counterBits = 32
 )
 
-// StoreEpoch returns the epoch in the store for an attempt to claim the shard under a placement's
-// epoch. It keeps the term, and shifts the counter to make room for the attempt. It fails after
-// four million placements of one shard in one term, or after 1,024 attempts under one placement.
-// The coordinator must then begin a new term.
+// StoreEpoch returns the epoch under which the shard is claimed in the store. placed is the epoch
+// of the shard's placement, and attempt the number of the attempt under that placement. The result
+// has the term of placed, and a counter that consists of the counter of placed and of attempt.
+// StoreEpoch fails after four million placements of one shard in one term, or after 1,024 attempts
+// under one placement. The coordinator must then begin a new term.
 func StoreEpoch(placed, attempt uint64) (uint64, error) {
 	term, counter := placed>>counterBits, placed&(1<<counterBits-1)
 	if counter >= 1<<(counterBits-attemptBits) || attempt > maxAttempt {
@@ -157,9 +158,9 @@ func StoreEpoch(placed, attempt uint64) (uint64, error) {
 // Term returns the coordinator's term in an epoch of the store.
 func Term(epoch uint64) uint32 { return uint32(epoch >> counterBits) }
 
-// Open claims the shard, after the coordinator has placed it here under the given epoch. It does
-// nothing if the epoch is lower than an earlier one, or if the shard is already open under this
-// epoch. The caller may hold a lock.
+// Open claims the shard, which the coordinator has placed at this process under the given epoch. It
+// does nothing if the shard was placed here before under a higher epoch, or if the shard is already
+// open or being claimed under this one. The caller may hold a lock.
 func (s *Shard) Open(epoch uint64) {
 	s.mu.Lock()
 	if epoch < s.epoch || epoch == s.epoch && s.here {
@@ -238,9 +239,9 @@ func (s *Shard) Close() {
 }
 
 // Leave gives the shard up gracefully: it first writes committed changes to the log and to records,
-// so that the next home recovers quickly. When ctx ends, it gives the shard up anyway, and its
-// error says what was not written. It does nothing if the shard was placed here under another
-// epoch.
+// so that the next home recovers quickly. If ctx ends during that, Leave gives the shard up without
+// the rest, and returns an error. Leave does nothing if the given epoch is not the one under which
+// the shard was last placed here.
 func (s *Shard) Leave(ctx context.Context, epoch uint64) error {
 	s.mu.Lock()
 	t, now := s.tenure, s.epoch
@@ -266,15 +267,16 @@ func (s *Shard) Outgrown() bool {
 	return s.outgrow
 }
 
-// staleAfter is how long a shard stays placed here after another home has claimed it under a higher
-// epoch of the same term. Within this time the coordinator corrects a stale placement. If it does
-// not, there were probably two coordinators with the same term.
+// staleAfter is how long a shard keeps its placement here after another home has claimed it under a
+// higher epoch of the same term. If the placement is out of date, the coordinator corrects it
+// within this time. Otherwise there were probably two coordinators with the same term.
 const staleAfter = 5 * time.Second
 
-// beyond handles the end of a tenure that has found another claim in the store. own is the tenure's
-// epoch, and met that of the other claim; 0 means that there was none. If met has a later term, the
-// coordinator must place the shard again. If met equals own, the next claim shows whether another
-// home has the shard. The caller holds mu.
+// beyond handles the end of a tenure that another claim in the store has ended, or may have ended.
+// own is the epoch of the tenure, and met the epoch of the other claim; 0 means that no other claim
+// was found. If met has a later term than own, the coordinator must place the shard again. If met
+// equals own, the shard is claimed again after staleAfter, which shows whether another home has it.
+// The caller holds mu.
 func (s *Shard) beyond(own, met uint64) {
 	switch placed := s.epoch; {
 	case met == 0:
@@ -323,9 +325,9 @@ func (s *Shard) claimLater() {
 	})
 }
 
-// unplacedAfter is how long a shard waits for a later term that it needs. After that it requests a
-// still later term, because a coordinator that already had the requested term keeps the old
-// placement.
+// unplacedAfter is how long a shard waits to be placed under a later term that it has requested.
+// After that, it requests a still later term. A coordinator that already had the requested term
+// would never place the shard again.
 const unplacedAfter = 15 * time.Second
 
 // goAbove makes the coordinator place the shard under the given term or a later one. The caller
@@ -364,9 +366,9 @@ func (s *Shard) Current() *Tenure {
 // Has reports whether t is the shard's current tenure, open or not.
 func (s *Shard) Has(t *Tenure) bool { return s.current.Load() == t }
 
-// Tenure waits until the shard's tenure is open, and returns it. It fails with ErrNotHere if the
-// shard is not placed here. It fails with ErrBroken and the cause if the shard cannot be opened for
-// now. If ctx ends, the error wraps ctx's error and quotes the last error of the store.
+// Tenure waits until the shard's tenure is open, and returns the tenure. It fails with ErrNotHere
+// if the shard is not placed here. It fails with ErrBroken and the cause if the shard cannot be
+// opened for now. If ctx ends first, the error wraps ctx's error and quotes the store's last error.
 func (s *Shard) Tenure(ctx context.Context) (*Tenure, error) {
 	for {
 		s.mu.Lock()

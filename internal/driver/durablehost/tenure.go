@@ -105,9 +105,9 @@ func (t *Tenure) Expired(expires int64) bool {
 	return expires != 0 && t.line.read(t.shard.cfg.Clock).UnixMilli() >= expires
 }
 
-// Expiry returns when an entity will expire if it is committed now, as Unix time in milliseconds.
-// It counts from the tenure's time or the store's, whichever is later, so that no entity expires
-// too early.
+// Expiry returns when an entity that is committed now expires after ttl, as Unix time in
+// milliseconds. ttl counts from the present time of the tenure's clock or of the store's, whichever
+// is later. So no entity expires too early.
 func (t *Tenure) Expiry(ttl time.Duration) int64 {
 	now, _ := t.shard.cfg.Clock.Now()
 	return max(now.UnixMilli(), t.line.read(t.shard.cfg.Clock).UnixMilli()) + ttl.Milliseconds()
@@ -305,8 +305,8 @@ func (t *Tenure) leave(ctx context.Context) error {
 	}
 }
 
-// Rested reports whether the tenure has ended after its whole log was written to records. It is
-// false after [Shard.Leave] if the tenure ended first for another reason, such as an error of the
+// Rested reports whether the tenure has ended because its whole log was written to records. After
+// [Shard.Leave] it is false if the tenure ended before that, for example because of an error of the
 // store.
 func (t *Tenure) Rested() bool {
 	t.mu.Lock()
@@ -438,8 +438,8 @@ func (t *Tenure) backLocked(stream int) {
 	}
 }
 
-// append sends the core's appends until no append is left. One goroutine sends all of them, so its
-// stack grows only once.
+// append sends the appends that the core requests, until no request is left. One goroutine sends
+// them all, so that its stack grows only once.
 func (t *Tenure) append() {
 	for {
 		t.mu.Lock()
@@ -546,8 +546,8 @@ func (t *Tenure) Seen(entity string) (ticket durable.Ticket) {
 }
 
 // Then calls the function do once: with nil when the log has everything up to the ticket, or with
-// ErrInDoubt if the tenure ends first. It may do so before it returns. Until the tenure ends,
-// ticket 0 counts as in the log.
+// ErrInDoubt if the tenure ends first. Then may call do before it returns. As long as the tenure
+// lasts, ticket 0 counts as in the log.
 func (t *Tenure) Then(ticket durable.Ticket, do func(error)) {
 	t.then(wait{ticket, false, WaiterFunc(do)})
 }
@@ -668,8 +668,9 @@ const doubtAfter = time.Second
 
 var errUnconfirmed = errors.New("commit not acknowledged by the store")
 
-// askAgain copies the waits whose callers ask again after a store error to due, and the others to
-// kept. It does not change the slice all, because released waits share its memory.
+// askAgain splits the waits in two: due has those whose callers ask again after a store error, and
+// kept the others. Both are copies. askAgain must not change the slice all, because slices of
+// released waits share its memory.
 func askAgain(all []wait) (due, kept []wait) {
 	for _, w := range all {
 		if w.again {

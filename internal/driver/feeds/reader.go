@@ -221,8 +221,9 @@ func (s *session) read(ctx context.Context) error {
 	}
 }
 
-// reopen opens the source again after position last, because reading failed. It tries until the
-// source answers. An error means that the stream was restored or made again, or that ctx has ended.
+// reopen opens the source again after position last, because reading has failed with the error why.
+// It tries until the source answers. It fails only if the stream was restored or made again, or if
+// ctx has ended.
 func (s *session) reopen(ctx context.Context, last uint64, why error) error {
 	s.messages.Close()
 	for tasks.Rest(ctx, retryPause) {
@@ -237,8 +238,9 @@ func (s *session) reopen(ctx context.Context, last uint64, why error) error {
 // errOther means that the stream was deleted and made again.
 var errOther = errors.New("the stream was made again")
 
-// open opens the source. After that it checks that the stream still has the identity that the
-// session knows. The order is safe, because a changed identity never comes back.
+// open opens the source. Only after that it checks that the stream still has the identity that the
+// session knows. In this order the check cannot miss another stream, because a changed identity
+// never comes back.
 func (s *session) open(ctx context.Context, after uint64) error {
 	ctx, done := context.WithTimeout(ctx, answerWithin)
 	defer done()
@@ -636,8 +638,9 @@ func (s *session) store(ctx context.Context, l *lane, d feed.Dead) error {
 	return nil
 }
 
-// unqueue removes from the record a requeued letter that has failed again. The letter itself is
-// written only after that, because an operator who reads it may requeue it at once.
+// unqueue removes a requeued letter that has failed again from the feed's record. The caller writes
+// the letter itself only after that, because an operator who reads the letter may requeue it at
+// once.
 func (s *session) unqueue(ctx context.Context, number uint64) error {
 	ctx, done := context.WithTimeout(ctx, answerWithin)
 	defer done()

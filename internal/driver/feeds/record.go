@@ -49,7 +49,8 @@ type Requeued struct {
 	Number uint64 `json:"number"` // number of the command that applies the letter
 }
 
-// A Letter is a dead letter: a message that was given up, or one of the tells that it became.
+// A Letter is a dead letter: a message of a stream that was given up, or one of the tells that such
+// a message became.
 type Letter struct {
 	Format    int                 `json:"format"`         // 1
 	Name      string              `json:"name,omitempty"` // the last part of its key; set by ParseLetter
@@ -190,8 +191,8 @@ type Partition struct {
 	Record
 }
 
-// Partitions returns all partitions of a feed that were ever read. If feed is "", it returns those
-// of all feeds.
+// Partitions returns all partitions that were ever read of the given feed. If feed is "", it
+// returns those of all feeds.
 func Partitions(ctx context.Context, s store.Store, feed string) (all []Partition, err error) {
 	prefix := Root
 	if feed != "" {

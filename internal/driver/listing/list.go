@@ -31,8 +31,8 @@ type Lister struct {
 }
 
 // List yields the ids that r requests, from all shards and in ascending order. It ignores r.Limit
-// and r.Bytes. It ends after the first error. It holds at most about 4 MiB, however many ids there
-// are.
+// and r.Bytes. It ends after the first error. However many ids there are, List holds at most about
+// 4 MiB of them in memory.
 func (l *Lister) List(ctx context.Context, r wire.ListRequest) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)

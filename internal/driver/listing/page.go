@@ -40,8 +40,9 @@ func Best(all iter.Seq[string], r *wire.ListRequest, limit int) (ids []string, m
 	return ids, more
 }
 
-// Fit returns as many of a page's first ids as fit in size encoded bytes, but at least one. Its
-// second result is true if it has left ids out, or if more is true.
+// Fit returns the first ids of a page: as many as fit in size encoded bytes, but at least one. more
+// says that further ids follow the page. The second result is true if Fit has left ids out, or if
+// more is true.
 func Fit(ids []string, more bool, size int) ([]string, bool) {
 	left := size - wire.MaxListHeader
 	for i, id := range ids {

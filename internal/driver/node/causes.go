@@ -17,8 +17,8 @@ import (
 // Causes of failed calls, and their remedies. Texts are made only when a call has
 // failed, so a call that succeeds pays nothing for them.
 
-// Causes of the error of a call that ended without an answer, because its deadline passed or its
-// caller gave up.
+// Causes in the error of a call that ended without an answer, because its deadline passed or its
+// caller gave up. A cause says what the call waited for until then.
 var (
 	errNoHome     = errors.New("the entity's shard has no home yet")
 	errNoAnswer   = errors.New("no answer")
@@ -67,8 +67,8 @@ func noResult(why error) error {
 	return fmt.Errorf("%w: %w (the method has run: correct the results that it returns)", ErrNoResult, why)
 }
 
-// notRun returns the error of a call if its result says that it did not run, otherwise nil.
-// buffered is Config.Limits.SingletonBuffer.
+// notRun returns the error of a call whose result says that the call did not run, and nil for other
+// results. buffered is Config.Limits.SingletonBuffer.
 func notRun(kind string, res calls.Result, buffered int) error {
 	switch res.Code {
 	case wire.CodeOverloaded:

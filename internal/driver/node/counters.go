@@ -98,8 +98,9 @@ type Counters [reasons]atomic.Uint64
 
 func (l *Counters) Add(r Reason) { l[r].Add(1) }
 
-// AddSeldom counts a frequent event. It returns the number of events with this reason so far, and
-// whether to log this event: the first, second, fourth, eighth and so on are logged.
+// AddSeldom counts a frequent event, for the reason r. It returns the number of events with that
+// reason so far, and whether to log this event: the first, second, fourth, eighth and so on are
+// logged.
 func (l *Counters) AddSeldom(r Reason) (n uint64, tell bool) {
 	n = l[r].Add(1)
 	return n, n&(n-1) == 0

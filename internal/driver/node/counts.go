@@ -72,8 +72,8 @@ func (t *turn) count(number int, cause string, result error, ran bool) {
 	}
 }
 
-// made counts a call of this process that was encoded, or that could not begin. began is the time
-// of its beginning, in nanoseconds after the driver's base.
+// made counts a call by this process that was encoded, or that could not begin. began is when the
+// call began, in nanoseconds after the driver's base.
 func (p invoker) made(r *codegen.Ref, method string, tell bool, began int64, err error) {
 	k := p.kind
 	number := k.Counts.Number(method)
@@ -110,7 +110,8 @@ func (c *InCall) ran(s *HostedShard, e *region.Entity, m *hostedMethod, a answer
 	}
 }
 
-// countTold counts a tell of this process that has run. began is 0 if it was not timed.
+// countTold counts a tell of this process that has run at this process. began is when its turn
+// began, in nanoseconds after the driver's base; 0 means that the tell was not timed.
 func (s *HostedShard) countTold(e *region.Entity, number int, cause string, began int64) {
 	c, took := s.Host.Kind.Counts, s.words.Usual(number, counting.Tell)
 	if began != 0 {

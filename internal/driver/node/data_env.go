@@ -180,8 +180,8 @@ func (v *dataEnv) Lost(e *wire.Envelope, how calls.Loss) {
 	}
 }
 
-// TellRefused counts a tell that the peer refused to run. It logs only some of them, because there
-// may be very many.
+// TellRefused counts a tell that the peer refused to run. It logs only some of these tells, because
+// there may be very many.
 func (v *dataEnv) TellRefused(from calls.Session, e *wire.Envelope) {
 	v.Undelivered.Unsent.Add(1)
 	n, tell := v.Counts.AddSeldom(tellLost)

@@ -9,18 +9,19 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// SettlePatience is how long a leaving node waits for running methods and for acknowledgements. It
-// is less than calls.ByeGrace, after which peers stop listening to this node, and more than
-// region.BarrierTimeout, after which barriers no longer hold late calls. The node stops waiting for
-// a peer when the broker has returned every frame for that peer during peers.AbsentPatience.
+// SettlePatience is how long a leaving node waits for running methods and for its peers'
+// acknowledgements. It is less than calls.ByeGrace, after which peers stop listening to this node.
+// It is more than region.BarrierTimeout, after which barriers hold no calls back. The node stops
+// waiting for a peer earlier if the broker has returned every frame for that peer for
+// peers.AbsentPatience.
 const SettlePatience = calls.ByeGrace - 500*time.Millisecond
 
 // Drain closes a process's sessions gracefully.
 type Drain struct{ *Driver }
 
-// Run ends the data plane (see calls.Plane.Leave) within SettlePatience after since or the present
-// time, whichever is earlier. It counts and logs envelopes that are still unacknowledged, and sends
-// goodbyes to the peers. It stops waiting when ctx ends.
+// Run ends the data plane (see calls.Plane.Leave). That takes at most SettlePatience from since on,
+// or from now on if since is in the future. Then Run counts and logs envelopes that are still
+// unacknowledged, and sends goodbyes to the peers. Run stops waiting when ctx ends.
 func (drv Drain) Run(ctx context.Context, since time.Time) {
 	begin := time.Now()
 	if begin.Before(since) {

@@ -31,9 +31,9 @@ import (
 )
 
 // Driver is the data plane of one process: its lanes, sessions with peers, routes and pending
-// calls. A node has a Driver, and so has a client connection, which hosts nothing. The driver exists
-// before the process is connected, so that clients can be made and their calls can wait. Open
-// connects the driver.
+// calls. A node has a Driver. A client connection, which hosts nothing, also has one. A Driver
+// exists before its process is connected, so that clients can be made and their calls can wait.
+// Open connects the Driver.
 type Driver struct {
 	Config  Config
 	Local   transport.Peer
@@ -239,8 +239,8 @@ const smallMessage = minPayload / 2
 
 func (drv *Driver) LaneOf(shard uint32) int { return laneOf(shard, drv.Config.Lanes) }
 
-// Callable returns the kind for a type that this process calls and may host. Calls of the kind fail
-// if this process already has a type of the same name from another package.
+// Callable returns the Kind for the type c, which this process calls and may host. If this process
+// already has a type of the same name from another package, calls of the returned Kind fail.
 func (drv *Driver) Callable(c codegen.Kind) *Kind {
 	k := drv.Kind(c)
 	if k.Desc.Package == c.Package {
@@ -250,7 +250,8 @@ func (drv *Driver) Callable(c codegen.Kind) *Kind {
 		ErrMismatch, c.Name, k.Desc.Package, c.Package)}
 }
 
-// Kind returns the kind of this process for the description c. It adds the kind if it is new.
+// Kind returns this process's Kind with the name in the description c. If there is none yet, it
+// adds one for c.
 func (drv *Driver) Kind(c codegen.Kind) *Kind {
 	if k := (*drv.Kinds.Load())[c.Name]; k != nil {
 		return k
@@ -361,7 +362,8 @@ func (drv *Driver) HeldFor(name string) (n int) {
 }
 
 // pause waits before a further attempt while the shard table and this process disagree about a
-// home. try is the number of that attempt. After 5,000 attempts, about 5 s, it fails.
+// shard's home. try is the number of that attempt. pause fails after 5,000 attempts, about 5 s, and
+// when the driver is closed.
 func (drv *Driver) pause(try int) error {
 	switch {
 	case try < 3:

@@ -86,8 +86,8 @@ func (d *DurableShard) placedLocked(opened bool) {
 // unwritten records, the next home reads the log.
 const leaveTimeout = 5 * time.Second
 
-// leave ends the tenure of a shard that moves, after the stop hooks have run. It does nothing if
-// the move was given up.
+// leave ends this home's tenure of a shard that moves, after the stop hooks have run. It does
+// nothing if the move was given up meanwhile.
 func (d *DurableShard) leave() {
 	s, drv := d.hosted, d.hosted.driver()
 	s.Mu.Lock()
@@ -292,7 +292,7 @@ func (d *DurableShard) wrote(e *region.Entity, method string) error {
 }
 
 // A call that waits for the store fails a little before its deadline, so that its caller still gets
-// the reason: 1/noticePart of its remaining time, but at most maxNotice, before the deadline.
+// the reason. The call fails early by 1/noticePart of its remaining time, but by at most maxNotice.
 const (
 	noticePart = 10
 	maxNotice  = 200 * time.Millisecond
@@ -386,9 +386,10 @@ func keptOf(a answer) []byte {
 	return r.Append(nil)
 }
 
-// checksTurns reports whether to check after each turn that a //shard:read method has changed
-// nothing, and that a turn's events lead to the state that it left. Only tests pay for this. Elsewhere
-// a checksum detects only that an entity's events give another state when it is loaded.
+// checksTurns reports whether each turn is checked after it has run: a //shard:read method must
+// have changed nothing, and a turn's events must lead to the state that the turn left. Only tests
+// pay for these checks. Elsewhere a checksum only detects, when an entity is loaded, that its
+// events give another state.
 func checksTurns() bool {
 	benchmarks := flag.Lookup("test.bench") // package testing, which this package must not import, defines it
 	return invariant.Enabled || benchmarks != nil && benchmarks.Value.String() == ""

@@ -450,8 +450,8 @@ func (d *durableTells) put(t durableTell) bool {
 	return !d.taken
 }
 
-// after adds a tell or message that is to be sent once, after the commit. It reports false if the
-// turn has ended.
+// after adds a tell or message that is sent once, after the commit, and is not stored in the log.
+// If the turn has ended, it adds nothing and reports false.
 func (d *durableTells) after(t durableTell) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

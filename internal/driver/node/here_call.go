@@ -50,8 +50,8 @@ func newHereCall(s *HostedShard, c *outCall, up *turn, id uint64, left time.Dura
 	return h
 }
 
-// newTurn returns memory for a turn. It is reused only if the method does not name its context,
-// because the method may keep the context and with it the turn.
+// newTurn returns memory for a turn. It reuses the turn in h only if the method does not name its
+// context. Otherwise the method may keep the context, and with it the turn.
 func (h *hereCall) newTurn() *durableTurn {
 	if h != nil && h.hidden {
 		return &h.turn

@@ -65,8 +65,8 @@ func (h *Host) eachShard(lane int, f func(*HostedShard)) {
 }
 
 // encodeState encodes an active entity, including stored fields unknown to this program. If the
-// type has no encoder, it returns the state that another program left. The caller has the entity's
-// turn.
+// type has no encoder, it returns the entity's stored state, which another program has written. The
+// caller has the entity's turn.
 func (h *Host) encodeState(e *region.Entity) (state []byte, err error) {
 	return h.appendState([]byte{}, e)
 }
@@ -87,8 +87,8 @@ func (h *Host) appendState(b []byte, e *region.Entity) (state []byte, err error)
 	return codegen.AppendUnknown(state, e.State(), d.StateFields), nil
 }
 
-// DecodeState decodes a state into value, an entity. It returns the encoded fields that this
-// program does not know; usually there are none. These fields stay with the active entity and are
+// DecodeState decodes a state into value, an entity. unknown has the encoded fields that this
+// program does not know; usually there are none. Unknown fields stay with the active entity and are
 // encoded again with its state.
 func (h *Host) DecodeState(value any, state []byte) (unknown []byte, err error) {
 	d := &h.Desc
@@ -110,9 +110,9 @@ func (h *Host) DecodeState(value any, state []byte) (unknown []byte, err error) 
 	return codegen.UnknownFields(state, d.StateFields), nil
 }
 
-// stopHook runs OnPassivate on a new goroutine, because the hook may never return. It returns an
-// error if the hook panicked, ended its goroutine, or did not return within StopTimeout. An error
-// that the hook returns is only logged.
+// stopHook runs an entity's OnPassivate on a new goroutine, because OnPassivate may never return.
+// It fails if OnPassivate panicked, ended its goroutine, or did not return within StopTimeout. An
+// error that OnPassivate returns is only logged.
 func (h *Host) stopHook(e *region.Entity, why codegen.Passivation) error {
 	if h.Desc.Passivate == nil {
 		return nil
@@ -239,8 +239,8 @@ func (h *Host) lost(e *region.Entity) {
 	}
 }
 
-// mayPassivate reports whether this node may passivate: its lease is valid, so no other node runs
-// the entities.
+// mayPassivate reports whether this node may passivate entities: the node is not closed and its
+// lease is valid, so no other node runs the entities.
 func (h *Host) mayPassivate() bool { return !h.driver.Closed() && h.driver.Lease.Valid() }
 
 func (h *Host) activated() {

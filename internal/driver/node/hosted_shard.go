@@ -106,9 +106,9 @@ func (s *HostedShard) Direct(on bool) {
 	s.Shard.Direct(on)
 }
 
-// enqueue queues an encoded call of this process. It reports false if the shard is not here, or if
-// the route now leads elsewhere: the call would then come after the route's Flush. An error means
-// that there is no room for a tell.
+// enqueue queues an encoded call that this process made. It queues nothing and reports false if the
+// shard is not here, or if current returns false because the route now leads elsewhere. The call
+// would then come after the route's Flush. An error means that there is no room for a tell.
 func (s *HostedShard) enqueue(e *wire.Envelope, current func() bool) (settled bool, err error) {
 	if e.Type == wire.TypeTell {
 		return s.runner().enqueue(s, e, current)
@@ -326,8 +326,9 @@ func (s *HostedShard) cannotMove(why error) {
 }
 
 // passivateAll encodes the states of entities that are stopped for a move, and then runs their stop
-// hooks. It ends early if the move is given up. If a state cannot be encoded, it fails before any
-// hook runs. If must is set, it drops that state instead.
+// hooks. It ends early if the move is given up. If a state cannot be encoded, passivateAll fails
+// before any hook runs. It drops that state instead if must is set, or if the type's moves drop
+// states anyway.
 func (s *HostedShard) passivateAll(entities []*region.Entity, why codegen.Passivation, must bool) error {
 	states := make([][]byte, len(entities))
 	for i, e := range entities {
@@ -375,8 +376,8 @@ func (s *HostedShard) stray(e *region.Entity, state []byte, err error) {
 	}
 }
 
-// settle passivates an entity whose hook has run. If err is not nil, an idle entity stays active,
-// unless its hook still runs.
+// settle passivates an entity whose stop hook was run. If err is not nil, an idle entity stays
+// active instead, unless err says that its hook still runs.
 func (s *HostedShard) settle(e *region.Entity, why codegen.Passivation, state []byte, err error) {
 	if err != nil && why == codegen.Idle && !errors.Is(err, errHookStuck) {
 		s.Host.passivationFailed(e, why, err)
@@ -385,8 +386,8 @@ func (s *HostedShard) settle(e *region.Entity, why codegen.Passivation, state []
 	s.retire(e, why, state, err)
 }
 
-// hookAndEncode runs a stop hook and returns the state after it. If the hook or the encoding fails,
-// it returns the given state, from before the hook.
+// hookAndEncode runs an entity's stop hook and returns the entity's state after that. If the hook
+// or the encoding fails, it returns the given state, which is from before the hook.
 func (s *HostedShard) hookAndEncode(e *region.Entity, why codegen.Passivation, state []byte) ([]byte, error) {
 	if s.Host.Desc.Passivate == nil {
 		return state, nil

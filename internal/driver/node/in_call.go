@@ -19,11 +19,10 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// InCall is a call at its host: from another process, from a queue of this process, or from a local
-// caller that waits for its turn. After its turn has ended and the call was answered, the InCall is
-// reused by its lane (keep), its runner (toldCalls.keep) or any goroutine (recycle). Until then its
-// entity refers to it, so the shard must drop the call (End, or Detach) before the InCall is
-// reused.
+// InCall is a call at its host. It comes from another process, from a queue of this process, or
+// from a local caller that waits for its turn. After the turn has ended and the call was answered,
+// the InCall is reused by its lane (keep), its runner (toldCalls.keep) or any goroutine (recycle).
+// The entity refers to the InCall, so the shard must first drop the InCall (End, or Detach).
 type InCall struct {
 	shardhost.Call
 	ownsArgs bool // Args is a buffer from codegen.NewArgs

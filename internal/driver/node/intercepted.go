@@ -15,8 +15,8 @@ type intercepted struct {
 	calls codegen.Invoker // makes the calls: the invoker, or a chooser
 }
 
-// InvokerOf returns the invoker for this process's calls of a kind. For one kind it always returns
-// equal invokers, because caches of references compare them.
+// InvokerOf returns the invoker through which this process calls a kind. All invokers that it
+// returns for one kind are equal, because caches of references compare invokers.
 func InvokerOf(k *Kind) codegen.Invoker {
 	if len(k.Driver.Config.Interceptors) > 0 {
 		return intercepted{invoker{k}, invoker{k}}
@@ -43,8 +43,8 @@ func (p intercepted) Begin(ctx context.Context, r *codegen.Ref, method string, _
 	return none, nil
 }
 
-// Check returns why a call cannot be sent. It also waits until the call may leave the turn that
-// makes it, because from then on interceptors see the call.
+// Check returns an error if a call cannot be sent. Otherwise it waits until the call may leave the
+// turn that makes the call. Interceptors see a call only after Check.
 func (p intercepted) Check(ctx context.Context, r *codegen.Ref, method string) error {
 	if err := p.cannot(ctx, r, method); err != nil {
 		return err

@@ -388,10 +388,11 @@ func (p invoker) beginRead(ctx context.Context, up *turn, e *region.Entity, meth
 }
 
 // Do sends a call and waits for its results. A call that did not run because its shard moved is
-// sent again until the deadline.
+// sent again until the call's deadline.
 //
 // The stacks of many waiting callers do not fit the processor's cache. So the code for sending and
-// failing is in functions that are not inlined: its variables are on the stack only while needed.
+// failing is in functions that are not inlined. The variables of such a function leave the stack
+// when it returns.
 func (p invoker) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
 	began := p.kind.Driver.Lease.Now()
 	ctx, trace := p.trace(ctx, r, method, false)
@@ -443,8 +444,8 @@ func (p invoker) do(ctx context.Context, r *codegen.Ref, method string, args []b
 	return results, err
 }
 
-// doLater is do for a call that must wait before it may leave the turn that makes it. up is that
-// turn.
+// doLater is do for a call that must wait before it may leave the turn that makes the call. up is
+// that turn.
 //
 //go:noinline
 func (p invoker) doLater(ctx context.Context, up *turn, r *codegen.Ref, method string, args []byte, trace *sentTrace) (results []byte, err error) {
@@ -601,8 +602,8 @@ func (p invoker) failed(c *outCall, w *calls.Call, id uint64, limit *calls.Deadl
 	return false, p.fail(c.Ref, c.Method, calls.Withdrawn(how), c.why(err, why))
 }
 
-// giveUp withdraws a call after its deadline, if possible. It returns how far the call came, and
-// what held it up there.
+// giveUp withdraws, if possible, a call that was not answered in time. It returns how far the call
+// came, and what held the call up there.
 func (p invoker) giveUp(c *outCall, w *calls.Call, id uint64) (calls.Withdrawal, error) {
 	drv, r := p.kind.Driver, p.kind.routeOf(c.Ref.Hash)
 	how, on := drv.Data.Withdraw(&r.Route, w, id, c.Ref.ID)

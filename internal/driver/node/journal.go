@@ -89,9 +89,9 @@ func stateSum(h *codegen.Host, state []byte) uint32 {
 	return uint32(xxhash.Sum64String(h.Contract)&half<<12 | xxhash.Sum64(state)&half)
 }
 
-// strayed reports whether an entity's events give a state other than the one that the entity's last
-// turn left. If the last turn had another contract, it reports false, because the checksums cannot
-// be compared.
+// strayed reports whether a loaded entity's events give another state than the entity's last turn
+// left. It compares checksums of the two states. If the last turn ran under another contract, the
+// checksums cannot be compared, and strayed reports false.
 func strayed(h *codegen.Host, loaded *durable.Loaded) bool {
 	sum := stateSum(h, loaded.State)
 	return len(loaded.Since) > 0 && loaded.Sum != 0 && loaded.Sum>>12 == sum>>12 && loaded.Sum != sum
@@ -105,9 +105,10 @@ type eventTaker struct {
 	checked bool // check that applying a turn's events gives the state that the turn left
 }
 
-// collect takes the events of a turn. It fails if the state changed without an event. If t.checked
-// is set, it also fails if the events do not turn the state before into the state after. For a
-// //shard:read method, after is not used.
+// collect takes the events of a turn. before and after are the encoded states around the turn.
+// collect fails if they differ although there is no event. If t.checked is set, it also fails if
+// the events do not lead from before to after. For a //shard:read method (read is set), it fails if
+// there is an event, and does not use after.
 func (t eventTaker) collect(value any, before, after []byte, read bool, id string) (events [][]byte, err error) {
 	h := t.host
 	if h.Events == nil || value == nil {
@@ -133,8 +134,8 @@ func (t eventTaker) collect(value any, before, after []byte, read bool, id strin
 }
 
 // Unanswered reports whether a request to the store that failed with err may succeed later, or may
-// have succeeded although its answer was lost. It reports false if the store refused the request
-// for lack of a right, or if the answer cannot be decoded.
+// have succeeded although its answer was lost. It reports false for all other errors, such as a
+// missing right or an answer that cannot be decoded.
 func Unanswered(err error) bool {
 	if errors.Is(err, fs.ErrPermission) {
 		return false

@@ -13,8 +13,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Kind is one entity type at this process, with its routes, and with its host if this process hosts
-// the type.
+// Kind is one entity type at this process, with its routes. If this process hosts the type, the
+// Kind also has the type's Host.
 type Kind struct {
 	Driver *Driver
 	Desc   codegen.Kind
@@ -90,9 +90,9 @@ func (k *Kind) adopt(old, t *placement.Table) {
 	}
 }
 
-// Found sets the home of a singleton in its route and, unless hosts is set, in its shard at this
-// process. hosts means that this process still holds the instance. The shard then knows its home
-// better than the caller of Found.
+// Found records the home of a singleton: in the singleton's route and, unless hosts is set, in its
+// shard at this process. hosts means that this process still holds the instance. The shard then
+// knows the home better than the caller of Found does.
 func (k *Kind) Found(node transport.Address, epoch placement.Epoch, hosts bool) {
 	if k.Host != nil && !hosts {
 		k.Host.Shards[0].Place(node, epoch, 0)

@@ -105,9 +105,10 @@ func (l *lane) resume() {
 	l.run()
 }
 
-// denied fails the lane's calls to a process to which the broker does not let this process publish.
-// If to is zero, the lane cannot connect, and denied fails all of its calls. Their outcome may be
-// unknown, because an earlier attempt may have arrived.
+// denied fails the calls that the lane has sent to the process at to, because the broker does not
+// let this process publish to that one. If to is zero, the lane cannot connect, and denied fails
+// all calls of the lane. The outcome of a failed call may be unknown, because an earlier attempt of
+// the call may have arrived.
 func (l *lane) denied(to transport.Address, why string) {
 	l.driver.Pending.CompleteSent(func(s calls.Carrier) bool {
 		p, ok := s.(*peers.Session)
@@ -300,8 +301,8 @@ func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
 	return true
 }
 
-// overhear handles an answer or a refusal of this process's own call. It ignores all other envelopes,
-// because the process has left.
+// overhear handles an envelope that arrives after this process has left. It accepts answers to this
+// process's own calls, and refusals of them. It ignores all other envelopes.
 func (l *lane) overhear(e *wire.Envelope) {
 	switch e.Type {
 	case wire.TypeAnswer:
@@ -328,8 +329,9 @@ func (l *lane) takeAnswer(e *wire.Envelope) *calls.Call {
 	return c
 }
 
-// call brings an ask or a tell to its shard. It refuses an envelope before acknowledging it,
-// because the sender keeps only unacknowledged envelopes.
+// call brings an ask or a tell to its shard. It reports whether this goroutine still has the lane.
+// A refusal is sent before the envelope is acknowledged: the sender still needs the envelope then,
+// but keeps only unacknowledged ones.
 func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 	drv, p := l.driver, l.from
 	defer func() { // store the outcome of seq; a turn that runs has stored it already
@@ -372,8 +374,8 @@ func (l *lane) refuse(e *wire.Envelope, seq uint64, r shardhost.Refusal) bool {
 	return true
 }
 
-// wake wakes the callers whose answers have come. It first tells the Coalescer how many they are,
-// because they will probably call again together.
+// wake wakes the callers whose answers have come. Before that it gives the Coalescer the number of
+// these callers, because they will probably make their next calls together.
 func (l *lane) wake() {
 	if len(l.answered) == 0 {
 		return

@@ -18,9 +18,9 @@ var _ codegen.Lister = invoker{}
 // listRemedy is the remedy in errors about a shard that did not answer.
 const listRemedy = " (to go on, list again with shard.After of the last id; if the deadline passed, with a later one)"
 
-// List yields the ids of the kind's entities: see [codegen.Lister]. It asks each shard by a call to
-// the shard itself, which is routed like calls to the shard's entities. Such a call is safe to
-// repeat, so it is sent again even if it may have run.
+// List yields the ids of the kind's entities: see [codegen.Lister]. It calls each shard itself;
+// such a call is routed like calls to the shard's entities. The call is safe to repeat, so List
+// sends it again even if it may have run.
 func (p invoker) List(ctx context.Context, l codegen.Listing) iter.Seq2[string, error] {
 	method := wire.MethodList
 	if l.Index != "" {
@@ -30,7 +30,7 @@ func (p invoker) List(ctx context.Context, l codegen.Listing) iter.Seq2[string, 
 }
 
 // Dues yields a [wire.DueKey] for each entity of the kind that has reminders, in the order of their
-// due times. It begins after the key after.
+// due times. It yields only keys that are greater than after.
 func Dues(ctx context.Context, k *Kind, after string) iter.Seq2[string, error] {
 	return invoker{k}.list(ctx, wire.MethodDue, wire.ListRequest{After: after})
 }
@@ -81,8 +81,9 @@ func listsShard(e *wire.Envelope) bool {
 	return false
 }
 
-// list returns a page of the shard's ids. The caller has checked the lease after the call arrived.
-// So this home is the only one, and the page has everything that was acknowledged before the call.
+// list returns a page of the shard's ids. After the call arrived, its caller checked that this
+// node's lease is valid. So this node was the shard's only home, and the page has everything that
+// was acknowledged before the call.
 func (s *HostedShard) list(r *encodedTurn, method string, args []byte) answer {
 	request, err := wire.ParseListRequest(args)
 	if err != nil {

@@ -17,8 +17,8 @@ type LogLimiter struct {
 
 type logKey struct{ text, subject, method string }
 
-// maxLogKeys bounds the keys, because other processes may invent subjects. Beyond it, lines share
-// one counter per text.
+// maxLogKeys bounds the keys of a LogLimiter, because other processes may invent subjects. Once
+// there are so many keys, lines with new keys share one counter per text.
 const maxLogKeys = 1024
 
 func (l *LogLimiter) count(text, subject, method string) (n uint64, log bool) {

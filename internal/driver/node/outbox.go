@@ -20,9 +20,9 @@ import (
 // receiver's turn and commit. It is the deadline of that turn.
 const storedTellPatience = time.Minute
 
-// An outbox sends tells that are stored in the logs of this process's shards. One goroutine sends
-// them and handles their answers, so that tells share frames and no goroutine is woken for each
-// tell. A tell whose first attempt does not succeed is sent again by a goroutine of its own.
+// An outbox sends the tells in the logs of this process's shards. One goroutine sends tells and
+// handles their answers, so that tells share frames and no goroutine is woken for each tell. If the
+// first attempt of a tell fails, a goroutine of its own sends that tell again.
 type outbox struct {
 	driver *Driver
 
@@ -222,7 +222,8 @@ func (s *sending) end() (result feed.Result, why error) {
 	return result, why
 }
 
-// again sends the tell, or publishes it if it is a message, on a goroutine of its own.
+// again starts a goroutine that sends the tell or, if the tell is a message for a stream, publishes
+// it.
 func (s *sending) again() {
 	s.box.driver.Group.Go(func() {
 		if s.tell.Target.Log == durable.Published {
@@ -262,8 +263,7 @@ func (o *outbox) waits(from string, tell durable.Tell, method string, err error)
 // errNoClient means that this program has no client of the tell's type.
 var errNoClient = errors.New("this process has no client of the type (make one before the node starts)")
 
-// call makes the call that delivers a stored tell. It is an ask, so that the sender learns that the
-// tell has run.
+// call delivers a stored tell by an ask, so that the outbox learns that the tell has run.
 func (o *outbox) call(ctx context.Context, tell durable.Tell, id durablehost.ID, body durablehost.Body) (r feed.Result, err error) {
 	k := (*o.driver.Kinds.Load())[tell.Target.Log]
 	if k == nil {

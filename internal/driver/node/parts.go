@@ -8,9 +8,9 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/runner"
 )
 
-// Parts run a function for each shard of a pool that has its home at this process. Part i is the
-// shard with index i: see package placement. A part never has two runs of its function at once. If
-// its shard leaves and comes back, the function runs again.
+// Parts run a function for each shard of a pool whose home is this process. Part i is the shard
+// with index i: see package placement. The runs of one part never overlap. If a part's shard leaves
+// and comes back, the function runs again.
 type Parts struct {
 	driver *Driver
 	run    func(ctx context.Context, part int)

@@ -17,14 +17,15 @@ const ClockTick = 100 * time.Millisecond
 // TicksASecond is the number of ticks of the coarse clock in a second.
 const TicksASecond = uint32(time.Second / ClockTick)
 
-// Passivator passivates the idle entities of one type: entities not called for the type's idle time
-// and, if more entities than allowed are active, those unused for the longest time.
+// Passivator passivates the idle entities of one type. An entity is idle if it was not called for
+// the type's idle time. If more entities than allowed are active, those unused for the longest time
+// are passivated too.
 //
 // One goroutine looks for idle entities, a few at a time, so that it never holds a shard's lock for
-// long. It takes the turn of one entity at a time and encodes the entity's state without the
-// shard's lock. During this time other entities can be called, and a move of the shard waits for at
-// most one entity. If the type has a stop hook, workers passivate instead, because a hook may take
-// long or hang; a move then waits for as many entities as hooks are running.
+// long. It takes the turn of one entity at a time and encodes that entity's state without the
+// shard's lock. Meanwhile other entities can be called, and a move of the shard waits for at most
+// one entity. If the type has a stop hook, workers passivate instead, because a hook may take long
+// or hang. A move then waits for as many entities as hooks are running.
 type Passivator struct {
 	host    *Host
 	workers *passivationWorkers // for a type with a stop hook; else nil
@@ -94,8 +95,8 @@ func (p *Passivator) PassivateIdle() {
 	}
 }
 
-// passivateBefore passivates the entities of a shard that were last used before t and for which the
-// function which returns true; a nil which accepts all. It returns the number of such entities.
+// passivateBefore passivates the entities of a shard that were last used before t and that the
+// given filter (which) accepts. A nil filter accepts all. It returns the number of such entities.
 func (p *Passivator) passivateBefore(s *HostedShard, t uint32, which func(used uint32) bool) (found int) {
 	s.Mu.Lock()
 	left := s.Core.Listed()

@@ -259,7 +259,8 @@ func (r *passivationWorker) hasPlace() bool {
 	return !r.left
 }
 
-// look is the watchdog. It runs about once in slowHook, so that quick hooks need not set its timer.
+// look is the watchdog: a timer calls it to check how long the worker's hook has run. The timer
+// stays set for up to slowHook after a hook has returned, so that few quick hooks need to set it.
 func (r *passivationWorker) look() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -30,8 +30,8 @@ var peerReasons = [...]Reason{
 	peers.AnswerDropped: answerDropped,
 }
 
-// Count counts an event. If the broker's payload limit is too low, it also logs that, because only
-// an operator can raise the limit.
+// Count counts an event. If the event is LimitTooLow, Count also logs that the broker's payload
+// limit is too low, because only an operator can raise the limit.
 func (v *peersEnv) Count(e peers.Counter) {
 	if e != peers.LimitTooLow {
 		v.driver.Counts.Add(peerReasons[e])

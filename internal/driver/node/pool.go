@@ -72,8 +72,9 @@ func (p *Pool) follow(t *placement.TypeTable) {
 	}
 }
 
-// stranded is called when instance i may have left the pool. If the instance has left, its waiting
-// calls look for another instance, and its waiting tells are sent to another instance.
+// stranded is called when instance i may have left the pool. If instance i has left, the calls that
+// wait for it look for another instance, and the tells that wait for it are sent to another
+// instance.
 func (p *Pool) stranded(i int) {
 	if s := p.state.Load(); i < s.count || s.count == 0 {
 		return
@@ -109,8 +110,8 @@ func (p *Pool) better(i, j int) int {
 }
 
 // any returns the instance for a call: an idle instance at this process if there is one, else the
-// better one of two chosen at random. If neither of the two can take calls, it returns the best of
-// all instances.
+// better one of two random instances (see better). If neither of these two can take calls, it
+// returns the best of all instances.
 func (p *Pool) any() int {
 	s := p.state.Load()
 	if i, ok := p.idle(s); ok {
@@ -262,9 +263,9 @@ func (p chooser) Send(ctx context.Context, r *codegen.Ref, method string, args [
 	return p.invoker.Send(ctx, &p.kind.Pool.calls[p.choose()].ref, method, args)
 }
 
-// Do sends a call to a chosen instance and waits for its results. Until the call's deadline, Do
-// chooses an instance again if the call failed before it began, or if the call was lost and its
-// method may run twice.
+// Do sends a call to a chosen instance and waits for the call's results. Do chooses an instance
+// again, until the call's deadline, if the call failed before it began. It also does so if the call
+// was lost and the method is one that may run twice.
 func (p chooser) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (results []byte, err error) {
 	began := p.kind.Driver.Lease.Now()
 	ctx, trace := p.trace(ctx, r, method, false)

@@ -59,8 +59,8 @@ func builtins() map[string]*hostedMethod {
 	}
 }
 
-// A remindedTurn is a turn that can change its entity's reminders. A durableTurn changes them with
-// its commit, a volatileTurn at once.
+// A remindedTurn is a turn that can change its entity's reminders. Changes by a durableTurn take
+// effect with the turn's commit, and changes by a volatileTurn at once.
 type remindedTurn interface {
 	whose() *turn
 	// now returns the time with which due times are compared, in Unix milliseconds.
@@ -215,8 +215,8 @@ func scheduleReminder(ctx context.Context, _ any, args, out []byte) ([]byte, err
 	return out, setReminder(r, request)
 }
 
-// mark records on whose behalf a reminder runs. It overwrites what the request says about that,
-// because a client may send anything.
+// mark records in the reminder m on whose behalf it will run: on behalf of the turn's caller. It
+// overwrites what the request says about that, because a client may send anything.
 func mark(t *turn, m *wire.DurableReminder) {
 	m.Info, m.Client = nil, ""
 	if r := t.encoded(); r != nil && r.unusual != nil {
@@ -504,10 +504,10 @@ func (drv *Driver) lookAt(t *durablehost.Tenure, entities []string) {
 	}
 }
 
-// lookBounds bound the reminders that a node runs at once, because many are due at the same time and
-// would hold up calls: with 256, the p99 of other calls was 7 times as long, with 32 it did not change.
-// A reminder that takes longer no longer counts, so that methods which wait, or hang, do not stop other
-// reminders.
+// lookBounds bound the reminders that a node runs at once. Many reminders are due at the same time
+// and would delay calls: with 256 at once, the p99 of other calls was 7 times as long; with 32, it
+// did not change. A bound counts a reminder only for the time long, so that methods that wait or
+// hang do not stop other reminders.
 var lookBounds = [...]struct {
 	most int
 	long time.Duration
@@ -523,7 +523,8 @@ func newLooks() (l looks) {
 	return l
 }
 
-// enter waits until another reminder may run. If ok, the caller must call leave when it has run.
+// enter waits until another reminder may run. ok is false if ctx ends first. If ok is true, the
+// caller must call leave after the reminder has run.
 func (l *looks) enter(ctx context.Context) (leave func(), ok bool) {
 	var leaves [len(l)]func()
 	leave = func() {

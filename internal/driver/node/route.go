@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Route is the route of one shard. It contains the Route of package routing, which routeEnv
-// connects to this process, and the calls of this process that wait for the shard's home.
+// Route is this process's route to one shard. It is a Route of package routing, which routeEnv
+// connects to this process. Calls of this process wait in it while the shard has no home.
 type Route struct {
 	routing.Route
 	kind  *Kind
@@ -180,8 +180,8 @@ func (v *routeEnv) Unsent(e *wire.Envelope, err error) {
 	}
 }
 
-// Taken counts calls that the route takes back. It has no bound, because these calls were accepted
-// before.
+// Taken counts calls that the route takes back from a home as held calls. It never refuses a call
+// for lack of room, because these calls were accepted before.
 func (v *routeEnv) Taken(out []stream.Outgoing) {
 	drv := v.kind.Driver
 	for i := range out {

@@ -154,9 +154,9 @@ func (v *shardEnv) Canceler(c *shardhost.Call) func() {
 	return nil
 }
 
-// InDoubt returns a function that answers another process's call, while its turn still runs, with
-// an unknown outcome. A leaving process needs it, because the turn's own answer would come after
-// the process's goodbye.
+// InDoubt returns a function that answers another process's call with an unknown outcome, while the
+// call's turn still runs. A leaving process needs this answer, because the turn's own answer would
+// come only after the process's goodbye.
 func (v *shardEnv) InDoubt(c *shardhost.Call) func() {
 	drv := v.Host.driver
 	held := &InCall{lane: Inbound(&c.Call).lane, from: Inbound(&c.Call).from}
@@ -209,8 +209,8 @@ func (v *shardEnv) Arrived(with shardhost.Carried) {
 	}
 }
 
-// BarrierTimedOut counts a barrier that timed out. It logs only some of them, because a hostile
-// client can cause any number.
+// BarrierTimedOut counts a barrier that timed out. It logs only some of these barriers, because a
+// hostile client can cause any number of them.
 func (v *shardEnv) BarrierTimedOut(b region.Shut) {
 	n, tell := v.Host.driver.AddSeldomOf(barrierTimedOut, b.Sender.Name)
 	if !tell {

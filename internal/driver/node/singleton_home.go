@@ -137,9 +137,9 @@ func (q LeaseRequests) request(within time.Duration, ask func(context.Context) (
 	return cancel
 }
 
-// heldTasks are the tasks that a durable singleton's turn has started. They begin once everything
-// that the turn saw is in the log, because the tasks may show it to others. heldTasks are safe for
-// concurrent use.
+// heldTasks are the tasks that a turn of a durable singleton has started. They begin only when the
+// log has everything that the turn saw, because a task may show that to others. heldTasks are safe
+// for concurrent use.
 type heldTasks struct {
 	mu    sync.Mutex
 	start []func()

@@ -71,10 +71,11 @@ const (
 )
 
 // choose decides whether a call with the context ctx is traced. up is the turn that makes the call,
-// or nil. A call without a parent stands for several such calls, whose number is of; if of is 0, it
-// is not traced.
+// or nil. of is how many calls a call without a parent represents. If of is 0, such a call is not
+// traced.
 //
-// A turn that is not traced makes no traced calls, because their traces would lack the beginning.
+// A turn that is not traced begins no traces of its own for its calls, because such traces would
+// lack the beginning.
 func (tr *tracing) choose(ctx context.Context, up *turn, of float64) choice {
 	if t, ok := ctx.(*turn); ok && t == up {
 		return untraced // the context of a traced turn has another type
@@ -93,8 +94,9 @@ func (tr *tracing) choose(ctx context.Context, up *turn, of float64) choice {
 	return traced
 }
 
-// traceLocal begins the trace of a call on its caller's goroutine. It returns nil if the call is
-// not to be traced. since is when the caller began to wait; 0 means that it did not wait.
+// traceLocal begins the trace of a call whose turn runs on its caller's goroutine. It returns nil
+// if the call is not to be traced. since is when the caller began to wait for the turn; 0 means
+// that the caller did not wait.
 func (s *HostedShard) traceLocal(ctx context.Context, up *turn, e *region.Entity, method string, note uint32, since int64, timed bool) CallTrace {
 	drv, of := s.driver(), 1.0
 	switch {
@@ -165,8 +167,8 @@ func (x *tracedTurn) traced(err error) {
 	x.call.End(err)
 }
 
-// localTurn returns the turn that a local caller has begun; nil if its method does not name its
-// context.
+// localTurn returns the turn that a local caller has begun. It returns nil if the turn's method
+// does not name its context.
 func localTurn(begun codegen.Turn) *turn {
 	switch x := begun.Context.(type) {
 	case *turn:
@@ -177,7 +179,8 @@ func localTurn(begun codegen.Turn) *turn {
 	return nil
 }
 
-// sentTrace is the trace of a call that leaves its caller encoded. nil means that it is not traced.
+// sentTrace is the trace of a call that is sent encoded. A nil sentTrace means that the call is not
+// traced.
 type sentTrace struct{ CallTrace }
 
 func (t *sentTrace) end(err error) {
@@ -192,9 +195,9 @@ func (t *sentTrace) again(why error) {
 	}
 }
 
-// trace begins the trace of a call that leaves its caller encoded, if it is to be traced. It
-// returns the context with which the call must be sent. Calls that the runtime makes by itself are
-// not traced.
+// trace begins the trace of a call that is sent encoded, if the call is to be traced. It returns
+// the context with which the call must be sent, and the trace or nil. Calls that the runtime makes
+// by itself are not traced.
 func (p invoker) trace(ctx context.Context, r *codegen.Ref, method string, tell bool) (context.Context, *sentTrace) {
 	tr := p.kind.Driver.tracing
 	if tr == nil || strings.HasPrefix(method, wire.OwnMethod) {
@@ -234,8 +237,9 @@ func (p invoker) traceFailed(ctx context.Context, r *codegen.Ref, method string,
 	}
 }
 
-// callersTrace returns the caller's trace, so that the turn's calls to other systems continue that
-// trace. It returns nil if the turn itself is traced.
+// callersTrace returns the caller's trace, or nil if the caller has sent none. In an untraced turn,
+// the turn's calls to other systems continue that trace. In a traced turn, they continue the turn's
+// own trace.
 func (t *turn) callersTrace(tr *tracing) any {
 	r := t.encoded()
 	if r == nil {

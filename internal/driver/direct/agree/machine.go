@@ -351,8 +351,9 @@ func (m *Machine) Gone(a transport.Address) (out Output) {
 	return out
 }
 
-// Tick gives up agreements whose time has passed, sends Renewals, and closes connections that are
-// unused or whose peer is silent. It is called at least twice a second unless the Machine is Idle.
+// Tick gives up agreements that were not completed in time, returns the Renewals to send, and
+// closes connections that are unused or whose peer is silent. While the Machine is not Idle, Tick
+// is called at least twice a second.
 func (m *Machine) Tick(now time.Time) (out Output) {
 	for _, at := range slices.SortedFunc(maps.Keys(m.pairs), pairKey.compare) {
 		switch p := m.pairs[at]; {
