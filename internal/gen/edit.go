@@ -69,9 +69,9 @@ func Mend(dir, released string) ([]string, error) {
 	return notes, writeAtomic(path, contract.Format(c))
 }
 
-// Proto prints the contract of a folder as a .proto file. pkg is the protobuf package. If it is "",
-// the package is named after the folder, so that several contracts do not collide, or "shard" if
-// the folder's name is not valid.
+// Proto returns the contract of a folder as the text of a .proto file. pkg is the name of the
+// protobuf package. If pkg is "", the package gets the name of the folder, so that several
+// contracts do not collide. If that name is not valid, the package gets the name "shard".
 func Proto(dir, pkg string) (string, error) {
 	c, err := Contract(dir)
 	if err != nil {

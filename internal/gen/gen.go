@@ -104,8 +104,8 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	return out, nil
 }
 
-// errNothing returns the error if no entity was found. The error names an entity that build
-// constraints excluded, if there is one.
+// errNothing returns the error that no entity was found. If build constraints have excluded
+// entities, the error names the first one.
 func errNothing(o Options, dir string, excluded []load.Excluded) error {
 	remedy := "write it above a struct"
 	if len(excluded) > 0 {

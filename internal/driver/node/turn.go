@@ -21,9 +21,10 @@ import (
 // maxInline bounds nested local calls on one goroutine. Deeper calls queue.
 const maxInline = 16
 
-// turn is one turn of an entity, and the context of its method. It has the call's deadline and
-// cancellation but no values, as for remote callers. It is never reused, because a method may keep
-// its context; see unseenTurn.
+// turn is one turn of an entity, and the context of its method. As a context it has the call's
+// deadline and cancellation, but no values, because a remote caller's values are not sent either. A
+// turn is never reused, because the method may keep the context. For a method that does not use its
+// context, see unseenTurn.
 type turn struct {
 	parent context.Context // a local caller's context, or the encodedTurn, remoteTurn or durableTurn that contains this turn
 	entity *region.Entity
@@ -44,8 +45,8 @@ const (
 
 func (t *turn) shard() *HostedShard { return hostedOf(t.entity) }
 
-// up returns the turn that made the call of this turn; nil if there is none. It also returns nil
-// for a failed turn whose method got an unseenTurn.
+// up returns the turn whose method made the call that this turn runs. It returns nil if no turn
+// made the call. It also returns nil for the turn that an unseenTurn makes when its method fails.
 func (t *turn) up() *turn {
 	if t.parent == nil {
 		return nil
@@ -79,9 +80,9 @@ type remoteTurn struct {
 	chain    []byte // the turns that wait for this one, encoded
 }
 
-// unseenTurn is the context for a method that does not name its context. If the generated code is
-// outdated, the method may use the context after all. Calls with this context then fail, and Err
-// names the remedy.
+// unseenTurn is the context for a method that, by the generated code, does not use its context. If
+// the generated code is outdated, the method may use it after all. Calls with this context then
+// fail, and Err says to generate the code again.
 type unseenTurn struct{ entity *region.Entity }
 
 // End ends the turn of a local caller; see turn.End.

@@ -17,8 +17,8 @@ type TurnRunner struct {
 	told toldCalls
 }
 
-// Run runs one turn, or one of the tells that have joined a turn. It reports whether this goroutine
-// still has the run token.
+// Run runs the turn t or, if t has no call, one tell of a turn that several tells share. It reports
+// whether this goroutine still has the run token afterwards.
 func (r *TurnRunner) Run(t *runner.Turn, args []byte) bool {
 	s := hostedOf(t.Entity)
 	if t.Call == nil {

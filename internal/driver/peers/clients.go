@@ -7,24 +7,24 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Clients choose their incarnations themselves, and for each incarnation this process keeps the
-// sessions of one more client. Their names, however, are granted by the broker. So the number of
-// clients of one name is bounded, and clients that depart without a goodbye are detected.
+// A client chooses its incarnation itself, and this process keeps sessions for each incarnation. So
+// one program could appear as any number of clients. But the broker grants a client's name, so the
+// number of clients of one name is bounded. Clients that end without a goodbye are detected.
 const (
-	// MaxNamed bounds the clients of one name that a process has sessions with.
+	// MaxNamed is the greatest number of clients of one name with which a process has sessions.
 	MaxNamed = 1024
-	// unusedFor is how long a client keeps unused sessions. A client sends its first message a
-	// round trip after asking for a session's number.
+	// unusedFor is how long a process keeps sessions that a client has not used. A client sends its
+	// first message a round trip after it has asked for a session's number.
 	unusedFor = 30 * time.Second
-	// silentFor is the silence after which a client is probed. If nobody listens, its sessions end
-	// after clientPatience.
+	// silentFor is the silence after which a client is probed. If nobody listens at the client's
+	// address for clientPatience, the sessions with the client end.
 	silentFor = time.Minute
 	// stalledFor is how long a listening client may leave all frames unacknowledged.
 	stalledFor = time.Minute
 )
 
-// A name counts the clients of one name, and the bytes kept for them. Clients of one name trust
-// each other.
+// A name counts the clients that have the same name, and the bytes kept for them. These clients
+// share a bound, because they trust each other.
 type name struct {
 	clients int
 	account *stream.Account // counts the bytes that are kept for these clients

@@ -32,8 +32,8 @@ func (p *path) direct() DirectLane {
 	return nil
 }
 
-// use makes the direct lane c carry later frames, unless another live direct lane carries them. It
-// reports whether the path changed.
+// use makes the direct lane c carry the frames from now on. It does nothing if another direct lane
+// carries frames and has not ended. It reports whether the path changed.
 func (p *path) use(c DirectLane) bool {
 	at := p.lane.Load()
 	if at != nil && (*at == c || !(*at).HasEnded()) {
@@ -42,8 +42,8 @@ func (p *path) use(c DirectLane) bool {
 	return p.lane.CompareAndSwap(at, &c)
 }
 
-// leave makes the broker carry later frames, if c carries them now. It reports whether the path
-// changed.
+// leave makes the broker carry the frames from now on, if the direct lane c has carried them until
+// now. It reports whether the path changed.
 func (p *path) leave(c DirectLane) bool {
 	at := p.lane.Load()
 	return at != nil && *at == c && p.lane.CompareAndSwap(at, nil)

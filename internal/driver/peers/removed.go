@@ -17,8 +17,8 @@ const (
 	maxRemoved = 4096
 )
 
-// removed records the processes that left or were removed. They get no session again. Its user
-// guards it with a lock.
+// removed records the processes that left or were removed. A recorded process gets no new session.
+// The user of removed guards it with a lock.
 type removed struct {
 	at    map[transport.Address]time.Time
 	order []transport.Address // the keys of at, the oldest record first

@@ -53,9 +53,9 @@ func (p *Session) Lane() int { return int(p.lane) }
 // them.
 func (p *Session) DirectLane() DirectLane { return p.direct() }
 
-// Use makes the direct lane c carry the session's frames, unless another direct lane does.
-// Unacknowledged frames are sent again on c, because later frames would overtake those that the
-// broker still carries. The peer drops repetitions.
+// Use makes the direct lane c carry the session's frames, unless another direct lane carries them.
+// It also sends the unacknowledged frames again on c. Otherwise later frames on c would overtake
+// the frames that the broker still carries. The peer drops frames that it gets twice.
 func (p *Session) Use(c DirectLane) {
 	p.Lock()
 	used := p.use(c)
@@ -93,9 +93,10 @@ func (p *Session) append(e *wire.Envelope) error {
 	return err
 }
 
-// Answer appends an envelope that is not a call. The Publisher by publishes it; nil means that
-// Answer publishes it at once. Answer reports false if the peer has departed. If a client leaves
-// too much unacknowledged, a smaller envelope is kept for it, or none: see stream.Account.
+// Answer appends an envelope that is not a call. It then leaves publishing to the Publisher, or
+// publishes at once if the Publisher is nil. Answer reports false if the peer has departed. If a
+// client leaves too many bytes unacknowledged, Answer appends a smaller envelope or none: see
+// stream.Account.
 func (p *Session) Answer(e *wire.Envelope, by Publisher) bool {
 	p.Lock()
 	if a := p.Core.Account; a.Excess() >= stream.Crowded {
@@ -130,21 +131,21 @@ func tooLarge(reply *wire.Envelope, err error) *wire.Envelope {
 	return &wire.Envelope{Type: wire.TypeAnswer, ID: reply.ID, Code: code, Text: []byte(err.Error())}
 }
 
-// By says which goroutine publishes appended envelopes if no goroutine is publishing the session
-// yet. The goroutine that appends passes a By to PublishUnlock. Two kinds of envelopes need no By:
-// answers, which Answer or its Publisher publishes, and envelopes of sessions given to a pump,
-// which pump.run publishes.
+// A By says which goroutine publishes envelopes that were appended while no goroutine was
+// publishing the session. The appending goroutine passes a By to PublishUnlock. Two kinds of
+// envelopes need no By: Answer or its Publisher publishes answers, and pump.run publishes the
+// envelopes of sessions that were given to a pump.
 type By uint8
 
 const (
-	// Together means the appender or, if callers were just woken and will probably call again, the
-	// last of these, so that one frame has all their calls.
+	// Together means the goroutine that appends. But if callers were just woken, they will probably
+	// call again: then the last of these callers publishes, so that one frame has all their calls.
 	Together By = iota
 	// Alone is Together for a single call. On an idle session the caller publishes at once, so that
 	// a lone call never waits. If more than yieldAbove calls are running, the caller first lets
 	// others append their calls.
 	Alone
-	// Pumped means the lane's pump. It suits an appender that goes on at once and may append more.
+	// Pumped means the lane's pump. It suits a goroutine that goes on at once and may append more.
 	Pumped
 )
 
@@ -395,8 +396,9 @@ func (Pumps) PublishLater(p *Session) {
 	p.PublishUnlock(Pumped)
 }
 
-// A pump publishes sessions of one lane, so that senders never block. Without pumps, remote tells
-// of one sender run at 0.4 of their rate (What each trick buys in bench/README.md).
+// A pump publishes the sessions of one lane on its own goroutine, so that senders never wait for
+// the sending. Without pumps, remote tells of one sender run at 0.4 of their rate (What each trick
+// buys in bench/README.md).
 type pump struct {
 	mu       sync.Mutex
 	sessions []*Session

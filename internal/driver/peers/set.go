@@ -124,8 +124,9 @@ func (s *Set) Frames() (sent, direct uint64) { return s.frames.Load(), s.direct.
 // RunPump publishes the sessions that are given to the lane's pump, until ctx ends.
 func (s *Set) RunPump(ctx context.Context, lane int) { s.pumps[lane].run(ctx.Done()) }
 
-// Session returns the session with a peer on a lane. It makes the session if there is none. It
-// returns nil if the peer was removed, or is a client whose name already has MaxNamed clients.
+// Session returns the session with a peer on a lane. If there is none, it makes the sessions with
+// the peer. It returns nil if the peer was removed. It also returns nil for a new client if
+// MaxNamed clients of the same name have sessions.
 func (s *Set) Session(to transport.Peer, lane int) *Session {
 	s.mu.RLock()
 	p := s.peers[to.Address]
@@ -328,7 +329,7 @@ func (s *Set) Forgive(a transport.Address) {
 }
 
 // ClientLeft handles a client's goodbye on one lane. The client's messages on other lanes may still
-// arrive, so it is dropped only after goodbyes on all lanes that it used.
+// arrive. So the client is dropped only after its goodbyes on all lanes that it used.
 func (s *Set) ClientLeft(p *Session) {
 	p.Close(true)
 	a := p.Peer().Address
@@ -350,9 +351,9 @@ func (s *Set) drop(a transport.Address) {
 	}
 }
 
-// Replace begins a new session with a peer that has dropped its side of p, and returns it; nil if
-// the peer has departed. left has the unacknowledged envelopes of p, which the peer may have
-// received. It is nil if another goroutine has already replaced p.
+// Replace begins a new session in place of p, whose other side the peer has dropped. It returns the
+// new session, or nil if the peer has departed. left has the unacknowledged envelopes of p, which
+// the peer may have received. left is nil if p has already been replaced or the peer has departed.
 func (s *Set) Replace(p *Session) (next *Session, left *Left) {
 	a, lane := p.Peer().Address, int(p.lane)
 	s.mu.Lock()
@@ -379,9 +380,9 @@ func (s *Set) HasDeparted(a transport.Address, lane int) bool {
 	return removed || p != nil && p.sessions[lane].HasDeparted()
 }
 
-// Departed returns the latest departed peers of the lane. A shard's former home sends them to the
-// new home in the message Open, so that a new home that started later does not wait for
-// acknowledgements of these peers.
+// Departed returns the latest peers that have departed from the lane. A shard's former home sends
+// this list to the new home in the message Open. A new home that started after these peers departed
+// would otherwise wait for Flushes that come by way of them.
 func (s *Set) Departed(lane int) []transport.Address { return s.departed.on(lane) }
 
 func (s *Set) configLocked(to transport.Peer) stream.Config {
@@ -398,9 +399,9 @@ func (s *Set) configLocked(to transport.Peer) stream.Config {
 	return c
 }
 
-// SweepClients ends the sessions of clients that never used them or that acknowledge nothing. It
-// sends a message to each client that has been silent for long, to find out whether the client
-// still listens. It is called every few seconds.
+// SweepClients ends the sessions of clients that never used their sessions, and of clients that
+// acknowledge nothing. It also sends a message to each client that has been silent for long, to
+// find out whether the client still listens. It is called every few seconds.
 func (s *Set) SweepClients(now time.Time) {
 	for _, p := range s.clients() {
 		switch heard, used := p.lastHeard(); {

@@ -17,27 +17,27 @@ import (
 // ErrGone is the error of sending to a departed peer.
 var ErrGone = errors.New("the peer is gone")
 
-// A StreamEnv is the process that a Stream is in. Its methods must not block or call the stream.
-// They are called with the stream's lock held, unless they say otherwise.
+// A StreamEnv is what a Stream needs of its process. The methods must not block or call the Stream.
+// The Stream calls them with its lock held, unless a method's comment says otherwise.
 type StreamEnv interface {
 	Now() time.Time
 	// Send sends a frame to the peer. It is called without the lock. An error means that the frame
 	// was not sent.
 	Send(token uint64, frame []byte) error
-	// Repack adapts envelopes to the broker's payload limit, after the broker refused a frame for its
-	// size. It reports false if sending the frame again would not help.
+	// Repack adapts envelopes to the broker's payload limit, after the broker refused a frame because
+	// it was too large. It reports false if sending the frame again would not help.
 	Repack(token uint64, size int, err error) bool
 	// MayAnswer reports whether answers, and envelopes after them, may be sent.
 	MayAnswer() bool
 	// MaxPayload returns the size of the largest message that the broker takes, in bytes.
 	MaxPayload() int
-	// WakeAfter makes the process call Tick after d, instead of at the time that an earlier
-	// WakeAfter set.
+	// WakeAfter makes the process call Tick after d. A call of Tick that an earlier WakeAfter has set
+	// does not happen.
 	WakeAfter(d time.Duration)
 	// Yield lets other goroutines append. It is called without the lock.
 	Yield()
-	// Ignored is called without the lock for a frame that is not handled. bye means that it is the
-	// last frame of a client without unhandled calls.
+	// Ignored is called without the lock for a frame that is not handled. bye means that the frame is
+	// the goodbye of a client that never used the session.
 	Ignored(bye bool)
 }
 
@@ -160,7 +160,7 @@ func (s *Stream) SaidGoodbye() bool { return s.bye.Load() }
 const smallEnvelope = 4 << 10
 
 // AppendLocked appends an envelope and returns its sequence number. It does not publish the
-// envelope. Its error is ErrGone or one of package stream.
+// envelope. The error is ErrGone if the peer has departed, or otherwise one of package stream.
 func (s *Stream) AppendLocked(e *wire.Envelope) (uint64, error) {
 	if s.departed {
 		return 0, ErrGone
@@ -201,7 +201,8 @@ func (s *Stream) Flush() {
 }
 
 // PublishLocked publishes the appended envelopes. If gather is set, it first lets other goroutines
-// append theirs. No other goroutine may be publishing. The lock is released while frames are sent.
+// append envelopes, which it then publishes too. The caller has the lock, and no other goroutine is
+// publishing. The lock is released while frames are sent.
 func (s *Stream) PublishLocked(gather bool) {
 	s.writing = true
 	if gather {
@@ -327,9 +328,9 @@ func (s *Stream) AwaitsBounce() bool {
 	return s.Core.AwaitsBounce()
 }
 
-// Receive handles a frame's header. skip is how many of the frame's envelopes were handled before.
-// If dropped is true, the peer has dropped this session, and the caller must make a new one, to
-// which the frame belongs. Otherwise, if ok is false, the caller must ignore the frame.
+// Receive handles a frame's header. skip is the number of the frame's first envelopes that were
+// handled before. dropped means that the peer has dropped this session: the caller must make a new
+// session and pass the frame to it. If ok and dropped are false, the caller must ignore the frame.
 func (s *Stream) Receive(h *wire.FrameHeader, at time.Time) (skip uint32, dropped, ok bool) {
 	s.mu.Lock()
 	s.heard = at
@@ -382,8 +383,8 @@ func (s *Stream) AckSoon() {
 	s.Core.AckSoon()
 }
 
-// Find returns the envelope with that sequence number. It reports false if the peer has
-// acknowledged the envelope, or if there is none.
+// Find returns the envelope with the sequence number seq. It reports false if the peer has
+// acknowledged that envelope, or if no envelope has the number.
 func (s *Stream) Find(seq uint64) (wire.Envelope, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -440,9 +441,9 @@ func (s *Stream) Goodbye() {
 	s.wroteLocked()
 }
 
-// Part sends a goodbye to a peer that has probably ended. If the peer is alive after all, it
-// forgets the session, and this process's next frame begins a new one. Envelopes not sent yet are
-// not sent, so their calls certainly do not run.
+// Part sends a goodbye to a peer that has probably ended. A peer that is alive after all then
+// forgets the session, and the next frame of this process begins a new one. Part does not send the
+// envelopes that are not sent yet, so their calls certainly do not run.
 func (s *Stream) Part() {
 	s.mu.Lock()
 	if s.departed || !s.UsedLocked() {

@@ -24,9 +24,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Memory holds remembered ids: those of entities in this process's shards, and those that this
-// process keeps for other members. It is safe for concurrent use, except for the methods Type and
-// Begin, which must be called before Run.
+// A Memory holds remembered ids: the ids of entities in this process's shards, and the ids that
+// this process keeps for other members. It is safe for concurrent use, except for the methods Type
+// and Begin, which must be called before Run.
 type Memory struct {
 	process Process
 	loop    *tasks.Loop
@@ -164,9 +164,10 @@ func (m *Memory) post(kind string, in remember.Input) {
 
 var errStore = errors.New("the store of remembered ids does not answer")
 
-// add remembers an entity, and waits until its id is stored, or copied to other members. For copies
-// it waits at most memberPatience. The caller has the entity's turn. fresh means that the id was
-// not remembered before.
+// add remembers an entity. It waits until the entity's id is in the store or, if the type has none,
+// copied to other members. If the store takes longer than storePatience, add returns an error. If
+// copying takes longer than memberPatience, it returns without an error. The caller has the
+// entity's turn. fresh means that the id was not remembered before.
 func (m *Memory) add(ctx context.Context, t *Type, id placement.ShardID, entity string) (fresh bool, err error) {
 	done := make(chan remember.Done, 1)
 	m.loop.Post(func() {

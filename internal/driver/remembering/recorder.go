@@ -123,15 +123,15 @@ func (r *recorder) fault(id placement.ShardID, err error) error {
 	return fmt.Errorf("shard %v: %w (is the store of remembered ids up?)", id, err)
 }
 
-// A layout determines the keys of a type's ids in the store. It is itself stored at
+// A layout determines the keys of a type's ids in the store. The layout itself is stored at
 // "remembered/<cluster>/<kind>/layout", and the ids below
 // "remembered/<cluster>/<kind>/<space>/<shard>/<bucket>".
 //
-// A program with another number of shards or another shard function can start only when no member
-// hosts the type with the former layout. The program then moves the ids: each process that needs
-// them copies them to a space of its own and then replaces the stored layout by compare-and-set.
-// Only the first process succeeds. Therefore each id counts once, whatever fails: under the former
-// layout or under the new one.
+// If a program has another number of shards or another shard function, it can start only when no
+// member hosts the type with the former layout. The program then moves the ids. Each process that
+// needs the ids copies them to a space of its own, and then replaces the stored layout by
+// compare-and-set. Only the first process succeeds. Therefore, even after a failure, each id counts
+// once: under the former layout or under the new one.
 type layout struct {
 	Shards uint32 `json:"shards"`
 	Hash   string `json:"hash"` // the name of the shard function

@@ -151,8 +151,8 @@ func (s *Shard) mayActivate(id string) bool {
 	return s.shard.Core.State() == region.Open && !s.shard.Core.Lives(id)
 }
 
-// activateUncalled activates an entity without a call. It does nothing if a turn of the entity is
-// running, because that turn activates the entity.
+// activateUncalled activates a remembered entity that nobody has called. It does nothing if a turn
+// of the entity is running, because that turn activates the entity.
 func (s *Shard) activateUncalled(id string) {
 	p := s.kind.memory.process
 	if p.WaitLease(p.Context()) != nil {

@@ -11,7 +11,7 @@ import (
 // maxActivating bounds how many remembered entities of a type a node activates at the same time.
 const maxActivating = 64
 
-// A Type is one type whose entities are remembered, at a process that hosts it. It activates
+// A Type is one type whose entities are remembered, in a process that hosts the type. It activates
 // remembered entities, all at once or at a constant rate. It is safe for concurrent use, except for
 // the method Shard, which must be called before Memory.Run.
 type Type struct {
@@ -25,8 +25,8 @@ type Type struct {
 	queue   []activating // guarded by mu
 	running bool         // guarded by mu
 
-	// until and left are used by run only. At most left more entities may be activated before the
-	// time until. Both fields keep their values while the queue is empty.
+	// Only run uses the fields until and left. Before the time in until, run may activate as many
+	// more entities as left says. Both fields keep their values while the queue is empty.
 	until time.Time
 	left  int
 }

@@ -50,12 +50,12 @@ var (
 	ErrUnbuffered = errors.New("no tell may wait for the home of its shard")
 )
 
-// A Carrier sends the envelope of one call. It consists of functions, so that the sender can keep
-// the envelope on its stack.
+// A Carrier has the functions that send the envelope of one call. The route gets only the
+// functions, so that the sender can keep the envelope on its stack.
 type Carrier struct {
 	// Here brings the envelope to the target t, a shard of this process. It reports false if the
-	// shard is not here. It also reports false if the route has left t meanwhile, because the call
-	// would then come after the route's Flush.
+	// shard is not here. It also reports false if the route has left t meanwhile: the call would
+	// reach the shard after the route's Flush, which says that no more calls come.
 	Here func(t *Target) (brought bool, err error)
 	// AppendLocked appends the envelope to a session, whose lock is held.
 	AppendLocked func(Session) (seq uint64, err error)
@@ -63,15 +63,17 @@ type Carrier struct {
 	PublishUnlock func(Session)
 }
 
-// An Env is the process that a Route is in. Its methods may be called with Mu or a session's lock
-// held, unless they say otherwise. They must not call the route. Only Retry may block.
+// An Env is what a Route needs of its process. The methods may be called with Mu or a session's
+// lock held, unless a method's comment says otherwise. They must not call the route. Only Retry may
+// block.
 type Env interface {
 	Self() transport.Peer
 	// Now returns the time, which never goes back.
 	Now() time.Time
-	// Session returns the session with a process. It reports false if the process was removed.
+	// Session returns the session with a process, and makes it if necessary. It reports false if the
+	// process was removed.
 	Session(transport.Address) (Session, bool)
-	// Known returns the session with a process. It reports false if there is no session yet.
+	// Known returns the session with a process. It makes none, and reports false if there is none.
 	Known(transport.Address) (Session, bool)
 	// Local returns the shard at this process. It reports false if this process does not host the
 	// type.
@@ -80,19 +82,19 @@ type Env interface {
 	Ask()
 	// Waits reports whether a caller still waits for the answer to the call with that number.
 	Waits(id uint64) bool
-	// Sent records the session on which an ask was sent; nil if the ask went to this process, or is
-	// not sent yet.
+	// Sent records the session and the sequence number with which an ask was sent. to is nil if the
+	// ask went to this process, or is not sent yet.
 	Sent(id uint64, to Session, seq uint64)
 	// Admit makes room for holding a call of size bytes. If there is no room, its error is ErrCalls,
 	// ErrBytes or ErrUnbuffered.
 	Admit(size int, tell bool) error
-	// Held is called without Mu after the route has held one more call. It asks for a home. shed are
+	// Held is called without Mu after the route has held one more call. It asks for a home. shed has
 	// the held calls that were dropped to make room: the oldest one or, if the route may hold none,
 	// the new one.
 	Held(shed []stream.Outgoing)
-	// Retry waits before try n of a Send. Earlier tries failed because the route changed meanwhile,
-	// or because the shard was not where the route leads. An error of Retry ends the Send. Retry is
-	// called without Mu.
+	// Retry waits before a Send tries for the nth time. Earlier tries failed because the route
+	// changed meanwhile, or because the shard was not where the route leads. An error of Retry ends
+	// the Send. Retry is called without Mu.
 	Retry(n int) error
 	// Expired counts a call that is not sent because no caller waits for it any more.
 	Expired()

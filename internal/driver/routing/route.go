@@ -195,10 +195,10 @@ func (r *Route) LeadsTo(a transport.Address) bool {
 // that calls go to a home, or never went to one. The caller holds Mu.
 func (r *Route) LeftLocked() time.Time { return r.left }
 
-// Learn takes a placement if its epoch is newer than the known one, or if force is set. The
-// placements of a new shard table are not forced: the table of a later term may have been written
-// during a move, and then shows former homes. A wrong home does no harm: it refuses the calls and
-// names the right one.
+// Learn takes a placement of the shard: its home and epoch. It ignores a placement whose epoch is
+// not newer than the known one, unless force is set. Placements of a new shard table are not
+// forced. The table may have been written during a move, and then shows former homes, even if its
+// term is later. A wrong home does no harm: it refuses the calls and names the right home.
 func (r *Route) Learn(home transport.Address, epoch placement.Epoch, force bool) {
 	r.Change(func(acked uint64) stream.Step { return r.learnLocked(home, epoch, acked, force) })
 }
@@ -328,8 +328,9 @@ func (r *Route) leaveLocked(p Session, step stream.Step, flush bool) {
 	}
 }
 
-// flushElsewhere sends a step's Flush, if it is meant for another process than the home that the
-// route leaves.
+// flushElsewhere sends a step's Flush to this process or to an earlier home. If the Flush was for
+// the home that the route leaves, in another process, Change has sent it already and has set
+// FlushTo to zero. flushElsewhere then does nothing.
 func (r *Route) flushElsewhere(step stream.Step) {
 	self := r.env.Self()
 	if s, ok := r.env.Local(); ok && step.FlushTo == self.Address {

@@ -8,17 +8,17 @@ import (
 	"github.com/shardgen/shardgen/internal/core/region"
 )
 
-// asides holds the tells to entities whose turn goes on without the run token. When one tell of
-// such a turn ends, Runner.Leave runs the entity's next one, so tells stay in order. It is safe for
-// concurrent use.
+// asides holds the tells of entities whose turns go on without the run token. Such a turn runs
+// several tells. When one of them ends, Runner.Leave runs the next, so the tells of an entity stay
+// in order. asides is safe for concurrent use.
 type asides struct {
 	n     atomic.Int32 // number of entities whose tells are set aside; written under mu
 	bytes atomic.Int64 // bytes of the tells, counted as in a batch
 
 	mu    sync.Mutex
 	tells map[*region.Entity][]Aside
-	// early is the entity whose tell reported the loss of the run token before the goroutine
-	// continuing the series began; nil means none. That goroutine must not set the entity's tells
+	// early is an entity whose tell reported the loss of the run token before the goroutine that
+	// continues the series had begun; nil means none. That goroutine must not set the entity's tells
 	// aside again, because the entity's turn may have ended.
 	early *region.Entity
 }
@@ -44,9 +44,9 @@ func (a *asides) begin(e *region.Entity) bool {
 	return true
 }
 
-// SetAside makes later tells of the entity wait aside, until Leave finds no further one. The
-// goroutine that runs the entity's turn calls SetAside before the turn goes on without the run
-// token.
+// SetAside makes later tells of the entity wait aside. Leave runs them one by one; when it finds
+// none, tells no longer wait aside. The goroutine that runs the entity's turn calls SetAside before
+// it gives up the run token and goes on with the turn.
 func (a *asides) SetAside(e *region.Entity) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A clock is a copy of the lease's clock for short calls, up to coarseSlack late. The watchdog sets
-// it every millisecond while somebody reads it. It is safe for concurrent use. Without it, local
-// one-way calls run at 0.4 of their rate (What each trick buys in bench/README.md).
+// A clock is a cheap copy of the lease's clock for short calls. It is late by at most coarseSlack.
+// While it is read, the watchdog sets it every millisecond. It is safe for concurrent use. Without
+// it, local one-way calls run at 0.4 of their rate (What each trick buys in bench/README.md).
 type clock struct {
 	at   atomic.Int64 // nanoseconds after the lease's base; 0 means stopped
 	read atomic.Bool  // somebody has read the clock since the last tick
@@ -25,8 +25,8 @@ func (c *clock) now() (at int64, ok bool) {
 	return at, at != 0
 }
 
-// tick sets the clock if somebody read it since the last tick; otherwise it stops the clock, and
-// readers use the real one.
+// tick sets the clock to now if somebody has read the clock since the last tick. Otherwise it stops
+// the clock, and the next reader must read the real clock.
 func (c *clock) tick(now int64) (read bool) {
 	if !c.read.Swap(false) {
 		c.at.Store(0)

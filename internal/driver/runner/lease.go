@@ -6,9 +6,9 @@ import (
 )
 
 // A Lease says until when a node may run turns and answer calls. The node renews its lease while it
-// hears a majority of the members, and gets its own messages back from the broker. Each turn
-// compares the lease with the monotonic clock, so a process that was paused finds its lease
-// expired. A Lease is safe for concurrent use, except Init.
+// hears a majority of the members and the broker returns its own messages. Each turn compares the
+// lease with the monotonic clock, so a process that was paused finds its lease expired. All methods
+// except Init are safe for concurrent use.
 type Lease struct {
 	base  time.Time
 	until atomic.Int64 // nanoseconds after base; forever means no end

@@ -29,8 +29,8 @@ type Env interface {
 	RunAside(e *region.Entity, tell Aside)
 }
 
-// A Runner runs turns one after another. A long turn loses the run token, and another goroutine
-// runs the turns behind it. A Runner is safe for concurrent use.
+// A Runner runs turns one after another. A turn that takes long loses the run token: another
+// goroutine then runs the later turns. A Runner is safe for concurrent use.
 type Runner struct {
 	Token
 	asides
@@ -70,8 +70,9 @@ type batch struct {
 	bytes int // the tells' arguments, plus turnBytes for each
 }
 
-// A Turn is a turn that has begun and waits to run Call or, if Call is nil, a tell of this process
-// in a turn of tells. It is kept small, because it passes from processor to processor.
+// A Turn is a turn that has begun and waits until the Runner runs it. It runs Call or, if Call is
+// nil, a tell of this process that shares the turn with other tells. A Turn is kept small, because
+// it passes from one processor to another.
 type Turn struct {
 	Entity *region.Entity
 	Call   *shardhost.Call

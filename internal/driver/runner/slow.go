@@ -9,12 +9,12 @@ import (
 // the cost of a goroutine.
 const slowTurn = 10 * time.Microsecond
 
-// A SlowTurnDetector measures how long turns take, to decide whether a lane should run them itself.
-// A lane runs quick turns itself, because handing them to a goroutine would cost more than running
-// them. Slow turns, which compute for long or wait for a database, get their own goroutines,
-// because they would delay the lane's other turns. Only the goroutine with the lane's run token may
-// call its methods, except Took. Without the detector, local tells run at half their rate (What
-// each trick buys in bench/README.md).
+// A SlowTurnDetector measures how long turns take, and decides whether a lane runs the next turn
+// itself. A lane runs quick turns itself, because starting a goroutine would cost more than such a
+// turn. A slow turn, which computes for long or waits for a database, gets its own goroutine, so
+// that it does not delay the lane's other turns. Any goroutine may call Took; only the one with the
+// lane's run token may call the other methods. Without the detector, local tells run at half their
+// rate (What each trick buys in bench/README.md).
 type SlowTurnDetector struct {
 	slow  bool
 	last  int64         // when the lane's previous turn began; 0 means unknown
@@ -41,7 +41,7 @@ func (d *SlowTurnDetector) Ran(began int64) {
 	}
 }
 
-// Rest records that the lane waits for input, so that this time does not count as a turn.
+// Rest records that the lane now waits for input, so that the wait does not count as a slow turn.
 func (d *SlowTurnDetector) Rest() { d.last = 0 }
 
 // SlowDown makes IsSlow report true, because the average is above slowTurn or a turn has lost the
@@ -52,8 +52,8 @@ func (d *SlowTurnDetector) SlowDown() {
 }
 
 // Took records the duration of a turn that had its own goroutine, including the turn's wait for the
-// lease. It is safe for concurrent use; of two concurrent durations one may be lost, which does not
-// matter.
+// lease. It is safe for concurrent use. If two calls coincide, one of the durations may be lost,
+// which does not matter for an average.
 func (d *SlowTurnDetector) Took(turn time.Duration) {
 	d.alone.Store(int64(average(time.Duration(d.alone.Load()), turn, 2*slowTurn, 8)))
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/shardgen/shardgen/internal/util/tasks"
 )
 
-// A Token passes among the goroutines that run a series of quick turns, one after another. A turn
-// that takes long, or waits for a call of its own, hands the Token over: another goroutine
-// continues the series, and the first goroutine only ends its turn.
+// A Token is the run token of a series of quick turns. The goroutine that has it runs the turns one
+// after another. If a turn takes long, or waits for a call of its own, another goroutine gets the
+// run token and continues the series. The first goroutine then only ends its turn.
 //
-// The field word decides who has the run token. It is odd while a turn runs. The goroutine that
-// then adds one gets the run token: the turn's own goroutine at the turn's end, or another
-// goroutine earlier.
+// The field word decides who has the run token. It is odd while a turn runs. Leave and HandOver
+// each try to add one to it. If Leave is first, at the turn's end, the turn's goroutine keeps the
+// run token. If HandOver is first, another goroutine gets it.
 type Token struct {
 	word  atomic.Uint64
 	group *tasks.Group
@@ -31,8 +31,8 @@ type Hold struct {
 	word  uint64 // Token.word during the turn, which is odd
 }
 
-// Init sets next, the function that continues the series on a new goroutine of group. It is called
-// once, before any other method.
+// Init sets the group of goroutines, and next, the function that continues the series on a new
+// goroutine of the group. It is called once, before any other method.
 func (t *Token) Init(group *tasks.Group, next func()) { t.group, t.next = group, next }
 
 // Enter begins a turn on the goroutine that has the run token. If t is nil, the turn gets no hold.
@@ -61,9 +61,10 @@ func (h Hold) HandOver() {
 	}
 }
 
-// A Watchdog takes the run token from long turns, and sets the coarse clock while somebody reads
-// it. It sleeps while nothing runs, and looks half as often while turns are too short to be seen,
-// because each look of a nearly idle process costs as much as several calls.
+// A Watchdog takes the run token from turns that take long, and sets the coarse clock while
+// somebody reads that clock. It looks at the turns again and again. It looks half as often if it
+// sees no running turn, and sleeps while no turns run, because each look of a nearly idle process
+// costs as much as several calls.
 type Watchdog struct {
 	mu     sync.Mutex               // serializes changes of tokens
 	tokens atomic.Pointer[[]*Token] // copied on write

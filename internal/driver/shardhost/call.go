@@ -10,9 +10,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Call is a call at its entity's host: from another process, from this process through its
-// queues, or of a local caller that waits for its turn. The host's own type of call embeds Call,
-// and is stored in region.Call.Driver.
+// A Call is a call of an entity, in the process that hosts the entity. It came from another
+// process, or through this process's queues, or from a local caller that waits for its turn. The
+// host embeds Call in a type of its own, and stores the value in region.Call.Driver.
 type Call struct {
 	region.Call
 	ID       uint64 // the caller's number of the call; 0 for a tell

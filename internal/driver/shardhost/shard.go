@@ -29,8 +29,8 @@ type Shard struct {
 	onTurnEnd []func() // called when the next turn ends
 }
 
-// Init initializes the shard in state Closed. It must be called once, before any other method.
-// After Init, the host may set Core.Driver.
+// Init gives the shard its id and its host. The shard begins in the state Closed. Init must be
+// called once, before any other method. After Init, the host may set Core.Driver.
 func (s *Shard) Init(id placement.ShardID, h Host, cfg *Config, l region.Limits) {
 	s.ID, s.host, s.cfg = id, h, cfg
 	s.Core = region.New(id, cfg.Self, l)
@@ -230,8 +230,8 @@ func (s *Shard) ended(epoch placement.Epoch) {
 	s.host.Progress()
 }
 
-// giveUp gives up a move because this process could not carry it out. The shard stays, and opens
-// again when the coordinator orders that.
+// giveUp gives up a move because this process could not carry it out. The shard stays at this
+// process, and opens again when the coordinator orders it to open.
 func (s *Shard) giveUp(epoch placement.Epoch, why error) {
 	s.Do(func(now uint32, _ time.Time) region.Effects {
 		fx, _ := s.Core.CancelMove(epoch)
@@ -327,8 +327,9 @@ func FlushOf(e *wire.Envelope) region.Flush {
 	return f
 }
 
-// Step handles another process's envelope of the protocol that moves shards. It reports false for
-// any other envelope. If opens is not nil, it is called instead of OpenAt.
+// Step handles an envelope that another process has sent to move the shard. It reports false if the
+// envelope is not a part of a move. For the message Open, Step calls the function opens or, if
+// opens is nil, OpenAt.
 func (s *Shard) Step(from Session, e *wire.Envelope, opens func(from transport.Address, epoch placement.Epoch)) bool {
 	epoch, a := placement.Epoch(e.Epoch), from.Peer().Address
 	switch e.Type {
@@ -410,8 +411,9 @@ func (s *Shard) Owes() bool {
 	return s.Core.Owes(s.host.Now())
 }
 
-// Held returns this process's registration of the shard for the coordinator. It reports false if
-// this process has no part of the shard, or a shard table shows that the move away has ended.
+// Held returns what this process tells a coordinator about its part of the shard. It reports false
+// if this process has no part of the shard. It also reports false if the shard has moved away and
+// no more calls for it are expected at this process.
 func (s *Shard) Held() (o coordinator.HeldShard, ok bool) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()

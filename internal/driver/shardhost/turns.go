@@ -22,9 +22,10 @@ func (l later) run() {
 	}
 }
 
-// Deliver brings a call to its entity, or forwards it to the shard's next home. It does not forward
-// a local caller's call, because the caller can look for the home itself. current, unless nil,
-// reports whether the caller's route still leads here; if not, the verdict is Moved.
+// Deliver brings a call to its entity, or forwards the call to the shard's next home. It does not
+// forward a local caller's call, because the caller can look for the home itself. If the function
+// current is not nil, it reports whether the caller's route still leads to this shard; if not, the
+// verdict is Moved.
 func (s *Shard) Deliver(c *Call, at time.Time, current func() bool) (*region.Entity, region.Verdict) {
 	s.Mu.Lock()
 	if current != nil && !current() {
@@ -398,9 +399,9 @@ func (s *Shard) Depart(departed func(transport.Address) bool, died bool, back []
 	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.Depart(departed, died, back, now, at) })
 }
 
-// Dismiss forwards or refuses all waiting calls, because the process ends. It answers calls of
-// other processes whose turns are still running with an unknown outcome, because a process may
-// close its lanes only after it has answered all calls.
+// Dismiss forwards or refuses all waiting calls, because the process ends. If a call of another
+// process is still running, Dismiss answers it with an unknown outcome. The process may close its
+// lanes only after it has answered all calls.
 func (s *Shard) Dismiss() {
 	s.Do(func(uint32, time.Time) region.Effects { return s.Core.Dismiss() })
 	var after later

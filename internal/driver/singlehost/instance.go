@@ -16,9 +16,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Instance is the only entity of a hosted singleton. Besides the turns of calls it has two turns
-// of its own: one that activates the instance before any call, and one that is held from the
-// instance's death to its next activation, so that calls wait. It is safe for concurrent use.
+// An Instance is the only entity of a hosted singleton. Besides the turns of calls it has two other
+// turns. One activates the instance before any call. The other lasts from the instance's death to
+// its next activation, so that calls wait. An Instance is safe for concurrent use.
 type Instance struct {
 	shard  *shardhost.Shard
 	home   Home
@@ -80,8 +80,8 @@ func (in *Instance) holds() bool {
 	return ok && (o.State != coordinator.Forwarding || in.shard.Holds())
 }
 
-// arrivedFrom returns the predecessor whose state has arrived for a shard that has not opened yet.
-// It returns zero if there is none.
+// arrivedFrom returns the predecessor of this member, if its state has arrived here and the shard
+// has not opened yet. Otherwise it returns zero.
 func (in *Instance) arrivedFrom() (from transport.Address) {
 	in.shard.Mu.Lock()
 	defer in.shard.Mu.Unlock()
@@ -162,8 +162,9 @@ func (in *Instance) activate(e *region.Entity) {
 	err = in.home.Activate(life, e)
 }
 
-// Fail ends the instance after a panic, a Goexit, or a task's error. If a turn is running, it is
-// the instance's last turn. Otherwise Fail holds the turn itself, so that no other turn begins.
+// Fail ends the instance after a panic, a Goexit, or a task's error. If a turn is running, that
+// turn is the instance's last. If none is running, Fail takes a turn and keeps it, so that no
+// call's turn begins.
 func (in *Instance) Fail(reason string) {
 	s := in.shard
 	s.Mu.Lock()
@@ -315,8 +316,9 @@ func (in *Instance) close() {
 	})
 }
 
-// dropArrived drops a predecessor's state, because all members that could run the instance are
-// leaving. It reports false if no state has come.
+// dropArrived drops the state that has come or is still coming from a predecessor. It is called
+// when all members that could run the instance are leaving. It reports false if no state has come
+// or is coming.
 func (in *Instance) dropArrived() bool {
 	s := in.shard
 	s.Mu.Lock()
@@ -338,8 +340,8 @@ func (in *Instance) abandon() {
 	end()
 }
 
-// forsaken gives the shard up if its state was sent to a member that is gone, because no answer
-// will come.
+// forsaken gives the shard up if its state was sent to a member that is gone, and so cannot confirm
+// it. The function gone reports whether a member is gone.
 func (in *Instance) forsaken(gone func(transport.Address) bool) {
 	s := in.shard
 	s.Mu.Lock()
@@ -350,8 +352,8 @@ func (in *Instance) forsaken(gone func(transport.Address) bool) {
 	}
 }
 
-// Quit ends the instance, because the process stops. It calls ended when all of its tasks have
-// ended. The stop hooks run after that.
+// Quit ends the instance, because the process stops. It calls the function ended when all tasks of
+// the instance have ended. The caller runs the stop hooks after that.
 func (in *Instance) Quit(ended func()) {
 	if kept, _ := in.endLife(func() {}); kept != nil {
 		in.home.EndTurn(kept)
@@ -370,9 +372,9 @@ func (in *Instance) Go(task Task) bool {
 	return true
 }
 
-// Prepare returns a function that starts a task of the current instance. That function does nothing
-// if the instance is ending when it is called. Prepare reports false if the instance is already
-// ending.
+// Prepare returns the function start, which starts a task of the current instance. If this instance
+// is ending when start is called, start does nothing. Prepare reports false if the instance is
+// already ending when Prepare is called.
 func (in *Instance) Prepare(task Task) (start func(), ok bool) {
 	in.shard.Mu.Lock()
 	defer in.shard.Mu.Unlock()

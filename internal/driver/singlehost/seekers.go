@@ -52,8 +52,8 @@ func (g *Seekers) all() iter.Seq2[string, *seeker] {
 	}
 }
 
-// Want looks for a singleton's instance, because calls wait for it. It reports false if the type is
-// not a singleton.
+// Want begins to look for a singleton's instance, because calls wait for the instance. It reports
+// false if the type is not a singleton.
 func (g *Seekers) Want(kind string) bool {
 	s := g.byName[kind]
 	if s == nil {

@@ -19,8 +19,8 @@ import (
 // namePrefix keeps users' singletons apart from the coordinator in messages.
 const namePrefix = "type/"
 
-// handoffAt is the status at which a member gives its singletons away: like shards, they move
-// before the member exits.
+// handoffAt is the status of a member in which it gives its singletons away. Leaving comes before
+// Exiting, so singletons move before the member exits, as shards do.
 const handoffAt = membership.Leaving
 
 // A Hosting is a singleton that a member hosts.
@@ -78,8 +78,8 @@ func (g *Set) add(kind string, callable Callable) (*single, error) {
 	return s, nil
 }
 
-// get returns the named singleton. If the Set does not have it yet but this process can call it,
-// get adds it; otherwise it returns nil.
+// get returns the named singleton. If the Set does not have the singleton yet, get adds it. It
+// returns nil if the Set does not have it and this process cannot call it.
 func (g *Set) get(kind string) *single {
 	s, callable := g.byName[kind], g.process.Callable(kind)
 	if s != nil {
@@ -121,8 +121,8 @@ func (g *Set) learn(kind string) *single {
 	return nil
 }
 
-// Want looks for a singleton's instance, because calls wait for it. It reports false if the type is
-// not a singleton.
+// Want begins to look for a singleton's instance, because calls wait for the instance. It reports
+// false if the type is not a singleton.
 func (g *Set) Want(kind string) bool {
 	s := g.get(kind)
 	if s == nil {
@@ -132,8 +132,9 @@ func (g *Set) Want(kind string) bool {
 	return true
 }
 
-// Opened announces to all members that an instance runs here under the given epoch, so that their
-// proxies need not ask. It reports false if the type is not a singleton.
+// Opened announces to all members that an instance runs at this member under the given epoch, so
+// that the other members need not ask for the instance. It reports false if the type is not a
+// singleton.
 func (g *Set) Opened(kind string, epoch placement.Epoch) bool {
 	if g.get(kind) == nil {
 		return false
@@ -229,8 +230,8 @@ func (g *Set) Lost(a transport.Address) {
 	}
 }
 
-// Settled reports whether this leaving member has given its singletons away. It stops singletons
-// that no remaining member can take.
+// Settled reports whether nothing of a singleton is left at this leaving member. It also ends the
+// singletons that no remaining member can take.
 func (g *Set) Settled() bool {
 	settled := true
 	for _, s := range g.order {
@@ -254,8 +255,9 @@ func (g *Set) Settled() bool {
 	return settled
 }
 
-// Abandon stops further turns of singletons that are still here, because this member exits. Once
-// this member is removed, the next instances start without asking it.
+// Abandon lets no further turn begin at singletons that this member could not give away, because
+// the member exits. When other members have removed this member, they start the next instances
+// without asking it.
 func (g *Set) Abandon() {
 	for _, s := range g.order {
 		if s.instance != nil && s.manager.Holds() {

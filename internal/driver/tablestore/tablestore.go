@@ -184,8 +184,8 @@ func encode(r *rows.Row) (membertable.Row, error) {
 	return row, err
 }
 
-// alive returns when a member was last certainly alive. Before its first I-am-alive that is when it
-// started.
+// alive returns the latest time at which a member was certainly alive: the time of its last
+// I-am-alive or, before the first one, the time of its start.
 func alive(row membertable.Row) time.Time {
 	if row.Alive.Before(row.Started) {
 		return row.Started

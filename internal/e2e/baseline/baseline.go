@@ -53,9 +53,9 @@ func Acknowledged(ctx context.Context, js jetstream.JetStream, stream string, n 
 }
 
 // OneByOne returns the rate, in messages a second, of a worker that handles one message at a time.
-// It writes the message to the record of its entity by compare-and-set, and then acknowledges it.
-// key returns a message's entity. After d the worker begins no further read. It reads at most n
-// messages.
+// For each message the worker calls key to find the message's entity, writes the message to that
+// entity's record by compare-and-set, and then acknowledges the message. The worker stops after n
+// messages. After the time d it begins no further message.
 func OneByOne(ctx context.Context, js jetstream.JetStream, stream string, key func(jetstream.Msg) string, n int, d time.Duration) (perSecond float64, err error) {
 	c, end, err := consumer(ctx, js, stream)
 	if err != nil {

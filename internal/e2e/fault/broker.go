@@ -138,9 +138,9 @@ var durableServer = Fault{
 	},
 }
 
-// serverCrashUnsynced makes the server lose its writes that were not on its disk. The surviving
-// nodes write their lost changes again. If no node has a shard's changes any more, the shard is not
-// opened, and calls to it fail.
+// serverCrashUnsynced makes the server lose the writes that were not on its disk yet. The nodes
+// survive, and send the lost changes to the server again. If no node has the lost changes of a
+// shard any more, the shard is not opened, and calls to it fail.
 var serverCrashUnsynced = Fault{
 	Name:    "server-crash-unsynced",
 	About:   "the only NATS server is killed, with SIGKILL, and started again with its store as it was 5s earlier",

@@ -15,8 +15,8 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/wallclock"
 )
 
-// clock sets the clocks of two nodes wrong while they run. One of them is the coordinator's. No
-// node is removed, and no call fails.
+// clock sets the wall clocks of two running nodes wrong. One of the two nodes runs the coordinator.
+// No node may be removed, and no call may fail.
 var clock = Fault{
 	Name:    "clock",
 	About:   "for 1m the oldest node's wall clock is 1h ahead and the youngest's 1h behind, for 1m the other way round, then both are right",

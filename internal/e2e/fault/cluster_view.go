@@ -67,8 +67,8 @@ func lastAgreed(n *cluster.Node) (e process.Event, ok bool) {
 	return e, false
 }
 
-// oneView waits until all nodes agree on one view. It reports a miss if that happens later than
-// from + limit.
+// oneView waits until all nodes agree on one view. It reports a miss if that takes longer than
+// limit, counted from the time from.
 func (v *clusterView) oneView(ctx context.Context, from time.Time, limit time.Duration) error {
 	err := until(ctx, "all have one view", func() bool {
 		_, _, ok := v.agreement(len(v.nodes))

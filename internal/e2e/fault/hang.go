@@ -10,11 +10,12 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// hang lets a process stand still for long, as if stuck in the kernel. Its connections stay open,
-// so the broker cannot report it gone. The other nodes remove it and take over its entities. Calls
-// that it has not started wait. When the process goes on, it runs no turn and ends.
+// hang suspends a process for a long time, as if it were stuck in the kernel. The process's
+// connections stay open, so the broker cannot report it gone. The other nodes remove the process
+// and take over its entities. Calls that the process has received but not started wait. When the
+// process goes on, it runs no turn and ends.
 //
-// A process that stands still for less than hangRemoves is not removed.
+// A process that is suspended for less than hangRemoves must not be removed.
 var hang = Fault{
 	Name:   "hang",
 	About:  "the process of a node stands still for 30s, by SIGSTOP, and goes on",
@@ -134,8 +135,8 @@ var pause = Fault{
 	},
 }
 
-// durablePause makes a process stand still until other nodes have taken over its shards. Its late
-// writes are refused.
+// durablePause suspends a process until other nodes have taken over its shards. When the process
+// goes on, the store refuses its writes.
 var durablePause = Fault{
 	Name:    "durable-pause",
 	About:   "the process of a node with durable entities stands still for 30s, by SIGSTOP, and goes on",

@@ -69,8 +69,8 @@ var leaveMany = Fault{
 	},
 }
 
-// leaveApart lets nodes leave one after another, with the pause apart after each signal. It waits
-// until the nodes have ended.
+// leaveApart lets nodes leave one after another: it sends a signal to each node, and sleeps for the
+// time apart after each signal. Then it waits until all these nodes have ended.
 func leaveApart(ctx context.Context, r *Run, nodes []*cluster.Node, apart time.Duration) error {
 	for _, n := range nodes {
 		if err := n.Signal(syscall.SIGTERM); err != nil {
@@ -111,8 +111,8 @@ var rolling = Fault{
 	},
 }
 
-// restart lets a node leave and starts it again under its name. It waits until the node has its
-// share of the entities.
+// restart lets a node leave, and then starts a node with the same name. It waits until the new node
+// has its share of the entities.
 func restart(ctx context.Context, r *Run, n *cluster.Node) (*cluster.Node, error) {
 	if err := r.Cluster.Leave(ctx, n); err != nil {
 		return nil, err

@@ -117,8 +117,8 @@ func saysLost(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "the store has lost") || err != nil && strings.Contains(err.Error(), "the store was put back to an earlier state")
 }
 
-// close marks an entity that is not judged, because its shard is not opened after the store lost
-// changes.
+// close marks an entity as not judged. The entity's shard, or the shard that gets its effects,
+// stays closed because the store has lost changes.
 func (l *ledgers) close(e *ledger) {
 	if !e.closed {
 		e.closed = true
@@ -207,8 +207,9 @@ func answersAgain(b *Strike, e ledger, hit bool, ended time.Time) bool {
 // effectPatience bounds the wait until observers have seen all effects.
 const effectPatience = time.Minute
 
-// awaitTells waits until a tell from each till has arrived, so that the stocks' shards are opened
-// before the faults: if a crashed server loses the opening of a shard, the shard may stay closed.
+// awaitTells waits until a tell from each till has arrived at a stock. The stocks' shards are then
+// open before the faults begin. Otherwise a crashed server could lose the opening of a shard, and
+// the shard could stay closed.
 func (l *ledgers) awaitTells(ctx context.Context, caller shard.Caller) error {
 	stocks := workload.NewStockClient(caller)
 	for i := range l.all {

@@ -22,7 +22,8 @@ type Noticing struct {
 	Limit   time.Duration
 }
 
-// A NoticedStrike is one strike on a node, with the times at which the other nodes noticed it.
+// A NoticedStrike is one strike on a node. It says how long after the strike each other node
+// noticed that.
 type NoticedStrike struct {
 	Victim string
 	Seen   []Sight // by every other node, the earliest first

@@ -10,9 +10,10 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/netns"
 )
 
-// partition separates two data centers, each with its own NATS servers, so the nodes of each side
-// still reach each other. Nodes of the smaller side that end are restarted while that side is cut
-// off. Membership.MinMembers keeps them from forming a second cluster.
+// partition cuts the connection between two data centers. Each has its own NATS servers, so the
+// nodes in one data center still reach each other. When a node of the smaller side ends during the
+// cut, it is started again. Membership.MinMembers keeps the restarted nodes from forming a second
+// cluster.
 var partition = Fault{
 	Name:         "partition",
 	About:        "two of five nodes, one of three NATS servers and a caller are cut off from the others for 60s",

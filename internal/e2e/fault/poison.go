@@ -169,9 +169,10 @@ type neighbours struct {
 	foreign time.Time         // when the foreign process began to compute
 }
 
-// judge compares the latencies of entities that are not poisoned, before the fault, beside the foreign
-// process, and beside the poison. A call counts for the node of its entity, even if a relay elsewhere
-// makes it.
+// judge compares the latencies of the entities that are not poisoned at three times: before the
+// fault, while the foreign process computes, and while the poison acts. The entities at the node of
+// the loop are judged apart from those at the other nodes. A call counts for the node of its
+// entity, even if a relay at another node makes the call.
 func (n neighbours) judge(r *Run) {
 	now := time.Now()
 	s := slowdown{processors: runtime.GOMAXPROCS(0), needed: processorsFor(len(r.Nodes), len(r.Cluster.Servers()))}

@@ -297,14 +297,15 @@ func (r *Run) noteDead(row *Row) {
 
 func callerName(i int) string { return fmt.Sprintf("client-%d", i) }
 
-// Lanes counts the data frames that took direct lanes in a run. Nil means a run without direct
-// lanes; all methods work on nil.
+// Lanes counts the data frames of a run, and how many of them took direct lanes. Nil means a run
+// without direct lanes; all methods work on nil.
 type Lanes struct {
 	Nodes, Callers cluster.Frames
 }
 
-// countLanes returns the data frames sent so far, without those of ended nodes. It returns nil if
-// there are no direct lanes.
+// countLanes returns how many data frames the callers and the running nodes have sent so far, and
+// how many of the frames took direct lanes. It leaves out nodes that have ended. It returns nil if
+// the run has no direct lanes.
 func countLanes(ctx context.Context, c *cluster.Cluster, o Options) (*Lanes, error) {
 	if !o.Cluster.Direct {
 		return nil, nil

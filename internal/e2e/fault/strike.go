@@ -55,8 +55,9 @@ func (s *strikes) mourn() {
 	}
 }
 
-// removal returns the earliest time after the given one at which a node that was not struck saw the
-// process gone; zero if no such node did.
+// removal returns the earliest time, after the given one, at which a node reported the named
+// process as downed or removed. It ignores the reports of nodes that were struck. It returns zero
+// if no other node has reported the process.
 func (s *strikes) removal(name string, after time.Time) (at time.Time) {
 	for _, n := range s.cluster.Nodes() {
 		if s.struck[n.Name()] {

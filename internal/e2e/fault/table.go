@@ -49,8 +49,9 @@ var tableOutage = Fault{
 	},
 }
 
-// tableHalf kills more than half of the nodes. The other nodes go on, because the table decides
-// which nodes are dead. With gossip they would stop, as they are no majority.
+// tableHalf kills more than half of the nodes. The other nodes go on, because the membership table
+// decides which nodes are dead. With gossip, the other nodes would stop, because they are less than
+// half.
 var tableHalf = Fault{
 	Name:  "table-half",
 	About: "three of five nodes, the oldest among them, are killed at once, with SIGKILL",

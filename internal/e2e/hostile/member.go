@@ -30,8 +30,9 @@ const Command = "member"
 
 const clusterName = "siege"
 
-// RunMember runs a member until stdin closes. args are the server's URL and the member's name. For
-// each line that it reads, it returns unused memory to the system and reports its state.
+// RunMember runs a member until stdin closes. args has the server's URL and the member's name. For
+// each line in stdin, RunMember returns unused memory to the system, and then prints the member's
+// state to stdout.
 func RunMember(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
 	n := shard.New(shard.Config{
 		Cluster: clusterName, Name: args[1], Transport: natstransport.New(args[0]), Gateway: true,

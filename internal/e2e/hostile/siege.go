@@ -255,8 +255,9 @@ func (r *run) states() (all []State, err error) {
 	return all, nil
 }
 
-// recover waits, at most Recovery, until no heap exceeds maxGrown times its former size. Then it
-// judges the heaps. It only prints the resident sets, which include free memory of Go's runtime.
+// recover waits until no member's heap exceeds maxGrown times its size in begin, before the attack.
+// It waits for at most Recovery, and then judges the heaps. It prints the resident sets (RSS) but
+// does not judge them, because they include free memory of Go's runtime.
 func (r *run) recover(ctx context.Context, begin []State) error {
 	at := time.Now()
 	for {

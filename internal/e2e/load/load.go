@@ -42,8 +42,9 @@ func EntityID(i int) string { return fmt.Sprintf("tally-%d", i) }
 // relayPrefix is the prefix of the id of an entity's relay.
 const relayPrefix = "relay-of-"
 
-// Start begins to call. There is one sender for each caller. One more sender calls through relays,
-// which are entities that call the entities. There must be at least one caller.
+// Start begins to call the entities. Each caller has one sender, which calls the entities directly.
+// One more sender calls relays, which are entities that pass the calls to the other entities. There
+// must be at least one caller.
 func Start(o Options, callers ...shard.Caller) *Load {
 	l := &Load{options: o, stop: make(chan struct{})}
 	for i := range o.Entities {
@@ -152,8 +153,8 @@ func Concerns(these map[string]bool, entity string) bool {
 	return these[entity] || these[strings.TrimPrefix(entity, relayPrefix)]
 }
 
-// Failures counts the bursts that had a failed call and ended after the given time. It returns when
-// the first and last of them ended: zero times if n is 0.
+// Failures counts the bursts that had a failed call and ended after the given time. first and last
+// are the times at which the first and the last of these bursts ended; they are zero if n is 0.
 func (l *Load) Failures(after time.Time) (n int, first, last time.Time) {
 	for _, p := range l.pauses {
 		p.mu.Lock()

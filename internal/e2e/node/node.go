@@ -65,8 +65,9 @@ type Options struct {
 // Options.Replicas copies.
 const JetStream = "jetstream"
 
-// Tables maps the scheme of a URL to the function that opens a membership table there. A program
-// with a client of another storage adds that storage's scheme before it calls Main.
+// Tables has a function for each scheme of a URL. The function opens the membership table at the
+// URL. A program with a client of another storage adds a function for that storage's scheme before
+// it calls Main.
 var Tables = map[string]func(ctx context.Context, url string) (membertable.Provider, error){
 	"nats": func(ctx context.Context, url string) (membertable.Provider, error) {
 		return natsstore.Open(ctx, url, natsstore.Config{})
@@ -92,8 +93,8 @@ func (o Options) Args() []string {
 	}
 }
 
-// SpinArgs returns the arguments of a process that is not a node: it says Spinning, and then
-// computes on one core until it is killed.
+// SpinArgs returns the arguments that make the program run no node: the process prints the event
+// Spinning, and then computes on one core until it is killed.
 func SpinArgs() []string { return []string{Command, "-spin"} }
 
 // Main runs a node until ctx ends, and then leaves the cluster in order. If stdin closes, the

@@ -131,15 +131,16 @@ func (p *Process) Said() []Event {
 	return slices.Clone(p.said)
 }
 
-// Await waits until the process has printed an event of this kind. It fails if the process ends
-// first.
+// Await waits until the process has printed an event with the given name. It returns an error if
+// the process ends before that.
 func (p *Process) Await(ctx context.Context, event string) error {
 	_, err := p.AwaitThat(ctx, "to be "+event, func(e Event) bool { return e.Event == event })
 	return err
 }
 
-// AwaitThat returns the first event of the process for which that(event) is true, and waits for it
-// if necessary. It fails if the process ends first. what describes the event in errors.
+// AwaitThat returns the first event of the process for which that(event) is true. If the process
+// has not printed such an event yet, AwaitThat waits for it. It returns an error if the process
+// ends before that. what describes the event in errors.
 func (p *Process) AwaitThat(ctx context.Context, what string, that func(Event) bool) (Event, error) {
 	for {
 		p.mu.Lock()

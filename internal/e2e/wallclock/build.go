@@ -30,9 +30,10 @@ func Supported() error {
 	return err
 }
 
-// Build builds the package with the given import path as a program, at path out, whose wall clock
-// can be shifted. It must be called inside this module. The first build on a machine takes one to
-// two minutes, because Go rebuilds the standard library and then caches it.
+// Build compiles the package with the given import path to a program whose wall clock can be
+// shifted. It writes the program to the path out. It must be called inside this module. The first
+// build on a machine takes one to two minutes, because Go rebuilds the standard library and then
+// caches it.
 func Build(ctx context.Context, importPath, out string) error {
 	return build(ctx, out, "build", importPath)
 }

@@ -168,8 +168,8 @@ type Embedding struct {
 	stays  map[string]int `shard:"-"`
 }
 
-// Promoted has structs that embed a type with an encoding of its own. Such a struct has no encoding
-// of its own: it is encoded by its fields.
+// Promoted has structs that embed a type with its own encoding. The structs do not use the encoding
+// of the embedded type: they are encoded field by field.
 type Promoted struct {
 	Due    Due
 	Port   Port

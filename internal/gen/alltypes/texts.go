@@ -22,8 +22,8 @@ type Texts struct {
 	AddrPort netip.AddrPort
 }
 
-// Code is text that cannot be encoded if it is "unwritable", and not decoded if it is "unreadable"
-// or empty.
+// Code is a text that cannot always be encoded and decoded. Encoding fails for "unwritable".
+// Decoding fails for "unreadable" and for the empty text.
 type Code string
 
 // MarshalText returns the code, or an error for "unwritable".

@@ -60,8 +60,9 @@ type Field struct {
 }
 
 // A Message is a type that is encoded as a protobuf message: a struct or, if Oneof is true, an
-// interface whose cases are its Fields. If the field Is is set, it is another type that contains
-// itself. The messages to a kind are not among them, see [Kind].Methods.
+// interface whose cases are the Fields. If Is is set, the type is neither of these, and contains
+// itself, such as a slice of its own type. The methods of a kind are no Messages: see
+// [Kind].Methods.
 type Message struct {
 	Name   string
 	Oneof  bool
@@ -191,8 +192,8 @@ func (e *Enum) value(name string) *Value {
 	return e.Values[i]
 }
 
-// retired returns the retired constant with this number. It returns nil if there is none, or if a
-// constant in use has the number.
+// retired returns the retired constant with the given number. It returns nil if there is none, or
+// if a constant that is not retired has the same number.
 func (e *Enum) retired(number string) *Value {
 	i := slices.IndexFunc(e.Values, func(v *Value) bool { return v.Retired && v.Number == number })
 	if i < 0 || slices.ContainsFunc(e.Values, func(v *Value) bool { return !v.Retired && v.Number == number }) {

@@ -123,9 +123,9 @@ func Retype(c *Contract, path, to string) error {
 	return nil
 }
 
-// Reset removes the entry at path and frees its numbers for other entries. Call it only if no
-// running program knows the entry. Reset refuses an entry that records of a durable type may
-// contain, unless unstored says that no store has such a record.
+// Reset removes the entry at path, and frees its numbers for other entries. Call Reset only if no
+// running program knows the entry. If records of a durable type may contain the entry, Reset
+// returns an error. The caller sets unstored to allow it, if no store has such a record.
 func Reset(c *Contract, path string, unstored bool) error {
 	if kind := storedBy(c, path); kind != "" && !unstored {
 		return errStored(path, kind)

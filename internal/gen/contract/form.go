@@ -2,8 +2,9 @@ package contract
 
 import "strings"
 
-// formTag returns the tag that keeps a field's former encoding if its type gained or lost methods
-// for its bytes or text, or "".
+// formTag returns the tag with which a field keeps its former encoding. was and is are the former
+// and the present type of the field. If they differ in more than the methods that encode a type as
+// bytes or text, or if the role what has no tags, formTag returns "".
 func formTag(what, was, is string) string {
 	const text, binary = "text:", "binary:"
 	form := ""

@@ -6,11 +6,12 @@ import (
 	"strings"
 )
 
-// Mend makes a usable contract of one that was merged or edited by hand. It removes conflict marks
-// and keeps the lines of both sides. If two fields have one number, the field that is not in
-// released gets a new number. released is the contract that running programs know; if it is nil,
-// the field of the later line gets the new number. Mend returns descriptions of the new numbers and
-// of the dropped lines.
+// Mend makes a usable contract from a contract that was merged or edited by hand. It removes
+// conflict marks and keeps the lines of both sides. If two fields have the same number, one of them
+// gets a new number. The field that keeps the number is the one that has it in released, the
+// contract that running programs know. If that is neither field, or released is nil, the field of
+// the earlier line keeps the number. Mend returns descriptions of the new numbers and of the
+// dropped lines.
 func Mend(content []byte, released *Contract) (*Contract, []string, error) {
 	var kept []string
 	for line := range strings.SplitSeq(string(UnixLines(content)), "\n") {

@@ -37,8 +37,9 @@ func nameOf[T named](x T) string {
 
 func sameField(gone, now *Field) bool { return compatible(gone.Type, now.Type) }
 
-// sameAs returns the function that compares fields of the role what. A case is named after its
-// type, so the function for cases ignores that name in the types.
+// sameAs returns the function that decides whether the field now may be the renamed field gone.
+// what is the role of both fields. A case has the name of its type, so the function for cases
+// ignores that the two names differ in the types.
 func sameAs(what string) func(gone, now *Field) bool {
 	if what != "case" {
 		return sameField

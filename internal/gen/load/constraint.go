@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// The operating systems and architectures that may stand in a file's name, as in x_linux_arm64.go:
-// those that go help buildconstraint lists, and those that the go command reserves.
+// The operating systems and architectures that a file's name may contain, as in x_linux_arm64.go.
+// The lists have those that the command "go help buildconstraint" prints, and those that the go
+// command reserves.
 var (
 	systems = []string{
 		"aix", "android", "darwin", "dragonfly", "freebsd", "hurd", "illumos", "ios", "js", "linux", "nacl", "netbsd", "openbsd",

@@ -418,8 +418,9 @@ func (c *crossing) oneofCases(t types.Type, decl *oneof) ([]oneofCase, *refusal)
 	return nil, r
 }
 
-// locate sets the refusal's position to f, unless an inner field has set it, and adds the remedy of
-// a tag at f. It does nothing if f is in another package (own is false).
+// locate adds the position of the field f to a refusal, unless a field inside f has added its own
+// position. If a tag at f would help, locate adds that remedy. It does nothing if own is false,
+// because f is then in another package.
 func (c *crossing) locate(r *refusal, f *types.Var, own bool) *refusal {
 	if own && !r.pos.IsValid() {
 		r.pos = f.Pos()

@@ -13,8 +13,9 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// constants returns the typed constants of t, sorted by value, or nil if another module declares t.
-// If another package of the module declares t, only its exported constants are returned.
+// constants returns the typed constants of t, or nil if another module declares t. If another
+// package of the module declares t, it returns only the exported constants. They are sorted by the
+// text of their values, shorter texts first.
 func constants(from *packages.Package, t types.Type) []model.Constant {
 	named, ok := types.Unalias(t).(*types.Named)
 	if !ok || named.Obj().Pkg() == nil || !inModule(from, named.Obj().Pkg()) {

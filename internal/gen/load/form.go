@@ -51,8 +51,8 @@ func hasReverse(t types.Type, marshal, unmarshal string) bool {
 	return marshals(declared(t, marshal)) && unmarshals(declared(t, unmarshal))
 }
 
-// half returns which method t declares and which it lacks, if t declares only one of a pair such as
-// MarshalText and UnmarshalText.
+// half checks pairs of methods such as MarshalText and UnmarshalText. If t declares only one method
+// of a pair, half returns the name of that method and the name of the other, which t lacks.
 func half(t types.Type) (has, lacks string, ok bool) {
 	p := types.NewPointer(t)
 	for _, f := range forms {

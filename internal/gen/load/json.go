@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// checkJSON reports a struct that embeds a type with its own JSON or text: its other fields would
-// be missing in JSON.
+// checkJSON reports a problem if v's type contains a struct that gets its JSON from an embedded
+// type. The other fields of such a struct would be missing in JSON.
 func checkJSON(s *source, n *model.Entity, subject string, v *types.Var) {
 	if !n.JSON {
 		return

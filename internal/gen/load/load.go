@@ -22,8 +22,8 @@ type Result struct {
 	Diagnostics []Diagnostic
 }
 
-// Load reads the packages that o selects. It returns an error if it could read nothing; mistakes in
-// the source are in [Result.Diagnostics].
+// Load reads the packages that o selects. It returns an error if it cannot read one of the packages
+// at all. Mistakes in the source are in [Result.Diagnostics].
 func Load(ctx context.Context, o Options) (*Result, error) {
 	patterns := o.Patterns
 	if len(patterns) == 0 {

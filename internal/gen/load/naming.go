@@ -80,8 +80,8 @@ func (s *namer) nameAll() {
 	s.model.Imports = s.imports()
 }
 
-// checkDeclares reserves the names that are generated for n, and reports those that the package or
-// another entity has taken.
+// checkDeclares reserves the names that the generated code of n declares. It reports each name that
+// the package or the generated code of another entity already declares.
 func (s *namer) checkDeclares(n *model.Entity, m *marked, names []string) {
 	taken := s.taken
 	for _, name := range names {

@@ -49,8 +49,8 @@ type loader struct {
 	imported map[string]*types.Package
 }
 
-// loadPackages loads the packages that match patterns, and returns them. The loader also has the
-// clients' packages that their directives name.
+// loadPackages loads and returns the packages that match patterns. It also loads the packages for
+// clients that directives in these packages name; the loader has them, too.
 func loadPackages(ctx context.Context, o Options, patterns []string) (*loader, []*packages.Package, error) {
 	l := &loader{
 		config:  &packages.Config{Context: ctx, Dir: o.Dir, Env: o.Env, Fset: token.NewFileSet()},
@@ -90,8 +90,9 @@ func loadPackages(ctx context.Context, o Options, patterns []string) (*loader, [
 	return l, found, nil
 }
 
-// findClients loads the clients' packages that directives of list name, and returns those that were
-// not loaded before. A package that does not exist yet gets only its path.
+// findClients loads the packages for clients that directives in list name. It returns those that
+// exist and were not loaded before. For a package that does not exist yet, the loader gets only the
+// path.
 func (l *loader) findClients(list []*packages.Package) ([]*packages.Package, error) {
 	var wanted []string
 	for _, path := range clientPaths(list) {

@@ -13,8 +13,8 @@ import (
 // goPackage matches the option of a .proto file that names the package of its Go code.
 var goPackage = regexp.MustCompile(`(?m)^\s*option\s+go_package\s*=\s*"([^";]+)`)
 
-// protoFile returns the .proto file for package path, or "". It walks the module, so call it only
-// if a package or type is missing.
+// protoFile returns the .proto file for the package path, or "" if there is none. It walks all
+// folders of the module, which takes long, so call it only if a package or type is missing.
 func protoFile(from *packages.Package, path string) string {
 	m := from.Module
 	if m == nil || m.Dir == "" {

@@ -10,9 +10,9 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A unit is one package for which code is generated: entities, or clients alone. Packages are
-// loaded one after another on one goroutine, so units share the report and the map of clients'
-// packages without locks.
+// A unit is one package for which code is generated: code for entities, or for clients alone. One
+// goroutine loads all packages, one after another. So the units share the report and the map of
+// clients' packages without locks.
 type unit struct {
 	directives
 	crossing  *crossing

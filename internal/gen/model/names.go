@@ -7,8 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// ErrorsFunc names the generated function that adds the declared errors of a package with clients
-// to a set. It is exported, because packages that use the clients call it.
+// ErrorsFunc is the name of a generated function in a package with clients. The function adds the
+// declared errors of that package to a set. It is exported, because packages that use the clients
+// call it.
 const ErrorsFunc = "ShardErrors"
 
 // OneofsFunc names the generated function that returns the package's interfaces with cases, for

@@ -69,8 +69,8 @@ type (
 	}
 )
 
-// newTurns subtracts an earlier answer (was) from a later one (now), and returns a method's turns
-// between them.
+// newTurns returns the turns of a method between two answers of a member. was is the method in the
+// earlier answer, now the method in the later one.
 func newTurns(now, was admin.MethodTurns) admin.MethodTurns {
 	before := map[uint32]uint64{}
 	for _, b := range was.Took {

@@ -116,9 +116,9 @@ func TrendsOf(now time.Time, members map[string][]admin.Minute) Trends {
 	return t
 }
 
-// KeepMinutes merges two lists of one member's minutes: have, from earlier answers, and got, from a
-// later one. Of a minute in both lists it keeps the one of got. It drops minutes that begin before
-// from.
+// KeepMinutes merges two lists of one member's minutes. have is from earlier answers, and got from
+// a later answer. If both lists have the same minute, the minute of got is kept. Minutes that begin
+// before the time from are dropped.
 func KeepMinutes(have, got []admin.Minute, from time.Time) (all []admin.Minute) {
 	for _, m := range slices.Concat(have, got) {
 		if m.At.Before(from) {

@@ -30,9 +30,9 @@ type Line struct {
 	Attrs string // its attributes, as slog's TextHandler writes them: "member=web-2 err=…"
 }
 
-// An EventLog keeps the latest lines of a process's log. The many lines about single shards have a
-// ring of their own, so that they do not push out other lines. The zero value is empty. It is safe
-// for concurrent use.
+// An EventLog keeps the latest lines of a process's log. Lines about single shards are many. They
+// have their own ring, so that they do not push out other lines. The zero value is empty. An
+// EventLog is safe for concurrent use.
 type EventLog struct {
 	mu   sync.Mutex
 	last uint64
@@ -87,10 +87,11 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:maxAttrBytes], "") + "…"
 }
 
-// After returns the lines with numbers above seq, the oldest first, and the number of the last line
-// in the log. It stops when the lines fill about the given number of bytes, but returns at least
-// one line if there is any; call After again with the number of the last returned line. If seq is
-// above last, seq is from the log of an earlier process, and After returns lines from the start.
+// After returns the lines with numbers above seq, the oldest first. last is the number of the last
+// line in the log. The returned lines have about the given number of bytes at most, but if there
+// are lines, After returns at least one. To get the next lines, call After with the number of the
+// last returned line. If seq is above last, seq is from an earlier process's log, and After returns
+// lines from the start.
 func (l *EventLog) After(seq uint64, bytes int) (lines []Line, last uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -155,8 +155,8 @@ func Encode(id uint64, r *Request, a *Answer) ([]byte, error) {
 	return b, nil
 }
 
-// Decode decodes a message that Encode encoded. One of r and a is nil. It returns an error for any
-// other bytes, and never panics.
+// Decode decodes a message that Encode encoded. The message is a request, and then a is nil, or an
+// answer, and then r is nil. For bytes that are neither, Decode returns an error; it never panics.
 func Decode(b []byte) (id uint64, r *Request, a *Answer, err error) {
 	var m wire.Admin
 	if err := proto.Unmarshal(b, &m); err != nil {
