@@ -132,9 +132,9 @@ func (e *Envelope) KeptSize() int {
 func (e *Envelope) Relayed() bool { return e.Node.Address != transport.Address{} }
 
 // MayComeFrom reports whether a process outside the cluster may send the envelope. class is the
-// class of that process, and not Member. A client may send its own calls and tells, and the control
-// envelopes that belong to them. It may not send calls forwarded by a member or made by a turn.
-// Only members send answers, and the envelopes of a shard's move.
+// class of that process, and not Member. A client may send its own calls and tells, with their Cancel,
+// Flush and Barrier. It may not send calls forwarded by a member or made by a turn. Only members send
+// answers, and what the homes of a moving shard send each other.
 func (e *Envelope) MayComeFrom(class identity.Class, of Members) bool {
 	if class != identity.Client {
 		return false // operators have no part in the data plane

@@ -115,7 +115,7 @@ type Env interface {
 	Count(Counter)
 	// Refused counts a call from another process that is refused with the code.
 	Refused(wire.Code)
-	// Lost counts a lost call or tell. The Plane answers the caller, if one waits.
+	// Lost counts a lost tell. Of a lost call the Plane answers the caller, if one waits.
 	Lost(e *wire.Envelope, how Loss)
 	// TellRefused counts a tell that the session's peer refused, or a refused call whose caller has
 	// stopped waiting.

@@ -22,7 +22,8 @@ func (r remains) RouteOf(e *wire.Envelope) *routing.Route { return r.env.Route(e
 // Waits reports whether a caller still waits for the answer to call id.
 func (r remains) Waits(id uint64) bool { return r.env.Calls().Waits(id) }
 
-// Lost counts a call or tell that may have run, and ends the caller's wait with the code Lost.
+// Lost handles a call or tell that may have run. A tell is counted; a waiting caller's wait ends with
+// the code Lost.
 func (r remains) Lost(e *wire.Envelope) {
 	r.env.Lost(e, LostUnacknowledged)
 	lost := Result{Code: Lost, Lost: r.left.Session.Peer().Address}
