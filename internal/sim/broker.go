@@ -202,8 +202,8 @@ func (w broker) ask(n *Node, q membership.Question) {
 	}
 }
 
-// input passes an input to n at the given time, unless n loses its present connection before that
-// time.
+// input makes n receive an input at the given time. If n loses its present connection before that
+// time, n does not receive the input.
 func (w broker) input(n *Node, at time.Duration, in membership.Input) {
 	e := w.queue.put(at, eventInput)
 	e.to, e.receiver, e.in = n, n.conn, in

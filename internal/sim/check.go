@@ -12,13 +12,13 @@ import (
 // judge keeps the history that these invariants need:
 //
 //  1. After every step the machine's own invariants hold (membership's Machine.Check).
-//  2. When a member marks a process of its cluster as fenced, or has removed it without its
-//     having left, the lease of that process has ended.
+//  2. When a member marks a process of its cluster as fenced, or removes a process that has not
+//     left, the lease of that process has ended.
 //  3. A member's status moves along the table of legal moves. Steps may be skipped.
-//  4. A member that has removed a process never has it as a member again.
-//  5. No two members of a cluster get the same UpNumber, unless from two leaders, one of which has
-//     been downed or is about to be.
-//  6. UpCounter, RemovalCounter and a process's own count in the version never fall.
+//  4. A member that has removed a process never lists that process as a member again.
+//  5. No two members of a cluster get the same UpNumber. The exception: two leaders assigned it,
+//     and one of the two has been downed or is about to be.
+//  6. UpCounter, RemovalCounter and each process's own count in the view's version never fall.
 type judge struct {
 	fenced   map[*Node]transport.Address // the first member that fenced the node
 	ages     map[age]transport.Address   // the first member that had the age
@@ -124,8 +124,9 @@ func (w checker) doneWithout(n *Node) bool {
 	return false
 }
 
-// fence records that one node, by, has fenced or removed node a, and checks that a's lease has
-// ended. It ignores nodes in other clusters, as after a lost Welcome.
+// fence records that the node by has fenced or removed the node a, and checks that the lease of a
+// has ended. If a has ended or its cluster has another founder, as after a lost Welcome, fence does
+// nothing.
 func (w checker) fence(by *Node, a transport.Address, founder transport.Address) {
 	o := w.byName[a]
 	if o == nil || o.ended {

@@ -2,8 +2,9 @@ package sim
 
 import "time"
 
-// wakes is a heap of the nodes that wait for a tick, ordered by time, then by number. Each node has
-// its index in the heap, so that its time can change.
+// wakes is a heap of the nodes that wait for a tick, ordered by the time of the tick, then by the
+// node's number. Each node keeps its index in the heap, so that the heap finds the node when that
+// time changes.
 type wakes struct{ nodes []*Node }
 
 func wakesBefore(a, b *Node) bool { return a.wake < b.wake || a.wake == b.wake && a.ID < b.ID }

@@ -92,9 +92,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// A World is a broker and the processes that are connected to it, in virtual time. It has no
-// goroutine and reads no clock: its Config and the calls to it determine everything. It is not safe
-// for concurrent use.
+// A World simulates a broker and the processes connected to it, in virtual time. It has no
+// goroutine and reads no clock: the Config and the calls of the World's methods determine
+// everything. It is not safe for concurrent use.
 type World struct {
 	config  Config
 	random  *rand.Rand
@@ -329,8 +329,9 @@ func (w *World) KillHost(n *Node) {
 	})
 }
 
-// Freeze makes a process stand still, as SIGSTOP does. Its connection stays open, and messages to
-// it wait. After HostTimeout its server closes the connection.
+// Freeze makes a process stand still, as SIGSTOP does. Messages to the process wait. Its connection
+// stays open at first; if the process is still frozen after HostTimeout, its server closes the
+// connection.
 func (w *World) Freeze(n *Node) {
 	if n.frozen || n.ended {
 		return
@@ -412,8 +413,8 @@ func (w *World) LoseAll(share float64) {
 	w.loss = share
 }
 
-// Cut drops messages from one server to another. After RouteTimeout the two close their connection,
-// in both directions.
+// Cut drops all messages from one server to the other, in this direction only. If the cut lasts for
+// RouteTimeout, the servers close their connection, which ends messages in both directions.
 func (w *World) Cut(from, to *Server) {
 	way := &w.ways[from.index][to.index]
 	if way.hole || from == to {

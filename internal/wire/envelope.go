@@ -67,8 +67,8 @@ func (c Code) Executed() bool {
 	return c == CodeOK || c == CodeMethodError || c == CodePanic || c == CodeTooLarge || c == CodeNoResult || c == CodeForgotten
 }
 
-// An Envelope is one message of the data plane. Its byte slices point into the frame from which it
-// was read.
+// An Envelope is one message of the data plane. The byte slices of an Envelope that was read from a
+// frame are parts of that frame.
 type Envelope struct {
 	Type    Type
 	ID      uint64
@@ -183,8 +183,9 @@ func AppendEnvelope(b []byte, e *Envelope) []byte {
 	return b
 }
 
-// VoidEnvelope overwrites the type of the encoded envelope in b, so that its reader skips the
-// envelope. It returns false if b does not begin with an envelope whose first field is the type.
+// VoidEnvelope overwrites the type of the encoded envelope at the start of b, so that readers skip
+// the envelope. It returns false if b does not begin with an envelope whose first field is the
+// type.
 func VoidEnvelope(b []byte) bool {
 	_, _, n := protowire.ConsumeTag(b)
 	if n < 0 {

@@ -11,8 +11,8 @@ type Field struct {
 }
 
 // EachField calls f with each field of an encoded message, in order. If f returns an error,
-// EachField stops and returns it. EachField allocates nothing, so that f can count the elements of
-// an untrusted message before it is decoded.
+// EachField stops and returns that error. EachField allocates nothing. So a program can count the
+// elements of an untrusted message before it allocates memory for decoding the message.
 func EachField(b []byte, f func(Field) error) error {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)

@@ -9,9 +9,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// FrameVersion is the format version that this program writes. The program reads every version from
-// 1 to FrameVersion, and skips unknown fields. It refuses a higher version, in which fields may
-// have another meaning.
+// FrameVersion is the version of the frame format that this program writes. The program reads every
+// version from 1 to FrameVersion, and skips fields that it does not know. It refuses a higher
+// version, because fields may have another meaning in that version.
 const FrameVersion = 1
 
 // Flags of a frame.
@@ -117,8 +117,9 @@ func (n *names) check(text string) error {
 	return nil
 }
 
-// A FrameReader parses frames one after another. The zero value is ready. It is
-// not safe for concurrent use.
+// A FrameReader parses the headers of frames. It keeps the last sender's name, so that further
+// frames of the same sender allocate no strings. The zero value is ready to use. It is not safe for
+// concurrent use.
 type FrameReader struct{ names names }
 
 // Header parses the header of a frame and returns the bytes behind it: envelopes, for

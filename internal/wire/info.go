@@ -100,8 +100,8 @@ func (i *Info) Append(b []byte) []byte {
 	return b
 }
 
-// ParseInfo decodes an Info. It returns an error for an Info that breaks a bound, before it
-// allocates more than the bound allows.
+// ParseInfo decodes an Info. It returns an error if the Info breaks a bound. It checks each bound
+// before it allocates, so that an invalid Info takes no more memory than a valid one.
 func ParseInfo(b []byte) (i Info, err error) {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)

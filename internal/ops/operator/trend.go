@@ -141,9 +141,9 @@ func between(was, now *[histogram.Buckets]uint64) (all []Bucket) {
 	return all
 }
 
-// After returns the minutes that begin after a time, the oldest first. Encoded, they take at most
-// about room bytes, but if there are any, it returns at least one. last is the start of the Trend's
-// last minute; zero means that it has none.
+// After returns minutes that begin after the given time, the oldest first, until their encoding
+// would take more than about room bytes. If there is any such minute, it returns at least one. last
+// is the start of the newest minute in t, or zero if t has no minutes.
 func (t *Trend) After(after time.Time, room int) (all []Minute, last time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

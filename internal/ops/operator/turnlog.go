@@ -35,9 +35,10 @@ type Turn struct {
 	From   string // its caller, for people
 }
 
-// A TurnLog keeps the entities, and pairs of a caller and an entity, that had most of a process's
-// turns in the last five to ten seconds. It notes at most one turn in each millisecond. That turn
-// also stands for the turns since the one noted before. It is safe for concurrent use.
+// A TurnLog counts which entities, and which pairs of a caller and an entity, had most of a
+// process's turns in the last five to ten seconds. It notes at most one turn in each millisecond. A
+// noted turn also counts for the turns that ended since the previously noted turn. A TurnLog is
+// safe for concurrent use.
 type TurnLog struct {
 	skipped atomic.Uint64 // turns since the noted one
 	noted   atomic.Int64  // time of the noted turn, in nanoseconds after any base
@@ -64,9 +65,10 @@ func newWindow(now time.Time) window {
 // NewTurnLog returns an empty TurnLog that begins now.
 func NewTurnLog(now time.Time) *TurnLog { return &TurnLog{now: newWindow(now), last: newWindow(now)} }
 
-// Due counts n turns, the last of which ended at now. now is in nanoseconds after a base that is
-// the same in all calls. If Due returns 0, that turn is not noted. Otherwise the caller must pass
-// the turn to Note, with the result of Due: the number of turns that it stands for.
+// Due counts n turns and decides whether the last of them, which ended at now, is noted. now is in
+// nanoseconds after a base that is the same in all calls. If Due returns 0, the last turn is not
+// noted. Otherwise the caller must pass the last turn to Note, with the result of Due: the number
+// of turns for which the noted turn counts.
 func (l *TurnLog) Due(n uint64, now int64) uint64 {
 	l.skipped.Add(n)
 	if was := l.noted.Load(); now-was < int64(logApart) || !l.noted.CompareAndSwap(was, now) {

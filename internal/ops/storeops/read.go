@@ -100,9 +100,11 @@ func ReadAll(ctx context.Context, s Store, shard store.Shard) (snap durable.Snap
 	return snap, image, err
 }
 
-// readShard passes a shard's contents to do. It reads again if a checkpoint trimmed the log
-// meanwhile, or if the journal lacks chunks. If the log has no beginning although the head's Since
-// stays the same in readTries reads, that beginning is lost, and do gets no log.
+// readShard reads a shard's contents and passes them to do. If the log was trimmed, the shard was
+// claimed or chunks of the journal were missing during the read, it reads again, at most readTries
+// times in all. It also reads again if do returns ErrGone. If the last read still lacks the
+// beginning of the log, and the head's Since is the same as in the first read, that beginning is
+// lost: the contents say so in the field lost.
 func readShard(ctx context.Context, s Store, shard store.Shard, do func(contents) error) error {
 	clock, err := clockOf(ctx, s)
 	if err != nil {
@@ -140,10 +142,10 @@ func readShard(ctx context.Context, s Store, shard store.Shard, do func(contents
 }
 
 // collect reads a shard's records, and its log from the head's Since on. If the log lacks that
-// beginning, collect fails with ErrGone or, if without is true, returns no log. While nodes run,
-// the journal may be ahead of the log read before, so collect reads the rest of the log after each
-// page of records. That also reads entries before they are trimmed, unless one page takes as long
-// as a generation of commits.
+// beginning, collect fails with ErrGone or, if without is true, reports the loss in the field lost.
+// While nodes run, the journal may be ahead of the log read so far, so collect reads the rest of
+// the log after each page of records. Thereby it also reads new entries before a checkpoint trims
+// them, unless one page takes too long.
 func collect(ctx context.Context, s Store, shard store.Shard, head store.Head, without bool) (contents, error) {
 	found := contents{head: head}
 	if err := found.extend(ctx, s, shard, without); err != nil {

@@ -182,9 +182,9 @@ func (w *Writer) Restore(ctx context.Context, number int, part Image, first, las
 	return w.put(ctx, shard, head, part, first, last, false)
 }
 
-// ReplaceShard replaces a whole shard, even a damaged one, by an image. It first appends a claim to
-// the shard's log, so that earlier entries have no effect. After an error the shard does not open:
-// repeat the call.
+// ReplaceShard replaces the contents of a whole shard, even of a damaged one, by an image. Before
+// the image it appends a claim to the shard's log, which makes all earlier entries void. After an
+// error the shard may be incomplete, and then does not open: repeat the call.
 func (w *Writer) ReplaceShard(ctx context.Context, number int, image Image) error {
 	shard := store.Shard{Type: w.kind, Number: number}
 	head, err := w.store.Shards().Head(ctx, shard)

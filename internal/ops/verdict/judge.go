@@ -96,8 +96,8 @@ func Worst(all []operator.Finding) (worst operator.Severity) {
 }
 
 // Unsettled returns the worst finding that a rolling restart should wait for, and false if there is
-// none. A restart should not wait for credentials that end soon, which it may renew, nor for wrong
-// clocks.
+// none. It skips findings about credentials that end soon, because the restart may renew them, and
+// findings about wrong clocks.
 func Unsettled(all []operator.Finding) (operator.Finding, bool) {
 	for _, f := range all { // the worst is the first
 		if f.Severity >= operator.Passing && f.Check != Credentials && f.Check != Clocks {
@@ -190,9 +190,9 @@ func (j *judge) past() {
 	}
 }
 
-// Unhosted returns the types that no member hosts although calls from members wait for them, with
-// the number of waiting calls. Calls that wait at clients are not counted: only the clients know
-// them.
+// Unhosted returns the types that no member hosts although calls wait for them at members. The
+// values are the numbers of these calls. Calls that wait at clients are not counted, because only
+// the clients know them.
 func Unhosted(s Snapshot) map[string]int {
 	waiting := map[string]int{}
 	for _, a := range s.Answers {

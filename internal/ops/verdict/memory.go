@@ -189,8 +189,9 @@ func (m *Memory) look(s *Snapshot) {
 	m.up = up
 }
 
-// hung returns the turns that last far longer than usual for their types. A turn that was seen
-// before has lasted at least since then.
+// hung returns the turns that have lasted far longer than is usual for their types: at most
+// maxHung, the longest first. A turn that an earlier snapshot showed has lasted at least since that
+// snapshot.
 func (m *Memory) hung(turns []Turn, now time.Time) (all []Turn) {
 	next := map[operator.EntityID]Turn{}
 	for _, t := range turns[:min(len(turns), maxTracked)] {

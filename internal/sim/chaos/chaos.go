@@ -165,8 +165,9 @@ func (r *run) count(_ *sim.Node, events []membership.Event) {
 	}
 }
 
-// ended starts a process again after it has ended: always if it must rejoin, never after an orderly
-// removal, otherwise with even chance until heal.
+// ended starts a process again after the process has ended: always if it must rejoin, and never
+// after an orderly removal. After any other end it does so in half of the cases before heal, and
+// never after heal.
 func (r *run) ended(n *sim.Node, last membership.Event) {
 	again := r.random.IntN(2) == 0 && !r.calm
 	switch last := last.(type) {

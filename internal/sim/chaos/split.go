@@ -100,8 +100,9 @@ func (r split) cleanly() error {
 	return errors.Join(stopped...)
 }
 
-// outranked reports whether the members of this founder's cluster give way to another cluster when
-// they meet it: see detector.Presence.OnAlive.
+// outranked reports whether the cluster of this founder gives way when it meets the other clusters.
+// The cluster with fewer Up members gives way; if the numbers are equal, the founders decide: see
+// detector.Presence.OnAlive.
 func (r split) outranked(founder transport.Address) bool {
 	own, other, rival := 0, 0, transport.Address{}
 	for _, n := range r.world.Running() {

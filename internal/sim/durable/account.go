@@ -59,8 +59,8 @@ func (a *account) refuse() {
 	}
 }
 
-// expired reports whether the account has expired, so that it must be loaded again before its next
-// turn.
+// expired reports whether the account has expired. An expired account must be loaded again before
+// its next turn.
 func (a *account) expired() bool {
 	return a.expires != 0 && a.t.home.clock.now().UnixMilli() >= a.expires
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 )
 
-// caller is a process that calls accounts. It repeats a command until the command is answered, or
-// for at most its patience.
+// caller is a process that calls accounts. It repeats each command until the command is answered or
+// the patience of that call is over.
 type caller struct {
 	r           *run
 	incarnation uint64
@@ -18,8 +18,8 @@ type caller struct {
 	open        map[uint64]bool
 }
 
-// An Operation is one call with its outcome. The operations of a run are its history, which
-// checkHistory checks.
+// An Operation is one call and its outcome. All Operations of a run together are the run's history,
+// which checkHistory checks.
 type Operation struct {
 	Caller   int
 	Account  string

@@ -456,9 +456,9 @@ func (j *judge) has(shard int) error {
 	return nil
 }
 
-// ordinal checks invariants 4 and 8 for an answer that leaves a home. It returns the ordinal of the
-// state that the answer saw: twice the number of the entity's commits up to that state, over all
-// its lives, and one more if the entity had expired.
+// ordinal checks invariants 4 and 8 for r, an answer that leaves a home. It returns the ordinal of
+// the state that the answer saw. The ordinal is twice the number of the entity's commits up to that
+// state, counted over all lives of the entity, plus one if the entity had expired.
 func (j *judge) ordinal(shard int, id string, r result) (uint64, error) {
 	t := j.shards[shard]
 	if t.tainted {
@@ -509,9 +509,10 @@ func (j *judge) nothing(all []commit, id string, r result) (uint64, error) {
 	return 0, nil
 }
 
-// checkHistory returns an error if an account's operations could not have run one after another. A
-// call that began after an answer must see the version of that answer or a later one. No two writes
-// may have the same version.
+// checkHistory returns an error if the answers for one account show that its operations did not run
+// one after another. If a call began after an answer, a read must see the version of that answer or
+// a later one, and a write a later one. No two writes may have the same version, and all answers
+// with one version must have the same balance.
 func checkHistory(all []Operation) error {
 	of := map[string][]Operation{}
 	for _, op := range all {

@@ -18,9 +18,10 @@ func RunPublishing(seed uint64, trace func(line string)) Result {
 	return newRun(p, random, trace).all()
 }
 
-// duplicates is the time for which the stream drops messages whose id it already has. A publisher that
-// first tried at least half of that time ago looks for the message in the stream before it publishes
-// again. The other half is longer than clock errors and requests together.
+// duplicates is the time for which the stream knows the id of a message, and drops other messages
+// with that id. A publisher whose first attempt is at least half of that time ago looks for the
+// message in the stream before it publishes again. The other half is longer than the clock errors
+// and the time of a request together.
 func (r *run) duplicates() time.Duration { return 24*time.Second + 8*r.plan.skew }
 
 // dropStream takes the stream away for a while, perhaps beyond the last fault. Shortly before, its

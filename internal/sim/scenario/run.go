@@ -105,8 +105,8 @@ func (r *run) block(i int) int {
 
 const warm = 15 * time.Second
 
-// formed starts a cluster whose members are Up. They start within 0.8 s, so that none seems
-// missing. They start at different times, so that their timers differ.
+// formed starts a cluster in which all members are already Up. They start within 0.8 s, so that no
+// member seems missing to the others, and at different times, so that their timers differ.
 func (r *run) formed() {
 	if r.options.Table {
 		r.tabled()

@@ -32,8 +32,9 @@ func Range(usual int) (from uint64, n int) {
 	return *first, usual
 }
 
-// Run makes a test's runs; usual is their number, unless flags say otherwise. It returns the sums of
-// their counts. one is true after a single run (-seed), whose counts may be 0.
+// Run calls run for each seed of a test. usual is the number of seeds, unless flags set another
+// number. Run returns the sums of the counts of all runs. one is true if the flag -seed asked for a
+// single run, whose counts may be 0.
 func Run[C any](t *testing.T, usual int, run func(seed uint64, trace func(line string)) sim.Result[C]) (all C, one bool) {
 	t.Helper()
 	if *only >= 0 {

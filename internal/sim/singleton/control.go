@@ -79,8 +79,8 @@ func (v *controlEnv) PeerLeft(a transport.Address) {
 	v.actor().after(calls.ByeGrace, func() { v.gone[a] = true })
 }
 
-// Homes returns the instance's process. It returns nil if that process is unknown, is this process
-// itself, has left or was removed.
+// Homes returns the process that has the instance, as far as this process knows. It returns nil if
+// that process is unknown, has left, was removed, or is this process itself.
 func (v *controlEnv) Homes() []transport.Address {
 	a := v.found.Node
 	if a.IsZero() || a == v.self.Address || v.gone[a] || v.left[a] {

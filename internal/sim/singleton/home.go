@@ -323,9 +323,9 @@ func (q *requests) ask(within time.Duration, request func(time.Duration) (store.
 	return func() { finish(0, store.Held{}, errLost) }
 }
 
-// link carries envelopes in order. The envelopes wait while the brokers do not connect the
-// processes. They are lost if one process has ended or has removed the other. Package sharding
-// simulates real sessions.
+// link carries envelopes in order from one process to another. Envelopes wait while the brokers do
+// not connect the two processes. Envelopes are lost if the receiver has ended or has removed the
+// sender. A link is simpler than a session: package sharding simulates real sessions.
 type link struct {
 	from, to *actor
 	seq      uint64

@@ -9,10 +9,11 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// RunLeaves makes the run of a seed in which members only join and leave in order. No turn of the
-// singleton may be lost, even if many leave at once. In some runs members are killed, too. Then
-// turns may be lost that a killed member knew, or that were sent to it before its death was known.
-// Nobody may wait forever. trace, unless nil, gets every line of the run.
+// RunLeaves runs one seed. In this run members only join and leave in order, and no turn of the
+// singleton may be lost, even if many members leave at once. In some runs members are also killed.
+// Then a turn may be lost if only a killed member knew it, or if it was sent to that member before
+// the death was known. No process may wait forever. If trace is not nil, it gets every line of the
+// run.
 func RunLeaves(seed uint64, trace func(line string)) Result {
 	random := rand.New(rand.NewPCG(seed, 0x52))
 	r := newRun(random, newLeaves(random), trace)

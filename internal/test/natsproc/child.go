@@ -10,10 +10,11 @@ import (
 	"sync"
 )
 
-// StartChild starts cmd as a child of this process at place. A nil place is this process's network.
-// On Linux the kernel kills the child with SIGKILL when this process has ended, for whatever
-// reason. Call release when the child has ended. Until then a thread stays occupied, because the
-// kernel kills the child when the thread that started it ends.
+// StartChild starts cmd as a child of this process. The child runs at the given place, or in this
+// process's network if place is nil. On Linux the kernel kills the child with SIGKILL when this
+// process has ended, for whatever reason. Call release when the child has ended. Until then one
+// thread stays occupied, because the kernel kills the child when the thread that started the child
+// ends.
 func StartChild(cmd *exec.Cmd, place Place) (release func(), err error) {
 	dieWithParent(cmd)
 	started, released := make(chan error, 1), make(chan struct{})
@@ -47,8 +48,8 @@ const (
 	blockSize = 100
 )
 
-// ports is the block of ports that this process gives out. The process listens at the block's first
-// port for as long as it lives, so that no other process takes the block.
+// ports is the block of ports from which FreeAddress takes ports. This process listens at the
+// block's first port until it ends, so that no other process takes the same block.
 var ports struct {
 	sync.Mutex
 	held  net.Listener
@@ -56,8 +57,9 @@ var ports struct {
 	given int // ports tried so far
 }
 
-// FreeAddress returns an address of a local host, such as "127.0.0.1:12345", at which nobody
-// listens now. Neither another process nor one of this process's next 98 calls gets its port.
+// FreeAddress returns an address of the given local host, such as "127.0.0.1:12345", at which
+// nobody listens now. Its port stays reserved: calls of other processes do not return the port, and
+// neither do the next 98 calls of this process.
 func FreeAddress(host string) (string, error) {
 	ports.Lock()
 	defer ports.Unlock()

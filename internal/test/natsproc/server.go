@@ -21,8 +21,8 @@ import (
 
 const readyTimeout = 30 * time.Second
 
-// A Server is a nats-server process at one address, also after restarts. Only one goroutine at a time
-// may call its methods.
+// A Server runs a nats-server process, and keeps its address when the process is restarted. Only
+// one goroutine at a time may call its methods.
 type Server struct {
 	bin   string
 	args  []string

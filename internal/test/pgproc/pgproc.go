@@ -15,8 +15,9 @@ import (
 	"time"
 )
 
-// A Server listens on a Unix socket, and on a TCP address if it has one. Its user test needs no
-// password. Its files are not synced.
+// A Server is a PostgreSQL server for a test. It listens on a Unix socket and, if Start got an
+// address, on TCP. The database user is named "test" and needs no password. The server does not
+// sync its files to the disk.
 type Server struct {
 	dir, program string
 	host         string // for TCP; "" means that there is none

@@ -25,8 +25,8 @@ import (
 
 var update = flag.Bool("update", false, "write the transcripts in testdata anew")
 
-// A Command runs one command, which has at least one word. It returns the output: lines that each
-// end with a line break, or nothing.
+// A Command carries out one command of a transcript, given as at least one word. It returns the
+// command's output: either "", or lines that each end with a line break.
 type Command func(words []string) string
 
 // Run runs each file testdata/*.txt of the package under test as a subtest with the file's name.

@@ -43,7 +43,7 @@ func (g *Group) Done() {
 	}
 }
 
-// Wait waits until no goroutine of the Group runs, or until ctx ends. It returns false if a
+// Wait waits until all goroutines of the Group have ended, or until ctx ends. It returns false if a
 // goroutine still runs.
 func (g *Group) Wait(ctx context.Context) bool {
 	for g.running.Load() != 0 {

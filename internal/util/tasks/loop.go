@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A Loop runs posted functions one after another on one goroutine. Between them it runs a tick
-// whenever the tick is due.
+// A Loop runs posted functions on one goroutine, one after another. On the same goroutine it runs a
+// tick whenever the tick is due, but not in the middle of a function.
 type Loop struct {
 	mu     sync.Mutex
 	queue  []func()
@@ -28,8 +28,9 @@ func (l *Loop) Post(f func()) {
 	}
 }
 
-// Run runs posted functions until stop is closed. After each batch of functions and after each tick
-// it calls wake, which returns the time of the next tick.
+// Run runs posted functions, and tick when it is due, until stop is closed. After each batch of
+// functions and after each tick it calls wake, which returns the time of the next tick. The zero
+// time means in an hour.
 func (l *Loop) Run(stop <-chan struct{}, tick func(), wake func() time.Time) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

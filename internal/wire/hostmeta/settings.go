@@ -17,9 +17,9 @@ const (
 // PoolHash is the name of a pool's shard function.
 const PoolHash = "pool"
 
-// Value returns one setting of an announcement, which is a list of "name=value" separated by
-// spaces. ok is false if the announcement lacks the setting, because the member is of another
-// release or does not host the type.
+// Value returns the value of the named setting. announcement is a list of "name=value" settings
+// separated by spaces. ok is false if the announcement lacks the setting: then the member is of
+// another release, or does not host the type.
 func Value(announcement, name string) (value string, ok bool) {
 	for word := range strings.FieldsSeq(announcement) {
 		if n, v, _ := strings.Cut(word, "="); n == name {
