@@ -273,11 +273,12 @@ func (c Config) membershipConfig(self transport.Address, seeds []string, meta, c
 	return cfg
 }
 
-// DirectOptions let two processes exchange data frames over TCP connections between them, one for
-// each lane, instead of over the broker. A call that waits only for the network then takes about a
-// third of the time that it takes over the broker. All other messages go over the broker, and so do
-// data frames while there is no TCP connection. The connections are encrypted with keys that each
-// process makes when it starts. Processes with and without direct lanes work together.
+// DirectOptions let processes exchange data frames over TCP connections instead of over the broker.
+// Two processes then have one connection for each lane. A call that waits only for the network
+// takes about a third of the time that it takes over the broker. All other messages go over the
+// broker, and so do data frames while there is no TCP connection. The connections are encrypted
+// with keys that each process makes when it starts. A process with direct lanes also works together
+// with a process without them.
 type DirectOptions struct {
 	// Listen is the TCP address at which the process accepts connections, as host:port; with port
 	// 0 the system chooses one. A client ([Dial]) never listens. Default "": it does not

@@ -53,8 +53,8 @@ type Conn struct {
 var _ Caller = (*Conn)(nil)
 
 // Dial connects to a cluster from a process that is not a member. It returns when a member serves
-// the connection. It fails at once if a member refuses the connection, and otherwise when ctx ends
-// or after Config.Membership.JoinTimeout.
+// the connection. If a member refuses the connection, Dial fails at once. If no member answers,
+// Dial fails when ctx ends or after Config.Membership.JoinTimeout, whichever comes first.
 func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -100,8 +100,8 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	return c, nil
 }
 
-// awaitServed waits until a member serves or refuses the connection. After tellAfter it logs why it
-// still waits.
+// awaitServed returns nil when a member serves the connection, and an error when a member refuses
+// it or ctx ends. If it still waits after tellAfter, it logs the reason.
 func (c *Conn) awaitServed(ctx context.Context) error {
 	late := time.NewTimer(tellAfter)
 	defer late.Stop()
@@ -121,8 +121,8 @@ func (c *Conn) awaitServed(ctx context.Context) error {
 
 var errNobodyServes = errors.New("no member answered (are workers of this cluster up, at least Config.Membership.MinMembers of them?)")
 
-// refusal handles a member's refusal. Dial fails with it; later it is only logged, because another
-// member may serve.
+// refusal handles a member's refusal. While Dial waits, a refusal makes Dial fail. Later a refusal
+// is only logged, because another member may serve the connection.
 func (c *Conn) refusal(err error) {
 	c.mu.Lock()
 	known := c.refused != nil && c.refused.Error() == err.Error()

@@ -19,21 +19,23 @@ type Message = stream.Message
 
 // Consume makes the cluster apply each message of a stream to durable entities. Call it before
 // Start, at each node that should read, with the same name and source. The name is 1 to 64 letters,
-// digits, _ and -; positions and dead letters are kept in Config.Store under it. Each partition is
-// read at one node; when that node ends, another reads it.
+// digits, _ and -. Config.Store keeps positions and dead letters under this name. Each partition is
+// read at one node. When that node ends, another node reads the partition.
 //
-// fn maps a message to tells: it makes them with its ctx, and they are sent when it has returned
-// nil. With its ctx, fn may only tell entities of durable types, through clients made with this
-// node; otherwise the message fails. fn must make the same tells whenever it gets the same message.
+// fn turns a message into tells. It makes the tells with its ctx; the runtime sends them after fn
+// has returned nil. With its ctx, fn may only tell entities of durable types, through clients made
+// with this node; otherwise the message fails. fn must make the same tells whenever it gets the
+// same message.
 //
 // Each tell is applied once and, per entity, in the order of the partition. The next tell to an
-// entity is sent when the one before is committed. Reading waits while 1,024 tells or 16 MiB of a
-// partition are under way. While an entity cannot be reached or activated, its tells wait, without
-// a deadline.
+// entity is sent when the one before is committed. Reading of a partition waits while 1,024 of its
+// tells, or 16 MiB of tells, are under way. While an entity cannot be reached or activated, its
+// tells wait, without a deadline.
 //
 // A message is dead if fn returns an error or panics. A tell is dead if its method has panicked or
-// refused its arguments at least 10 times over at least 5 minutes; an error that the method returns
-// is a result. Dead messages and tells are kept as dead letters, and reading goes on.
+// refused its arguments at least 10 times over at least 5 minutes. An error that the method returns
+// is a result, and does not make the tell dead. Dead messages and tells are kept as dead letters,
+// and reading goes on.
 func Consume(n *Node, name string, source stream.Source, fn func(ctx context.Context, m Message) error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

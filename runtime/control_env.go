@@ -86,13 +86,14 @@ func (v *controlEnv) InspectShards(kind string) []coordinator.InspectedShard {
 }
 
 // HoldsShards reports whether this node still has work with shards: it holds a shard, a shard is
-// moving to or from it, calls wait here, a sender's Flush (the message behind its last call) has
-// not arrived, or a tell of this node needs another home.
+// moving to or from it, calls wait in it, a tell of it must be sent to another home, or a sender's
+// Flush has not arrived. A Flush is the message behind a sender's last call.
 func (v *controlEnv) HoldsShards() bool { return v.driver.Data.Needs() }
 
-// Unasked returns the hosted types that need homes without a call, in the order of their names:
-// those whose entities are remembered or whose shards run functions. If later is set, it adds the
-// durable types, whose reminders, tells and messages may wait in the store.
+// Unasked returns, in the order of their names, the hosted types whose shards need homes even if
+// nobody calls: the types with remembered entities, and the types whose shards run functions. If
+// later is true, it also returns the durable types except singletons, because their reminders,
+// tells and messages may wait in the store.
 func (v *controlEnv) Unasked(later bool) (kinds []string) {
 	for _, h := range v.node.hosted() {
 		if h.Remembered != nil || h.Parts != nil || later && h.Desc.Durable && !h.Desc.Singleton {
@@ -105,8 +106,8 @@ func (v *controlEnv) Unasked(later bool) (kinds []string) {
 // Waiting returns how many calls of a type wait at this process because their shards have no home.
 func (v *controlEnv) Waiting(kind string) int { return v.driver.HeldFor(kind) }
 
-// WaitingTypes returns, sorted, the types of which calls wait at this process because their shards
-// have no home.
+// WaitingTypes returns the sorted names of the types for which calls wait at this process. These
+// calls wait because their shards have no home.
 func (v *controlEnv) WaitingTypes() (kinds []string) {
 	for kind := range *v.driver.Kinds.Load() {
 		if v.driver.HeldFor(kind) > 0 {
@@ -120,8 +121,8 @@ func (v *controlEnv) WaitingTypes() (kinds []string) {
 // SetTable replaces the shard table by a newer one.
 func (v *controlEnv) SetTable(t *placement.Table) { v.driver.SetTable(t) }
 
-// SetExiting sets whether this leaving node refuses shards. A leaving node refuses them after it
-// has given away all its own shards.
+// SetExiting sets whether this node refuses to take shards. A leaving node does so after it has
+// given all its own shards away.
 func (v *controlEnv) SetExiting(on bool) { v.driver.Exiting.Store(on) }
 
 // PeerGone closes the sessions with a process that was downed.
@@ -159,8 +160,9 @@ func (v *controlEnv) TakeLease(r membership.LeaseRequest) {
 	})
 }
 
-// TakeTerm gets a term for a new coordinator from the store, not below atLeast. It calls take with
-// this term and the term that the store had before. Without a store these are atLeast and 0.
+// TakeTerm gets the term of a new coordinator from the store. The term is at least atLeast.
+// TakeTerm calls take with this term and with the term that the store had before. Without a store
+// it calls take with atLeast and 0.
 func (v *controlEnv) TakeTerm(atLeast uint32, take func(term, before uint32)) {
 	process := v.driver.Durable
 	if process == nil {
@@ -214,9 +216,9 @@ const maxAsking = 8
 // serverPatience bounds the wait for another server's answer.
 const serverPatience = 2 * time.Second
 
-// AskServer asks another server of the broker about a member. It does nothing while a question
-// about the member is unanswered, or maxAsking questions to the server are. It calls answer only if
-// the server answers.
+// AskServer asks another server of the broker whether a member is subscribed there. It does nothing
+// while a question about the same member is unanswered, or while maxAsking questions to the same
+// server are. It calls answer only if the server answers.
 func (v *controlEnv) AskServer(q membership.Question, payload []byte, answer func(membership.Asked)) {
 	scout, ok := v.link.(transport.Scout)
 	under := 0

@@ -21,20 +21,20 @@ const (
 	daemonLook     = 50 * time.Millisecond // how often the lease is checked
 )
 
-// Daemons makes the cluster run fn for each number i from 0 to count-1, each at one node. Call it
-// before Start, at each node that may run them, with the same name and count; a node with another
-// count cannot join. The name is 1 to 64 letters, digits, _ and -. Daemons are spread over the
-// nodes like shards, most evenly if count is a power of two. Options are those of types, such as
-// [HostRole], but not [Handoff] and [Remember].
+// Daemons makes the cluster run fn for each number i from 0 to count-1. Each number is a daemon,
+// and runs at one node. Call Daemons before Start, at each node that may run daemons, with the same
+// name and count; a node with another count cannot join. The name is 1 to 64 letters, digits, _ and
+// -. Daemons are spread over the nodes like shards, most evenly if count is a power of two. Options
+// are those of types, such as [HostRole], but not [Handoff] and [Remember].
 //
 // fn should run until its ctx ends. The ctx ends when the daemon moves, the node ends, or the node
 // has lost contact to the others for so long that another node may run the daemon. In an orderly
-// move the next node begins when fn has returned; after Config.HandoffTimeout the move is given up,
-// and fn runs here again once it has returned. If fn returns while its ctx goes on, or panics, it
-// runs again after 1 s, doubling up to 1 min.
+// move, the next node calls fn after fn has returned here. If fn has not returned after
+// Config.HandoffTimeout, the move is given up, and fn runs here again once it has returned. If fn
+// returns while its ctx goes on, or panics, it runs again after 1 s, doubling up to 1 min.
 //
 // At most one node runs a daemon, unless fn goes on after its ctx has ended. So a database should
-// check what fn writes, for example by a position that is compared and set.
+// check what fn writes, for example by a compare-and-set of a position.
 func Daemons(n *Node, name string, count int, fn func(ctx context.Context, i int) error, opts ...HostOption) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -246,15 +246,15 @@ func (n *Node) Cluster() ClusterView {
 }
 
 // Events returns the changes of the cluster as this node sees them: first an EventView, then every
-// change in order. The loop ends when ctx ends, or after the last event when the node has stopped
-// (see [Node.Err] for the reason). A loop may begin before Start, and any number of loops may run.
+// change in order. The loop ends when ctx ends. If the node stops, the loop ends after the last
+// event ([Node.Err] has the reason). A loop may begin before Start. Any number of loops may run.
 //
 //	for e := range node.Events(ctx) {
 //		log.Println(e)
 //	}
 //
-// A reader never delays the node. If more than 256 events wait for the reader, they are dropped;
-// the loop goes on with an EventView that has their number in Missed.
+// A reader never delays the node. If more than 256 events wait for the reader, they are dropped.
+// The loop then goes on with an EventView, whose Missed is the number of dropped events.
 func (n *Node) Events(ctx context.Context) iter.Seq[ClusterEvent] {
 	return func(yield func(ClusterEvent) bool) {
 		s := n.events.subscribe()

@@ -24,8 +24,8 @@ import (
 // A Position says how far a follower has read the events of a type. It is text without spaces, of
 // at most about twenty bytes for each shard, and stays valid over restarts and moves. The empty
 // position is the beginning: the oldest events that are kept. Every other position says for each
-// shard which event was read last, or that it had none yet. If later events are deleted before the
-// follower reads them, the follower gets [ErrEventsGone].
+// shard which event was read last, or that the shard had no event yet. If events after the position
+// are deleted before the follower reads them, the follower gets [ErrEventsGone].
 type Position string
 
 // An Event is an event that an entity recorded and committed.
@@ -70,10 +70,10 @@ type eventsOptions struct {
 	part   *durablehost.Part // nil: all
 }
 
-// FromNow lets a loop without a position begin behind the newest events, instead of at the oldest
-// ones: it gets the events committed after its first reads, and perhaps those committed up to a
-// second before. FromNow has no effect on a loop that continues at a given position or at the one
-// stored for its name.
+// FromNow makes a loop without a position begin with new events: those committed after the loop's
+// first reads, and perhaps those committed up to a second before these reads. Without FromNow such
+// a loop begins with the oldest events. FromNow has no effect on a loop that continues at a given
+// position or at the position stored for its name.
 func FromNow() EventsOption {
 	return func(o *eventsOptions) { o.now = true }
 }
@@ -85,11 +85,11 @@ func OfEntity(id string) EventsOption {
 	return func(o *eventsOptions) { o.entity = &id }
 }
 
-// OfPart lets a loop read only part i of the type's shards, so that several loops share the work. i
-// is from 0 to n-1, where n, the number of parts, is at most the number of the type's shards. A
-// position is valid only for its part, and under a [FollowerName] each part has its own record.
-// Later loops of the name may use another n: they continue where the former loops were. [Daemons]
-// runs one loop for each part.
+// OfPart makes a loop read only part i of the type's shards, so that several loops share the work.
+// n is the number of parts, at most the number of the type's shards; i is from 0 to n-1. A position
+// is valid only for its part. Under a [FollowerName] each part has its own record. Later loops of
+// the name may use another n: they continue where the former loops were. [Daemons] can run one loop
+// for each part.
 func OfPart(i, n int) EventsOption {
 	return func(o *eventsOptions) { o.part = &durablehost.Part{Number: i, Of: n} }
 }
@@ -106,14 +106,14 @@ func FollowerName(name string) EventsOption {
 	return func(o *eventsOptions) { o.name = &name }
 }
 
-// followPause is the time for which a follower waits after it found no new events. Events are in
-// the journal about 250 ms after their commit.
+// followPause is how long a follower waits after a read that found no new events. An event is in
+// the journal about 250 ms after its commit.
 const (
 	followPause  = 250 * time.Millisecond
 	followSave   = time.Second
 	followAnswer = 5 * time.Second // bounds one answer of the store
-	// followWarn is how long a follower waits for the store before it logs the wait; it logs it
-	// again every followWarnEach.
+	// followWarn is how long a follower waits for the store before it logs a warning; it repeats
+	// the warning every followWarnEach.
 	followWarn     = 10 * time.Second
 	followWarnEach = 5 * time.Minute
 )

@@ -12,9 +12,10 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// An ownedName is a follower's name. Its record holds the position and the owner: the loop that
-// took the name last. Writes are compare-and-set, so a loop whose write conflicts with another's
-// has lost the name.
+// An ownedName is a follower's name, as one loop uses it. The name's record in the store holds the
+// position and the owner: the loop that took the name last. Loops write the record by
+// compare-and-set. If a loop's write conflicts with that of another loop, it has lost the name to
+// that loop.
 type ownedName struct {
 	store      store.Backend
 	kind, name string

@@ -15,8 +15,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A HostOption configures one hosted type at one node. Each option says whether members
-// may differ in it, which matters during a rolling restart.
+// A HostOption configures one hosted type at one node. The text of each option says whether members
+// may differ in the option, as they do during a rolling restart.
 type HostOption func(*hostSettings)
 
 type hostSettings struct {
@@ -61,10 +61,10 @@ func IdleAfter(d time.Duration) HostOption {
 	return func(s *hostSettings) { s.Idle, s.idleSet = d, true }
 }
 
-// StopTimeout bounds OnPassivate of one entity. While the hook runs, the entity's calls wait, and
-// so does a move of its shard; other entities go on. A hook still running after StopTimeout is
-// abandoned, and its entity keeps the state from before the hook. Default Config.HandoffTimeout
-// less 5s, at least 1s; minimum 1ms. Members may differ.
+// StopTimeout bounds how long OnPassivate of one entity may run. While the hook runs, the entity's
+// calls wait, and so does a move of its shard; other entities go on. A hook still running after
+// StopTimeout is abandoned, and its entity keeps the state from before the hook. The default is
+// Config.HandoffTimeout less 5s, but at least 1s. Minimum 1ms. Members may differ.
 func StopTimeout(d time.Duration) HostOption { return func(s *hostSettings) { s.StopTimeout = d } }
 
 // MaxActive bounds the active entities of the type at one node. Above it, the least recently used
@@ -115,12 +115,12 @@ func MaxMailboxCalls(n int) HostOption { return func(s *hostSettings) { s.Mailbo
 func MaxMailboxBytes(n int) HostOption { return func(s *hostSettings) { s.MailboxBytes = n } }
 
 // Intercept sets the interceptors called around the type's turns at this node; the first one is
-// outermost. They see the caller before the entity is activated, and may refuse the call. The
-// method gets the context that the last interceptor passes to next. Calls of a type with
-// interceptors are encoded, even within one process, and do not run on their callers' goroutines
-// unless the type is durable; a type without interceptors has no extra cost. Hooks, tasks of
-// singletons, and activations without a call are not intercepted. Default none. Members may differ,
-// but then a call may be refused at one home and run at another.
+// outermost. Interceptors run before the entity is activated, know the caller, and may refuse the
+// call. The method gets the context that the last interceptor passes to next. If a type has
+// interceptors, its calls are encoded, even within one process. Unless the type is durable, its
+// calls then do not run on their callers' goroutines. Hooks, tasks of singletons, and activations
+// without a call are not intercepted. Default none. Members may differ, but then a call may be
+// refused at one home and run at another.
 func Intercept(interceptors ...Interceptor) HostOption {
 	return func(s *hostSettings) { s.Intercept = append(s.Intercept, engineInterceptors(interceptors)...) }
 }
@@ -322,9 +322,9 @@ type RememberOptions struct {
 }
 
 // Remember makes the runtime activate the type's active entities again, without a call, after their
-// shard has moved or its home has crashed. If there is a [Config].Store, it keeps the ids, and the
-// entities are activated after a stop of all members too. An entity activated in this way has its
-// state only if the state came with the shard's move.
+// shard has moved or its home has crashed. With a [Config].Store, the store keeps the ids of these
+// entities, and they are activated after a stop of all members too. An entity activated in this way
+// has its state only if the state came with the shard's move.
 //
 // The first activation of an entity waits until its id is remembered. Without a store, it waits
 // until another member has the id, but at most a second. With a store, it waits until the store has
@@ -332,9 +332,9 @@ type RememberOptions struct {
 // until it calls [Passivate] or [Forget], its first activation fails, or [IdleAfter] (default 0
 // with Remember) or [MaxActive] passivates it.
 //
-// With a Config.Store, all members can be stopped and started with another number of shards or
-// another shard function. Remember must be set at all members or at none: a node that differs is
-// refused when it joins.
+// With a Config.Store, the number of shards or the shard function may change: stop all members,
+// then start them with the new one. Remember must be set at all members or at none: a node that
+// differs is refused when it joins.
 func Remember(r RememberOptions) HostOption {
 	return func(s *hostSettings) { s.remember = &r }
 }

@@ -51,8 +51,8 @@ type Options struct {
 const defaultName = "shardctl"
 
 // A Client sends queries and commands to a cluster from a process that is not a member. It is safe
-// for concurrent use, and must be closed. Its methods send a command again until it is answered. So
-// a process may carry out a command twice, which does no harm. Errors wrap one of this package's
+// for concurrent use, and must be closed. A method sends its command again until an answer comes.
+// So a process may carry out a command twice, which does no harm. Errors wrap one of this package's
 // Err values if one fits, otherwise the error of the transport or of ctx.
 type Client struct {
 	cluster string

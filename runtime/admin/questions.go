@@ -44,8 +44,8 @@ func (c *Client) Inspect(ctx context.Context, kind, id string) (Entity, error) {
 	return c.askEntity(ctx, operator.Request{Command: operator.Inspect, Entity: Entity{Kind: kind, ID: id}})
 }
 
-// maxWay bounds the nodes that are asked one after the other to find a moving entity, or the
-// coordinator.
+// maxWay is how many nodes are asked, one after another, about an entity or the coordinator that is
+// moving. Each of these nodes names the next one.
 const maxWay = 4
 
 func (c *Client) askEntity(ctx context.Context, r operator.Request) (Entity, error) {
@@ -97,8 +97,8 @@ func (c *Client) hosts(ctx context.Context, kind string) ([]transport.Address, e
 }
 
 // Members returns the cluster as one of its members sees it. If no member is up, it fails with
-// ErrNoMember and the names of the processes that answer, or with ErrNoCluster if no process
-// answers.
+// ErrNoMember and the names of the processes that answered. If no process answers, it fails with
+// ErrNoCluster.
 func (c *Client) Members(ctx context.Context) (View, error) {
 	a, err := c.ask(ctx, anyMember, operator.Request{Command: operator.Members})
 	if err == nil {
@@ -213,8 +213,8 @@ type NodeCounters struct {
 }
 
 // Shards asks every member for its shards of a type, or of all types if kind is "". The results are
-// in order of the members' names. Each member visits all its shards, so use it for diagnosis only.
-// It fails if no member answers with the list of members.
+// in order of the members' names. Use Shards for diagnosis only, because each member visits all its
+// shards to answer. Shards fails if no member answers with the list of members.
 func (c *Client) Shards(ctx context.Context, kind string) ([]NodeShards, error) {
 	answers, err := c.each(ctx, operator.Request{Command: operator.Shards, Entity: Entity{Kind: kind}})
 	var all []NodeShards
@@ -354,8 +354,9 @@ func (c *Client) Facts(ctx context.Context) ([]NodeFact, error) {
 	return all, err
 }
 
-// Passivate makes the node of an active entity passivate it: its stop hook runs, and its next call
-// activates it again. It fails if a call of the entity is under way.
+// Passivate passivates an active entity, and returns the entity's node: the stop hook runs there,
+// and the next call activates the entity again. Passivate fails if a call of the entity is under
+// way.
 func (c *Client) Passivate(ctx context.Context, kind, id string) (transport.Address, error) {
 	e, err := c.askEntity(ctx, operator.Request{Command: operator.Passivate, Entity: Entity{Kind: kind, ID: id}})
 	return e.Node, err
@@ -394,7 +395,8 @@ func (c *Client) Eavesdropped(ctx context.Context) (bool, error) {
 }
 
 // Moves returns the moves of shards that are under way, in the order in which they began, and the
-// member that runs the coordinator. It fails with ErrNoMember if no member knows a coordinator.
+// member that runs the coordinator. It fails with ErrNoMember if the member that it asks knows no
+// coordinator.
 func (c *Client) Moves(ctx context.Context) ([]Move, transport.Address, error) {
 	fail := func(err error) ([]Move, transport.Address, error) {
 		return nil, transport.Address{}, fmt.Errorf("cluster %s: %w", c.cluster, err)
@@ -465,9 +467,9 @@ type Reminded struct {
 	Due time.Time // when its earliest reminder is due
 }
 
-// Reminded yields the entities of a type that have reminders, by the earliest due time of their
-// reminders, and then by id. Reminders that were given up do not count. With limit above 0 it ends
-// after that many. It asks in portions like [Client.Entities].
+// Reminded yields the entities of a type that have reminders, ordered by the earliest due time of
+// each entity and then by id. Reminders that were given up do not count. If limit is above 0,
+// Reminded ends after that many entities. It asks in portions like [Client.Entities].
 func (c *Client) Reminded(ctx context.Context, kind string, limit int) iter.Seq2[Reminded, error] {
 	return func(yield func(Reminded, error) bool) {
 		for key, err := range c.list(ctx, operator.Reminders, kind, Listing{Limit: limit}) {
@@ -509,8 +511,8 @@ func (c *Client) Reminders(ctx context.Context, kind, id string) ([]Reminder, er
 	return c.reminders(ctx, operator.Reminders, kind, id, "")
 }
 
-// CancelReminder cancels a reminder of an entity, and returns the reminders that are left. It fails
-// if no reminder has that name.
+// CancelReminder cancels the entity's reminder of the given name, and returns the entity's other
+// reminders. It fails if the entity has no reminder of that name.
 func (c *Client) CancelReminder(ctx context.Context, kind, id, name string) ([]Reminder, error) {
 	return c.reminders(ctx, operator.CancelReminder, kind, id, name)
 }

@@ -74,8 +74,8 @@ type RefWithOptions struct {
 	Options CallOptions
 }
 
-// NewRef returns a reference to the entity with that id. If err is not nil, every call fails with
-// it; if the id is invalid, every call fails for that reason.
+// NewRef returns a reference to the entity with the given id. If err is not nil, every call of the
+// reference fails with err. If the id is invalid, every call fails with the reason.
 func NewRef(by Invoker, id string, err error, opts ...CallOption) *Ref {
 	var hash uint64
 	if err == nil {

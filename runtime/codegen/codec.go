@@ -166,8 +166,8 @@ const maxDecodeDepth = 10_000
 
 var errDecodeDepth = fmt.Errorf("messages are nested deeper than %d", maxDecodeDepth)
 
-// A Decoder reads one message, and the messages in it, from bytes that need not be valid. After the
-// first error it reads nothing, and [Decoder.Err] returns that error.
+// A Decoder reads one message, and the messages in it. The bytes need not be valid: after the first
+// error the Decoder reads nothing more, and [Decoder.Err] returns that error.
 //
 //	d := codegen.NewDecoder(b)
 //	for d.Next() {
@@ -178,7 +178,7 @@ var errDecodeDepth = fmt.Errorf("messages are nested deeper than %d", maxDecodeD
 //	}
 //	return name, d.Err("state of Stock")
 //
-// Next skips a field that was not read.
+// If the caller has not read a field, the following Next skips the field.
 type Decoder struct {
 	b      []byte
 	pos    int // of the next byte
@@ -335,8 +335,8 @@ func (d *Decoder) took(n int) bool {
 	return true
 }
 
-// Retired skips a field that this program's contract has retired. The field counts as known, so an
-// event with it is applied.
+// Retired skips the current field, which this program's contract has retired. An event with a
+// retired field can be decoded, while an event with an unknown field is refused.
 func (d *Decoder) Retired() {
 	if d.err == nil {
 		d.skip()

@@ -23,8 +23,8 @@ func FormatTextID[T any, P textPointer[T]](id T) (string, error) {
 // ParseStringID returns s as an id of a string type.
 func ParseStringID[T ~string](s string) (T, error) { return T(s), nil }
 
-// ParseID parses the result of [FormatID]. It refuses other forms of the number ("+7", "007"),
-// because an entity must have only one id.
+// ParseID parses the result of [FormatID]. It refuses all other forms of a number, such as "+7" and
+// "007", so that each entity has only one id.
 func ParseID[T signed](s string) (T, error) {
 	x, err := strconv.ParseInt(s, 10, 64)
 	id := T(x)

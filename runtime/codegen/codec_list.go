@@ -197,7 +197,8 @@ func ReadStrings[S ~[]T, T ~string](d *Decoder, v *S) {
 	}
 }
 
-// Fill copies a list into an array, of which to is a slice. It fails if their lengths differ.
+// Fill copies the elements of a list to an array. The argument to is a slice of the whole array. If
+// the list and the array differ in length, d fails.
 func Fill[T any](d *Decoder, to, from []T) {
 	if d.err != nil {
 		return
@@ -209,8 +210,8 @@ func Fill[T any](d *Decoder, to, from []T) {
 	copy(to, from)
 }
 
-// ReadByteArray copies the bytes of the field into an array, of which to is a slice. It fails if
-// their lengths differ.
+// ReadByteArray copies the bytes of the current field to an array. The argument to is a slice of
+// the whole array. If the field and the array differ in length, d fails.
 func ReadByteArray(d *Decoder, to []byte) { Fill(d, to, d.bytes()) }
 
 func varints(packed []byte) int {

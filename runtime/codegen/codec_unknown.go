@@ -3,18 +3,18 @@ package codegen
 import "google.golang.org/protobuf/encoding/protowire"
 
 // Fields reports whether this program knows field num of a message. If the field holds one message
-// (a struct, or a pointer to one), inside is the Fields of that inner message, whose unknown fields
-// are kept too; otherwise nil.
+// (a struct, or a pointer to a struct), inside is the Fields of that inner message, and unknown
+// fields in the inner message are kept too. Otherwise inside is nil.
 type Fields func(num int) (known bool, inside Fields)
 
-// UnknownFields returns the fields of the message b that f does not know. Unknown fields of
-// messages within b are returned inside the fields that contain them. It returns nil if there are
-// none. The result does not share memory with b.
+// UnknownFields returns the fields of the message b that f does not know, or nil if f knows all. An
+// unknown field of an inner message is returned inside the field that contains this message. The
+// result does not share memory with b.
 //
-// A state written by a newer program has such fields. The program that reads the state keeps them
-// beside the entity and writes them back with [AppendUnknown]. Unknown fields inside elements of
-// slices, arrays and maps are not kept, because they cannot be matched to the elements once the
-// program has changed the list.
+// A state has unknown fields if a newer program wrote it. The program that reads the state keeps
+// these fields beside the entity and writes them back with [AppendUnknown]. Unknown fields inside
+// elements of slices, arrays and maps are not kept, because they cannot be matched to the elements
+// once the program has changed the list.
 func UnknownFields(b []byte, f Fields) []byte { return appendUnknown(nil, b, f) }
 
 func appendUnknown(out, b []byte, f Fields) []byte {

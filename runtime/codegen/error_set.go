@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// An ErrorSet collects the errors that callers of one package's entities can match: that package's
-// own, and those of packages whose clients it uses, because its entities may return errors of
-// nested calls.
+// An ErrorSet collects the errors that callers of one package's entities can match. These are the
+// errors of that package and of all packages whose clients the package uses, because its entities
+// may return errors of nested calls.
 type ErrorSet struct {
 	list []Error
 	seen []string // packages
@@ -24,10 +24,10 @@ func Errors(add func(*ErrorSet)) []Error {
 	return s.list
 }
 
-// Declare adds the errors of a package. It adds none and returns false if the package was added
-// before, through another importing package. The first package added must be the package of the
-// entities. The errors of this first package have short names on the wire, so that the package may
-// be moved; the names of other errors have their package's path as prefix.
+// Declare adds the errors of the package at path. If that package was added before, through another
+// importing package, Declare adds nothing and returns false. The package added first must be the
+// package of the entities. Its errors have short names on the wire, so that the package may be
+// moved. The names of other errors begin with the path of their package.
 func (s *ErrorSet) Declare(path string, errors ...Error) bool {
 	if slices.Contains(s.seen, path) {
 		return false

@@ -164,8 +164,9 @@ func DescribeError(table []Error, err error) (text string, causes []byte) {
 	return text, causes
 }
 
-// Causes decodes the causes that [DescribeError] encoded. It leaves out causes that this program
-// does not know or cannot decode; the text of the error still mentions them.
+// Causes decodes the causes of an error, which [DescribeError] encoded in b. It leaves out each
+// cause that this program does not know or cannot decode. The text of the error still mentions such
+// a cause.
 func Causes(table []Error, b []byte) []error {
 	var list []error
 	d := NewDecoder(b)

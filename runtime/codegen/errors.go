@@ -46,9 +46,9 @@ func (e *DecodeError) Error() string {
 func (e *DecodeError) Unwrap() error { return e.Err }
 
 // An ArgumentsError tells the runtime that the arguments of this call cannot be decoded or copied,
-// so the method was not entered. Generated code returns it, and the runtime makes the caller's
-// error from it. Calls never return an ArgumentsError, so a method cannot pass on one from a nested
-// call.
+// so the method did not run. Generated code returns the ArgumentsError to the runtime, which makes
+// the caller's error from it. A nested call never returns an ArgumentsError, so a method cannot
+// pass one on by mistake.
 type ArgumentsError struct{ Err error }
 
 // BadArguments returns the [*ArgumentsError] of arguments that cannot be copied.

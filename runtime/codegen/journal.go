@@ -16,8 +16,9 @@ type Journal[E any] struct {
 	encode   func(b []byte, event E) ([]byte, error) // set by TakeEvents; nil in an entity that was made by hand
 }
 
-// A recorded is an event, encoded before Apply because Apply may keep parts of it in the state,
-// where they may change.
+// A recorded is an event and its encoding. The event is encoded before Apply, because Apply may
+// keep parts of the event in the state, where later changes of the state would change the event
+// too.
 type recorded[E any] struct {
 	event   E
 	encoded []byte
@@ -26,14 +27,14 @@ type recorded[E any] struct {
 
 var errNilEvent = errors.New("a nil event was recorded (pass Record an event of one of the interface's cases)")
 
-// Record applies an event to the entity, which must be the entity that contains the journal, and
-// keeps the event's present value for the commit of the turn. Apply must change the fields tagged
+// Record applies an event to the entity, and keeps the event, as it is now, for the commit of the
+// turn. The entity must be the one that contains the journal. Apply must change the fields tagged
 // state as the event says, and nothing else, and must not record events. The same events must
-// always give the same state, because the state is rebuilt from them.
+// always lead to the same state, because the runtime rebuilds the state from the events.
 //
 // A turn is refused if it changes state without recording an event, or if it records a nil event of
 // an interface type. Under go test a turn is also refused if its events, applied to the state
-// before the turn, do not give the state after it.
+// before the turn, do not lead to the state after the turn.
 func (j *Journal[E]) Record(entity interface{ Apply(event E) }, event E) {
 	r := recorded[E]{event: event}
 	switch {

@@ -11,9 +11,9 @@ import (
 // maxBeside bounds a chain of types, each beside the next.
 const maxBeside = 8
 
-// leader returns the type whose shards decide where those of k live, or nil if k decides itself: k
-// is beside no type, beside a type that it cannot follow, or the types are beside each other in a
-// circle.
+// leader returns the type whose shards decide where the shards of k live. It returns nil if k
+// decides for itself: k is beside no type or beside a type that it cannot follow, or the chain of
+// types beside each other is a circle or longer than maxBeside.
 func (c *Coordinator) leader(k *entityType) *entityType {
 	l := k
 	for range maxBeside {
@@ -57,8 +57,8 @@ type follows struct {
 	kind, leader       *entityType
 }
 
-// to returns the home of the leader's shard that the given shard follows. While the leader's shard
-// moves, that is its new home.
+// to returns the home of the shard that the given shard follows. If the followed shard is moving,
+// to returns its new home. ok is false if that home is not one of homes.
 func (f follows) to(shard uint32, homes []placement.Load) (to transport.Address, ok bool) {
 	to = f.leader.led(f.kind, shard).goesTo()
 	_, ok = slices.BinarySearchFunc(homes, to, func(l placement.Load, a transport.Address) int { return l.Node.Compare(a) })

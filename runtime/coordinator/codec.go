@@ -445,8 +445,8 @@ func (r *reader) table(w *wire.CoordinatorTable) Table {
 	return t
 }
 
-// runs appends placements to entries. It checks the number of shards before it allocates, because a
-// few bytes can name many.
+// runs appends the placements in w to entries. A few bytes of w can stand for very many shards, so
+// runs checks their number before it allocates.
 func (r *reader) runs(entries []placement.Entry, w *wire.CoordinatorRuns, homes []transport.Address) []placement.Entry {
 	n := len(w.GetSkip())
 	if len(w.GetLength()) != n || len(w.GetHome()) != n || len(w.GetEpoch()) != n {

@@ -326,8 +326,9 @@ func (c *Coordinator) wakeAt() time.Time {
 	return at
 }
 
-// onReceive passes a message to its handler. A later term ends this coordinator; an earlier one is
-// refused, and its sender learns this term from the status. Non-members may send only questions.
+// onReceive passes a message to its handler. A message of a later term ends this coordinator. A
+// message of an earlier term is refused; its sender learns this coordinator's term from the next
+// TableStatus. Non-members may send only questions.
 func (c *Coordinator) onReceive(from transport.Address, m Message) {
 	term := m.term()
 	if term.Compare(c.config.Term) > 0 {
@@ -396,18 +397,18 @@ func (c *Coordinator) refuse(from transport.Address, m Message, reason string) {
 // Check tests the invariants of the coordinator between two steps:
 //
 //  1. the table shows each shard's home and epoch as the coordinator knows them;
-//  2. no epoch in the table is above the highest assigned to the shard, and
-//     none belongs to a later term;
-//  3. from recovery on, every home lives;
-//  4. a move leads from the shard's home to another node or, in a pool, to none; its epoch is above
-//     the home's and not above the highest assigned; the old home lives, and the new home too,
-//     except while the old home is asked to cancel;
-//  5. every move is in its shard and in the list, and will be checked again
+//  2. no epoch in the table is above the highest epoch assigned to the shard, and no assigned epoch
+//     belongs to a later term;
+//  3. from recovery on, every home is a living member;
+//  4. a move leads from the shard's home to another node or, in a pool, to no node; its epoch is
+//     above the home's epoch, and at most the highest assigned; both nodes live, but the new home
+//     may be gone while the old home is asked to cancel;
+//  5. every move is recorded in its shard and in the list of moves, and will be checked again
 //     within the resend interval;
 //  6. before recovery there is no table, no move and no home;
-//  7. a pool is as large as failures need and its settings allow, as far as its members have room, each
-//     of its instances has a home if some member has room for it, and an instance moves if its member
-//     has too many.
+//  7. a pool has at least as many instances as failures require, within its settings and the room
+//     of its members; each instance has a home if some member has room for it; an instance moves
+//     if its member has too many.
 func (c *Coordinator) Check() error {
 	var errs []error
 	fail := func(n int, format string, args ...any) {

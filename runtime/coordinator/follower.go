@@ -60,9 +60,9 @@ func (f *Follower) Term() placement.Term { return f.term }
 // Coordinator returns the coordinator of the term, or zero if none is known yet.
 func (f *Follower) Coordinator() transport.Address { return f.coordinator }
 
-// Changed records that the node must register again: its types have changed or, before the first
-// table of the term has come, a move of one of its shards has progressed. Call it after every such
-// change, and then Step.
+// Changed records that the node must register again. Call it, and then Step, after each change of
+// the node's types. Until the first table of the term has come, call both also when a move of one
+// of the node's shards has progressed.
 func (f *Follower) Changed() {
 	f.seq++
 	f.registered = false
@@ -161,8 +161,9 @@ func (f *Follower) mustRegister() bool {
 	return f.hosts && !f.registered && f.term != (placement.Term{})
 }
 
-// collect gathers the parts of a difference and applies it once complete. It drops a difference
-// that does not start at f's table; f then requests one that does.
+// collect gathers the parts of a difference, and applies the difference when all its parts have
+// come. It drops a difference that does not start at the version of f's table; f then requests one
+// that does.
 func (f *Follower) collect(t Table, out *Followed) {
 	if t.To.Compare(f.table.Version()) <= 0 || t.Part >= t.Parts {
 		return

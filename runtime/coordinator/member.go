@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A member is one process. After removal, a registered member is kept until recovery ends, because
-// its reports about moves count.
+// A member is one process of the cluster, as the coordinator knows it. A registered member that was
+// removed is kept until recovery ends, because its reports about moves count.
 type member struct {
 	Member
 	present  bool      // in the last view

@@ -102,9 +102,10 @@ type HeldShard struct {
 	Peer transport.Address
 }
 
-// Register is sent by a member to a coordinator of a newly known term, and when the member's types
-// change, every 500 ms until [Registered] arrives. It is a promise to refuse messages of lower
-// terms, so the member must begin to refuse them before it collects Shards.
+// A member sends Register to a coordinator of a newly known term, and when the member's types
+// change. It repeats the message every 500 ms until [Registered] arrives. Register is a promise to
+// refuse messages of lower terms, so the member must begin to refuse them before it collects
+// Shards.
 //
 // Members that host nothing need not register.
 type Register struct {
@@ -142,11 +143,12 @@ type TableRequest struct {
 // Table is one part of a difference, or of a whole table. All parts of one difference have the same
 // From, To and Full, and are applied only together ([Follower] does so).
 //
-// A node obeys the table. If it is named as a shard's home under a new epoch, it opens the shard:
-// with the state prepared for a lower epoch, with its own state (after a cancelled move), or empty.
-// But it does not open a shard that it has given away under a higher epoch since it registered;
-// MoveDone will report the move. If another home has a higher epoch than the node's own, the node
-// gives the shard up, prepared or active. If it is forwarding to that home, it goes on forwarding.
+// A node obeys the table. If the table names the node as a shard's home under a new epoch, the node
+// opens the shard: with the state prepared for a lower epoch, with its own state (after a cancelled
+// move), or empty. There is one exception: since it registered, the node has given the shard away
+// under a higher epoch. Then MoveDone will report that move. If the table names another home under
+// a higher epoch than the node's own, the node gives the shard up, prepared or active. A node that
+// is forwarding to that home goes on forwarding.
 type Table struct {
 	placement.Diff
 	Part, Parts uint32 // 0 to Parts-1
@@ -159,17 +161,18 @@ type Ask struct {
 	Have placement.Version // the asker's table, which may be old
 }
 
-// NoHome answers [Ask] if no home can be assigned yet. The calls go on waiting. If they time out,
-// their error has the text Reason.
+// NoHome answers [Ask] if no home can be assigned yet. The calls go on waiting. The error of a call
+// that times out contains Reason.
 type NoHome struct {
 	Term   placement.Term
 	Type   string
 	Reason string
 }
 
-// MoveBegin asks the old home to give a shard away, or to end the shard if To is zero. It is sent
-// every 500 ms while the move lasts, and each MoveBegin is answered by [MoveStatus]. A node that is
-// not the home under epoch From ignores it, because that node's table is old.
+// MoveBegin asks the old home to give a shard away, or to end the shard if To is zero. The
+// coordinator sends it every 500 ms while the move lasts, and the old home answers each with
+// [MoveStatus]. A node that is not the home under epoch From does not begin the move, because the
+// table of that node is old.
 type MoveBegin struct {
 	Term placement.Term
 	placement.ShardID
@@ -188,19 +191,19 @@ type MoveStatus struct {
 }
 
 // MoveDone says that the new home is open. The new home sends it every 500 ms until the table shows
-// the shard under this epoch or a higher one. The old home sends it when a shard without a new home
-// has ended.
+// the shard under this epoch or a higher one. In a move without a new home, the old home sends
+// MoveDone when the shard has ended.
 type MoveDone struct {
 	Term placement.Term
 	placement.ShardID
 	Epoch placement.Epoch
 }
 
-// MoveAborted says that the old home gives the move up: a turn lasts longer than the bound, or the
-// new home does not answer. The old home thereby promises never to send Open for this epoch, so it
-// must not send MoveAborted after it has received Ready. It sends MoveAborted every 500 ms until
-// the table shows the shard under a higher epoch. Until then the shard runs nowhere and its calls
-// wait.
+// MoveAborted says that the old home gives the move up, because a turn lasts longer than the bound
+// or the new home does not answer. With it the old home promises never to send Open for this epoch,
+// so it must not send MoveAborted after it has received Ready. It sends MoveAborted every 500 ms
+// until the table shows the shard under a higher epoch. Until then the shard runs nowhere and its
+// calls wait.
 type MoveAborted struct {
 	Term placement.Term
 	placement.ShardID
@@ -208,14 +211,15 @@ type MoveAborted struct {
 	Reason string
 }
 
-// MoveCancel asks one side of a move to end the move, because the other side gave up or is gone. It
-// is sent every 500 ms until that side answers or is removed.
+// MoveCancel asks the old or the new home to end the move, because the other of the two gave up or
+// is gone. The coordinator sends it every 500 ms until the asked home answers or is removed.
 //
-// The new home answers [MoveCancelled] if it is not open: it has dropped the prepared shard and
-// refuses Init and Open of this epoch for good. If it is open, it answers [MoveDone].
+// A new home that is not open answers [MoveCancelled]: it has dropped the prepared shard and
+// refuses Init and Open of this epoch for good. A new home that is open answers [MoveDone].
 //
-// The old home answers [MoveCancelled] if it has not sent Open and never will for this epoch, or
-// MoveStatus with Forwarding if it has. It does not resume before the table names it again.
+// An old home that has not sent Open answers [MoveCancelled], and never sends Open for this epoch.
+// An old home that has sent Open answers MoveStatus with Forwarding. The old home does not resume
+// before the table names it as home again.
 type MoveCancel struct {
 	Term placement.Term
 	placement.ShardID
@@ -236,8 +240,8 @@ type Pin struct {
 	Node  string // "": anywhere, as the strategy says
 }
 
-// Pins are all pins of one type's shards. Every registered member keeps the latest pins, so that
-// they outlive the coordinator.
+// Pins holds all pins of one type's shards. Every registered member keeps the latest Pins, so that
+// they are known after the coordinator has ended.
 type Pins struct {
 	Type string
 	Seq  placement.Epoch // of the latest change: the coordinator's term and a counter
@@ -437,8 +441,8 @@ type Balanced struct {
 	Text    string // the result, for people
 }
 
-// Paused gives a member the latest Pause to keep, which may be the end of one. It is sent every
-// 500 ms until [PauseKept] comes.
+// Paused gives a member the latest Pause to keep. This Pause may also say that rebalancing goes on
+// again. The coordinator sends Paused every 500 ms until [PauseKept] comes.
 type Paused struct {
 	Term placement.Term
 	Pause

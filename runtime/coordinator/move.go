@@ -300,10 +300,10 @@ func (c *Coordinator) causeOf(m *move) string {
 	return "by " + c.place(k).String()
 }
 
-// Owing returns the reachable members, by address and without this node, that owe this coordinator
-// an immediate answer: a registration, or the state of a move to be cancelled. The coordinator asks
-// them repeatedly, and shards have no home while one of them owes an answer. The driver decides
-// about a member that owes one for long.
+// Owing returns the reachable members, sorted by address and without this node, from which this
+// coordinator needs an immediate answer: a registration, or the state of a move to be cancelled.
+// The coordinator asks them repeatedly. Shards have no home while one of these members does not
+// answer. If it does not answer for long, the driver decides about it.
 func (c *Coordinator) Owing() []transport.Address {
 	var nodes []transport.Address
 	owes := func(a transport.Address) {

@@ -201,8 +201,8 @@ func (c *Coordinator) rebalance() {
 	c.looked(begun, c.count(balancing), refused)
 }
 
-// allowed reports whether t moves a shard from the Movable of one of homes to another of them. It
-// takes the shard out of Movable.
+// allowed reports whether t moves a movable shard from one of homes to another of homes. It removes
+// the shard from the Movable of the first one.
 func allowed(homes []placement.Load, t placement.Transfer) bool {
 	known, movable := false, false
 	for i := range homes {
@@ -314,8 +314,8 @@ type pinMove struct {
 	placement.Transfer
 }
 
-// fulfil returns at most limit of the moves that pins require. It applies them to homes, the loads
-// that the strategy gets afterwards.
+// fulfil returns the moves that pins require, at most limit of them. It also applies these moves to
+// homes, so that the strategy sees the loads after the moves.
 func fulfil(moves []pinMove, homes []placement.Load, limit int) (transfers []placement.Transfer) {
 	for _, m := range moves[:min(limit, len(moves))] {
 		transfers = append(transfers, m.Transfer)

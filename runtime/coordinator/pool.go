@@ -75,9 +75,9 @@ func (k *entityType) keeps(s *shard) bool {
 	return !k.isPool() || s.id.Shard-k.info.Shards < uint32(k.count)
 }
 
-// sizePools sets the number of instances of each pool, within the pool's bounds and its members'
-// room. The pool gets as many as operators ask for, or otherwise as its load needs; if the failures
-// that it must survive need more, it gets these.
+// sizePools sets the number of instances of each pool. It is the number that operators ask for or,
+// if they ask for none, the number that the pool's load needs. If the pool must have more to
+// survive failures, it gets more. The pool's bounds and the room of its members limit the number.
 func (c *Coordinator) sizePools() {
 	for _, name := range c.names {
 		k := c.types[name]
@@ -187,8 +187,8 @@ func (c *Coordinator) needed(k *entityType) int {
 	return fail + 1
 }
 
-// hostsOf returns the members that count for a pool's size: those that are Up and host the type, also
-// while they are unreachable.
+// hostsOf returns the members that count for a pool's size: those that host the type and are Up,
+// whether reachable or not.
 func (c *Coordinator) hostsOf(kind string) (all []*member) {
 	for _, a := range c.order {
 		if m := c.members[a]; m.up() && m.hosts[kind] {
@@ -198,8 +198,8 @@ func (c *Coordinator) hostsOf(kind string) (all []*member) {
 	return all
 }
 
-// retire asks the homes of each pool's surplus instances to end these instances in order. It begins
-// when the pool's other instances are at their homes, so that a pool never has too few.
+// retire begins the orderly end of each pool's surplus instances, at their homes. It waits until
+// all other instances of the pool are at their homes, so that a pool never has too few.
 func (c *Coordinator) retire() {
 	for _, name := range c.names {
 		k := c.types[name]
@@ -250,11 +250,11 @@ func (c *Coordinator) place(k *entityType) placement.Strategy {
 	return circle{last: c.last, used: used, perNode: int(k.info.Pool.PerNode), apart: min(c.needed(k), k.count)}
 }
 
-// A circle places the instances of a pool round the members, in the order of their addresses,
-// beginning after the member chosen last. It takes the member with the fewest instances of the
-// pool; among equals the one whose zone has the fewest, then the one with the fewest of all pools,
-// then the first in that order. So pools overlap as little as possible, and the loss of a zone
-// takes as few instances as possible.
+// A circle chooses the members for the instances of a pool. It takes the member with the fewest
+// instances of the pool. Among equals it takes the one whose zone has the fewest, then the one with
+// the fewest instances of all pools. Among members that are equal in all this, it takes the next in
+// the order of addresses, round from the member chosen last. So pools overlap as little as
+// possible, and the loss of a zone takes as few instances as possible.
 type circle struct {
 	last    transport.Address         // zero: begin with the first member
 	used    map[transport.Address]int // instances of all pools
@@ -293,9 +293,9 @@ func zonesOf(homes []placement.Load) map[string]int {
 	return zones
 }
 
-// Rebalance implements [placement.Strategy]. It moves instances only if too few members or zones
-// have one for the failures that the pool must survive, or if a member has too many: it got one
-// while another was ending there, which then stayed.
+// Rebalance implements [placement.Strategy]. It moves instances in two cases only. Either too few
+// members or zones have an instance for the failures that the pool must survive; or a member has
+// too many, because it got one while another was to end there, and the other one stayed.
 func (c circle) Rebalance(_ string, homes []placement.Load, limit int) (moves []placement.Transfer) {
 	homes = slices.Clone(homes)
 	for len(moves) < limit {

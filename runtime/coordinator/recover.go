@@ -80,8 +80,9 @@ func (c *Coordinator) disown() {
 	}
 }
 
-// adopt handles the claims of a node that registered after recovery. Claims count only for shards
-// that are otherwise unknown. The node joined later, so it holds only shards assigned since.
+// adopt handles the claims of a node that registered after recovery. A claim counts only if this
+// coordinator has assigned no epoch to the shard. The node joined after recovery, so this
+// coordinator assigned all other shards that the node holds.
 func (c *Coordinator) adopt(from transport.Address, held []HeldShard) {
 	var fresh []claim
 	for _, o := range held {
@@ -181,8 +182,8 @@ func (c *Coordinator) resolveMove(s *shard, old claim, prepared bool) {
 	c.event(Event{What: MoveRestored, Shard: s.id, Node: m.from, Peer: m.to, Epoch: m.epoch, Reason: m.phase.String()})
 }
 
-// contest reports nodes whose claim lost to a higher epoch, for example after a partition. They
-// give the shard up when they get the table.
+// contest reports each node whose claim to s lost to a claim with a higher epoch, for example after
+// a partition. Such a node gives the shard up when it gets the table.
 func (c *Coordinator) contest(s *shard, claims []claim) {
 	for _, o := range claims {
 		if o.State == Active && o.node != s.home {

@@ -45,8 +45,9 @@ func CheckPins(kind string, pins []Pin) error {
 // Pause returns the latest pause of rebalancing known to the coordinator.
 func (c *Coordinator) Pause() Pause { return c.pause }
 
-// repeated reports whether a request came before, and repeats its answer. Before recovery it
-// reports true for all requests, so that they are ignored: members send them again.
+// repeated reports whether the coordinator must ignore a request because the same request came
+// before. If that request has been answered, repeated sends the answer again. Before recovery,
+// repeated returns true for all requests: members send them again later.
 func (c *Coordinator) repeated(from transport.Address, id uint64) bool {
 	for _, r := range c.requests {
 		if r.from == from && r.id == id {
@@ -268,8 +269,9 @@ func (c *Coordinator) spread() {
 	c.answerKept()
 }
 
-// answerKept answers the requests whose change every registered member keeps. The next coordinator
-// waits until these members register, so it knows the change.
+// answerKept answers each request whose change all registered members keep. The change is then
+// safe: the next coordinator waits until these members have registered, and learns the change from
+// them.
 func (c *Coordinator) answerKept() {
 	for _, r := range c.requests {
 		if r.answer != nil || r.now || slices.ContainsFunc(c.order, func(a transport.Address) bool {

@@ -22,16 +22,16 @@ type PoolLoad struct {
 // loads.
 const LoadInterval = 10 * time.Second
 
-// A pool's number of instances follows their busy share u: the share of time in which they ran
-// turns, as the mean of loadMean rounds. Above loadHigh the pool grows so much that u becomes
-// loadGoal, but at most doubles. If u was below loadLow in all of loadCalm means, a tenth of the
-// instances end, but not so many that u would be above loadGoal. After a change the rounds begin
-// anew.
+// The load of a pool sets its number of instances. The load is u, the share of time in which the
+// instances ran turns, as the mean of loadMean rounds. If u is above loadHigh, the pool grows so
+// much that u becomes loadGoal, but at most doubles. If u was below loadLow in all of loadCalm
+// means, a tenth of the instances end, but not so many that u would be above loadGoal. After a
+// change the rounds begin again.
 //
-// The pool need not wait for a mean if u of one round is above loadFull and at least as many calls
-// wait as there are instances. It then grows so much that u would be loadGoal with an instance for
-// each call, but at most fourfold. It does not while the waiting calls become fewer, because these
-// have waited since before the last change.
+// One round is enough if its u is above loadFull and at least as many calls wait as there are
+// instances. The pool then grows so much that u would be loadGoal if each running or waiting call
+// had an instance, but at most to loadLeap times its size. It does not grow while the calls become
+// fewer, because these have waited since before the last change.
 const (
 	loadMean = 3
 	loadCalm = 30

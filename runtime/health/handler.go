@@ -10,15 +10,15 @@ import (
 
 // Handler returns a handler for probes by GET or HEAD:
 //
-//   - /livez answers 200 while the process is worth keeping, and 503 when only a new process helps
-//     (Health.Live);
-//   - /readyz answers 200 while calls can be made here (Health.Ready), and else 503;
-//   - /settledz answers 200 while, in addition, nothing is wrong in the cluster as this
-//     process sees it (Health.Settled), and else 503.
+//   - /livez answers 200 while the process is worth keeping (Health.Live), and 503 when only a new
+//     process helps;
+//   - /readyz answers 200 while calls can be made here (Health.Ready), otherwise 503;
+//   - /settledz answers 200 while the process is ready and sees nothing, here or in the cluster,
+//     that a rolling restart should wait for (Health.Settled), otherwise 503.
 //
 // The body of each answer is text: one line with the state, and a line for each reason. It names
-// members and types, so serve it to operators only. check is the method Health of a node or a
-// connection, called concurrently for each request.
+// members and types, so let only operators reach the handler. check is the method Health of a node
+// or a connection. It is called for each request, also concurrently.
 func Handler(check func() shard.Health) http.Handler {
 	mux := http.NewServeMux()
 	serve := func(path, state string, holds func(shard.Health) bool) {

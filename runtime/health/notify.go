@@ -14,12 +14,14 @@ import (
 
 // Notify reports the health of a node to systemd, for a unit with Type=notify:
 //
-//   - READY=1 when it is ready for the first time;
-//   - STATUS= with the first reason, whenever it changes;
-//   - WATCHDOG=1, if the unit has WatchdogSec, at least three times in that time, while it is
-//     live. Give WatchdogSec at least 10s: systemd kills a process that is silent for longer;
-//   - STOPPING=1 when the node begins to leave or has ended, or when ctx ends. Notify
-//     then returns, because the watchdog does not count while a service stops.
+//   - READY=1 when the node is ready for the first time;
+//   - STATUS= with the first of the health's reasons, or "ready" if there is none, whenever this
+//     text changes;
+//   - WATCHDOG=1 while the node is live, at least three times in each WatchdogSec, if the unit has
+//     that setting. Give WatchdogSec at least 10s: systemd kills a process that is silent for
+//     longer;
+//   - STOPPING=1 when the node begins to leave or has ended, or when ctx ends. Notify then returns,
+//     because the watchdog does not count while a service stops.
 //
 // check is node.Health. Without NOTIFY_SOCKET in the environment Notify returns nil at once. It
 // returns an error only if the socket cannot be used. The protocol is that of sd_notify(3).

@@ -16,7 +16,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
-// A kept keeps an answer for viewers that ask soon after each other. It is safe for concurrent use.
+// A kept holds the latest answer, so that viewers who ask shortly after each other share one
+// answer. It is safe for concurrent use.
 type kept[T any] struct {
 	mu sync.Mutex
 	at time.Time
@@ -294,8 +295,8 @@ type feedRow struct {
 	Stands    bool      `json:"stands"` // Why is set, or work waits without progress for standsAfter
 }
 
-// standsAfter is the time without progress after which a feed counts as standing still, if it has
-// unread messages or tells that are not committed.
+// standsAfter is how long a feed with unread messages or uncommitted tells may make no progress.
+// After that time the feed counts as standing still.
 const standsAfter = 30 * time.Second
 
 func (h *handler) feeds(w http.ResponseWriter, r *http.Request) {
