@@ -98,19 +98,20 @@ func (i Identity) String() string {
 	return node.Caller{Class: node.CallerClass(i.Class), Name: i.Name, Kind: i.Kind, ID: i.ID}.String()
 }
 
-// An Interceptor is called around all calls that a process makes (Config.Interceptors), or around
-// the turns of a hosted type ([Intercept]). To let the call go on, it calls next, once, on the same
-// goroutine, with ctx or a context derived from ctx. To refuse the call, it returns an error
-// without calling next. It must be safe for concurrent use.
+// An Interceptor is called around each call that a process makes (Config.Interceptors), or around
+// each turn of a hosted type ([Intercept]). To let the call go on, the interceptor calls next,
+// once, on the same goroutine, with ctx or a context derived from ctx. To refuse the call, it
+// returns an error without calling next. It must be safe for concurrent use.
 //
 // The caller of a refused call gets a [CallError] with the outcome NotExecuted, for which
-// errors.Is(err, ErrRefused) holds. If the caller's interceptor refused, the CallError wraps the
-// interceptor's error. If the host's refused, the CallError has the error's text, and those wrapped
-// errors that are declared with //shard:error. A tell that the host refuses is only counted there,
-// as "refused".
+// errors.Is(err, ErrRefused) holds. If the caller's interceptor refused, the CallError wraps that
+// interceptor's error. If the host's interceptor refused, the CallError has the text of the error,
+// and wraps only errors that are declared with //shard:error. The sender of a tell gets no error if
+// the host refuses the tell; the host counts the tell as "refused".
 //
-// next returns when the call has ended, with the call's error; at the caller of a tell, it returns
-// when the tell is sent. After a call of next, the interceptor's own result has no effect.
+// next returns the call's error when the call has ended. At the sender of a tell, next returns when
+// the tell is sent. Once next has been called, the error that the interceptor returns has no
+// effect.
 type Interceptor func(ctx context.Context, call Info, next func(context.Context) error) error
 
 // ErrRefused means that an [Interceptor] refused the call. Nothing ran.

@@ -156,8 +156,9 @@ func (i inspections) pinShard(ctx context.Context, e operator.Entity, home strin
 	return i.where(ctx, e.Kind, e.ID)
 }
 
-// listTimeout bounds one answer to an operator who lists a type. It is below the time for which the
-// operator's process waits, so that the error names the shard that does not answer.
+// listTimeout bounds how long the node takes to answer one request of an operator for entities,
+// reminders or feeds. The operator's process waits longer, so it gets the node's error, which names
+// the shard that did not answer.
 const listTimeout = 2500 * time.Millisecond
 
 // maxListed bounds the ids in one answer. An answer of 1,000 of the longest ids may exceed what the

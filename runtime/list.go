@@ -11,15 +11,17 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// A ListOption says which entities the methods List and FindBy of generated clients yield. Without
-// options List yields all entities. Of a durable type, these have committed a change and have not
-// ended; of a volatile type, they are in the memory of a node, active or passivated.
+// A ListOption restricts the entities that the methods List and FindBy of generated clients yield.
+// Without options, List yields all entities of the type. For a durable type, these are the entities
+// that have committed a change and have not ended. For a volatile type, these are the entities in
+// the memory of any node, active or passivated.
 //
-// A page shows one shard's committed state at one moment, with all changes acknowledged before the
-// call. An entity that matches during the whole list appears once. An entity that begins, ends or
-// changes its value meanwhile may be missing; in a search between two values it may appear twice.
-// Expired entities may appear until they are deleted. A shard has until the deadline of the context
-// to answer, default Config.CallTimeout. A list in progress holds about 4 MiB.
+// Lists are read in pages. A page shows one shard's committed state at one moment, and includes all
+// changes acknowledged before the page was asked for. An entity that matches during the whole list
+// appears once. An entity that begins, ends or changes its value during the list may be missing. In
+// a search between two values, an entity whose value changes may appear twice. Expired entities may
+// appear until they are deleted. A shard has until the deadline of the context to answer, by
+// default Config.CallTimeout. A list in progress takes about 4 MiB of memory.
 type ListOption func(*listOptions)
 
 type listOptions struct {
@@ -28,8 +30,8 @@ type listOptions struct {
 	active bool
 }
 
-// Prefix lists only the ids that begin with prefix, as on the wire: of integers in decimal, of other
-// types as their MarshalText writes them.
+// Prefix lists only the entities whose ids begin with prefix. It compares ids in the form in which
+// they are sent: integers in decimal, other types as their MarshalText writes them.
 func Prefix(prefix string) ListOption {
 	return func(o *listOptions) { o.prefix = prefix }
 }
@@ -83,8 +85,9 @@ func yieldIDs[ID any](all iter.Seq2[string, error], parse func(string) (ID, erro
 	}
 }
 
-// FindEntities is called by generated code only. If to is nil, it yields the entities whose key
-// equals from, otherwise those whose keys are at least from and below to, in the order of keys.
+// FindEntities is called by generated code only. If to is nil, it yields the ids of the entities
+// whose index key equals from. Otherwise it yields the ids of the entities whose index key is at
+// least from and less than to, in the order of the keys.
 func FindEntities[ID any](ctx context.Context, p codegen.Invoker, x codegen.Index, from, to []byte, format func(ID) (string, error), parse func(string) (ID, error), opts ...ListOption) iter.Seq2[ID, error] {
 	return func(yield func(ID, error) bool) {
 		var none ID

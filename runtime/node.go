@@ -21,10 +21,10 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Node is one member of a cluster. Create it with New, call HostX for each type that it hosts,
-// then Start (or Run), and end it with Shutdown or Close. It cannot be started again. A Node is
-// safe for concurrent use. Generated clients may use it right after New: their calls wait until the
-// node is up.
+// A Node is one member of a cluster. Create it with New, call HostX for each type X that it hosts,
+// and then call Start (or Run). End it with Shutdown or Close; an ended Node cannot be started
+// again. A Node is safe for concurrent use. Generated clients may use it right after New: their
+// calls wait until the node is up.
 type Node struct {
 	cfg     Config
 	log     *slog.Logger
@@ -239,8 +239,8 @@ func (n *Node) inventory() (kinds []coordinator.TypeInfo, held []coordinator.Hel
 	return kinds, held
 }
 
-// inspectShards describes the shards of a type that this node holds, or those of all types if kind
-// is "".
+// inspectShards describes the shards that this node holds: those of the type kind, or those of all
+// types if kind is "".
 func (n *Node) inspectShards(kind string) (held []coordinator.InspectedShard) {
 	for _, h := range n.hosted() {
 		if kind != "" && h.Desc.Name != kind {
@@ -270,25 +270,25 @@ func (n *Node) connState(ch transport.Channel, s transport.State) {
 	}
 }
 
-// Shutdown leaves the cluster in order. As soon as it is called, [Node.Health] is not ready.
+// Shutdown makes the node leave the cluster in order. From the call on, [Node.Health] is not ready.
 //
 //   - The node works on as before for Config.Membership.LeaveDelay.
-//   - It gives its shards and their state to other members, and sends its tells once they have
-//     homes, for at most Config.Membership.LeaveTimeout.
-//   - Then the contexts of running methods end. For one more second the node begins turns; then
-//     their contexts end too.
+//   - For at most Config.Membership.LeaveTimeout, it gives its shards and their state to other
+//     members. It sends waiting tells once their receivers have homes.
+//   - If shards are still here then, the contexts of running methods end. For one more second the
+//     node begins turns; then the contexts of these turns end too.
 //   - Another second later the other members may start the entities that are still here, without
 //     volatile state.
 //   - The node waits up to 2.5s more for its methods to end and for acknowledgements of forwarded
-//     calls. Without a bound, it waits until the store has the last changes of durable entities
-//     that no other node took over. Then it stops, and Shutdown returns nil.
+//     calls. It waits without a bound until the store has the last changes of those durable
+//     entities that no other node took over. Then the node stops, and Shutdown returns nil.
 //
-// The node does not wait for methods that run on 5s after the end of their contexts: their callers
-// get [ErrLost], and calls to durable entities are sent again. The node does not end the context of
-// a method that runs on a local caller's goroutine.
+// If a method still runs 5s after the end of its context, the node stops waiting for it. Its
+// callers get [ErrLost]; calls to durable entities are sent again. The node does not end the
+// context of a method that runs on a local caller's goroutine.
 //
 // If ctx ends first, the node stops at once. Shutdown then returns the error of ctx within a
-// second; the node itself ends when [Node.Done] is closed. Shutdown may be called twice; the node
+// second; the node has ended when [Node.Done] is closed. Shutdown may be called twice; the node
 // stops at once when the ctx of either call ends.
 func (n *Node) Shutdown(ctx context.Context) error {
 	if !n.drainFirst(ctx) {
@@ -326,8 +326,9 @@ func (n *Node) Shutdown(ctx context.Context) error {
 	}
 }
 
-// drainFirst makes the node not ready. If it was up, it then waits until
-// Config.Membership.LeaveDelay after the first call. It reports false if the node was not started.
+// drainFirst makes the node not ready. If the node was up at the first call, drainFirst waits until
+// Config.Membership.LeaveDelay has passed since that call, or until ctx or the node ends. It
+// returns false if the node was not started.
 func (n *Node) drainFirst(ctx context.Context) bool {
 	n.mu.Lock()
 	started := n.state == stateStarted
@@ -368,8 +369,9 @@ func (n *Node) leaveByOrder() {
 	})
 }
 
-// sayGoodbye drains the data plane, at most until ctx ends, because hooks, the store or the broker
-// may delay it. Several goroutines may call it.
+// sayGoodbye starts the drain of the data plane, unless an earlier call has, and waits for its end.
+// Hooks, the store or the broker may delay the drain, so sayGoodbye waits at most until ctx ends,
+// and then returns an error. Several goroutines may call it.
 func (n *Node) sayGoodbye(ctx context.Context) error {
 	n.goodbye.Do(func() {
 		n.driver.Group.Go(func() {
@@ -401,9 +403,9 @@ func (n *Node) drain(ctx context.Context) {
 	n.driver.DropTells(time.Now()) // the node did not wait for their homes any longer
 }
 
-// stopEntities runs the stop hooks of the remaining entities, and waits until the store has their
-// changes. When the time over has come, it ends the contexts of running methods and tasks.
-// turnOvertime later it stops waiting for these.
+// stopEntities runs the stop hooks of the remaining entities, and waits until the store has the
+// entities' changes. At the time over, it ends the contexts of the methods and tasks that still
+// run. It waits for these methods and tasks until turnOvertime after over.
 func (n *Node) stopEntities(ctx context.Context, over time.Time) {
 	ender := time.AfterFunc(time.Until(over), n.driver.Turning.End)
 	defer ender.Stop()
@@ -475,8 +477,8 @@ func (n *Node) Close() error {
 // Done returns a channel that is closed when the node has stopped, for any reason.
 func (n *Node) Done() <-chan struct{} { return n.done }
 
-// Err returns the reason why the node stopped. It is nil while the node runs and after Shutdown or
-// Close, and [ErrDowned] if the other members downed the node.
+// Err returns the reason why the node stopped. It returns nil while the node runs, and after Close
+// or a Shutdown without error. If the other members downed the node, the error wraps [ErrDowned].
 func (n *Node) Err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

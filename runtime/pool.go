@@ -28,11 +28,11 @@ func PoolSize(min, max int) HostOption {
 	return func(s *hostSettings) { s.pool.set, s.pool.least, s.pool.most = true, min, max }
 }
 
-// PerNode bounds the instances of a pool at one member to n; 0 means any number. With a bound, the
-// whole pool has at most n times as many instances as members that are Up and host it, even if that
-// is below its minimum. While an instance is ending at a member or moving away from it, the member
-// may have one more than n. Default 1. Members may differ: the value of the last member to join
-// counts.
+// PerNode sets the largest number of instances of a pool at one member to n; 0 means any number.
+// Default 1. With such a limit, the whole pool has at most n instances for each Up member that
+// hosts it, even if that is below the pool's minimum. While an instance is ending at a member or
+// moving away from it, the member may have n+1. If members set different values, the value of the
+// last member to join counts.
 func PerNode(n int) HostOption {
 	return func(s *hostSettings) { s.pool.set, s.pool.perNode = true, &n }
 }

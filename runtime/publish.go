@@ -22,17 +22,17 @@ type PublishOption int
 // message is sent at once.
 const BestEffort PublishOption = 1
 
-// Publish publishes v on a subject as part of the commit of ctx's turn: v is published if and only
-// if the turn's changes are stored. The shard's home sends the message again until the JetStream
-// stream with that subject has stored it. Each message of an entity is stored once, in the order of
-// the entity's turns; docs/guide/publishing.md lists the exceptions to "once". A []byte is
-// published as it is, a proto.Message as protobuf, and any other value as JSON. The subject obeys
-// store.CheckSubject.
+// Publish publishes v on a subject, as part of the commit of the turn to which ctx belongs: v is
+// published if and only if the turn's changes are stored. The shard's home repeats the message
+// until the JetStream stream with that subject has stored it. An entity's messages are stored once
+// each, in the order of the entity's turns; docs/guide/publishing.md lists the exceptions to
+// "once". A []byte is published as it is, a proto.Message as protobuf, and any other value as JSON.
+// The subject obeys store.CheckSubject.
 //
 // Publish returns before the message is published. It fails with ErrNotPublished if ctx belongs to
-// no turn of a durable type, if Config.Store is not a [store.Publisher], and for an invalid subject
-// or value. If no stream has the subject, the message and the entity's later ones wait. After an
-// hour it is given up and logged as a dead letter.
+// no turn of a durable type, if Config.Store is not a [store.Publisher], or if the subject or the
+// value is invalid. If no stream has the subject, the message and the entity's later messages wait.
+// A message that has waited for an hour is given up and logged as a dead letter.
 func Publish(ctx context.Context, subject string, v any, options ...PublishOption) error {
 	bestEffort := false
 	for _, o := range options {

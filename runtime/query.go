@@ -33,10 +33,11 @@ type ShardState struct {
 	Waiting  int // calls that wait for the shard to open
 }
 
-// LocalShards returns the shards of a type, or of all types if kind is "", that this node holds,
-// receives, or still forwards calls for, in order. The node forwards the calls of a moved shard
-// until every node that called the shard here has learnt of the move, has left, or has not called
-// the shard here for 10s. LocalShards visits every entity, so use it for tests and diagnosis only.
+// LocalShards returns, in order, the shards that this node holds, receives, or still forwards calls
+// for. It returns those of the type kind, or those of all types if kind is "". After a shard has
+// moved away, the node forwards its calls until every caller's node has learnt of the move, has
+// left, or has sent no call for the shard to this node for 10s. LocalShards visits every entity, so
+// use it for tests and diagnosis only.
 func (n *Node) LocalShards(kind string) []ShardState {
 	var states []ShardState
 	for _, h := range n.inspectShards(kind) {
@@ -56,9 +57,9 @@ type Shards struct {
 	Silent []string
 }
 
-// Shards asks every member that hosts types for its shards of the type kind, or of all types if
-// kind is "". If ctx ends before all members have answered, it returns the answers that came, the
-// names of the silent members in Silent, and the error of ctx.
+// Shards asks every member that hosts types for its shards of the type kind, or for those of all
+// types if kind is "". If ctx ends before all members have answered, Shards returns the answers so
+// far and the error of ctx; the field Silent then names the members that have not answered.
 func (n *Node) Shards(ctx context.Context, kind string) (Shards, error) {
 	c := n.control
 	stats := Shards{Nodes: map[string][]ShardState{}}
@@ -128,9 +129,10 @@ type Location struct {
 	Since time.Time
 }
 
-// Locate returns the home of an entity's shard, whether or not the entity is active, and the reason
-// for that home. This node must know the type, by hosting it or by having called it before. If the
-// coordinator does not answer before ctx ends, Why is empty and Locate returns the error of ctx.
+// Locate returns the home of an entity's shard, and the reason for that home. The entity need not
+// be active. This node must know the type, because it hosts the type or has called it before. If
+// the coordinator does not answer before ctx ends, Locate returns the error of ctx, and Why is
+// empty.
 func (n *Node) Locate(ctx context.Context, kind, id string) (Location, error) {
 	at := Location{Kind: kind, ID: id}
 	fail := func(err error) (Location, error) {
@@ -186,11 +188,11 @@ func (n *Node) PinShards(ctx context.Context, kind string, homes map[uint32]stri
 	return n.setPins(ctx, coordinator.SetPins{Type: kind, Pins: pins}, fail)
 }
 
-// SizePool asks for a number of instances of a pool, in place of the number that its load needs; 0
-// lets the load decide again. The pool then has the nearest number within its [PoolSize], and not
-// less than [Survive] needs. SizePool returns nil when every member that hosts types has confirmed
-// the number, which then survives like pins (see [Node.PinShards]). It does not wait for the
-// instances. It may be called at any member.
+// SizePool asks for a number of instances of a pool. This number replaces the one that follows from
+// the pool's load; 0 lets the load decide again. The pool then has the nearest number within its
+// [PoolSize], but at least the number that [Survive] needs. SizePool returns nil when every member
+// that hosts types has confirmed the number; it does not wait for the instances. The number
+// survives as long as pins do (see [Node.PinShards]). Any member may call SizePool.
 func (n *Node) SizePool(ctx context.Context, kind string, instances int) error {
 	fail := func(err error) error { return fmt.Errorf("size pool %s: %w", clip(kind), err) }
 	if instances < 0 || instances > placement.MaxShards {
@@ -203,11 +205,11 @@ func (n *Node) SizePool(ctx context.Context, kind string, instances int) error {
 }
 
 // MoveShard asks the coordinator to move one shard of a type to the named node. The move counts as
-// rebalancing. The shard is not pinned, so the type's [Allocation] may move it again; LeastShards
-// does if members then hold unequal numbers of shards. MoveShard returns nil when the move has
-// begun, or if the shard is already there. It fails if the shard has no home, is moving or pinned,
-// if the node does not host the type, and while the members disagree about the view. It may be
-// called at any member.
+// rebalancing. MoveShard does not pin the shard, so the type's [Allocation] may move it again;
+// LeastShards does if members then hold unequal numbers of shards. MoveShard returns nil when the
+// move has begun, or if the shard is already at the node. It fails if the shard has no home, is
+// moving or is pinned, if the node does not host the type, or while the members disagree about the
+// view. Any member may call MoveShard.
 func (n *Node) MoveShard(ctx context.Context, kind string, shard uint32, node string) error {
 	fail := func(err error) error { return fmt.Errorf("move shard %d of %s: %w", shard, clip(kind), err) }
 	pins := []coordinator.Pin{{Shard: shard, Node: node}}

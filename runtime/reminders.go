@@ -17,33 +17,34 @@ func In(d time.Duration) CallOption {
 	return delayed(func(o *codegen.Delay) { o.Kind, o.After = uint8(schedule.KindOnce), d })
 }
 
-// At makes a tell a reminder: the entity keeps it, and its method runs once, at time t or, if the
-// entity's shard has no home then, as soon as it has one. In a turn of a durable type, the reminder
-// is part of the turn's commit. Elsewhere the tell returns when the entity has the reminder, and
-// has committed it if its type is durable.
+// At makes a tell a reminder: the entity keeps the tell, and its method runs once, at time t. If
+// the entity's shard has no home at t, the method runs as soon as the shard has one. If the tell is
+// made in a turn of a durable type, the reminder is part of that turn's commit. Otherwise the tell
+// returns when the entity has the reminder; a durable entity has then committed it.
 //
 // A reminder has the name of its method, unless [Named] gives it another. A later reminder of the
-// same name replaces it, and Unschedule cancels it. An entity has at most 64 reminders, of 16 KiB
-// together; a tell beyond that fails. With [In], At, [Every] or [Cron], tells to singletons and
-// pools fail too, and so do all calls of a Ref.
+// same name replaces the earlier one, and Unschedule cancels a reminder. An entity has at most 64
+// reminders, of 16 KiB together; a tell beyond that fails. Singletons and pools have no reminders,
+// so tells to them with [In], At, [Every] or [Cron] fail. These options are for tells, so all calls
+// of a Ref with them fail too.
 //
-// In a durable type, the commit of the turn that runs a reminder also removes the reminder, so it
-// takes effect once. In other types reminders are in memory, and move or are lost with the entity's
-// state. If the method panics or returns an error of [TryAgain], it runs again after 1 s, doubling
-// up to 5 min; in a durable type its changes are dropped. After an hour and at least five tries the
-// reminder is given up: if it has later due times, it goes on with the next one, and otherwise it
-// stays among the entity's reminders. After any other error the changes are committed.
+// In a durable type, the commit of the turn that runs a reminder also removes the reminder, so the
+// reminder takes effect once. In other types, reminders are in memory, and move or are lost with
+// the entity's state. If the method panics or returns an error of [TryAgain], the reminder runs
+// again after 1 s, then after twice as long each time, up to 5 min; in a durable type, the changes
+// of the failed turn are dropped. After an hour and at least five tries the reminder is given up.
+// If it has later due times, it goes on with the next one; otherwise it stays among the entity's
+// reminders. After any other error the changes are committed.
 //
 // Due times are in milliseconds of the store's clock or, without a store, of the node's clock. An
-// entity with reminders does not expire. [Forget] drops them.
+// entity with reminders does not expire. [Forget] drops the entity's reminders.
 func At(t time.Time) CallOption {
 	return delayed(func(o *codegen.Delay) { o.Kind, o.At = uint8(schedule.KindOnce), t })
 }
 
-// Every makes a tell a reminder that runs once each period. It is first due one period after the
-// turn that sets it. The period is at least 1 s. Due times that pass while the reminder cannot run
-// are missed: it then runs once for all of them, unless [CatchUpEach] or [SkipLate] says otherwise.
-// See [At].
+// Every makes a tell a reminder that runs once each period, for the first time one period after the
+// turn that sets it. The period is at least 1 s. If the reminder cannot run at some due times, it
+// later runs once for all of them, unless [CatchUpEach] or [SkipLate] says otherwise. See [At].
 func Every(period time.Duration) CallOption {
 	return delayed(func(o *codegen.Delay) { o.Kind, o.Period = uint8(schedule.KindEvery), period })
 }
@@ -79,7 +80,8 @@ func Jitter(limit time.Duration) CallOption {
 // last 1,000.
 func CatchUpEach() CallOption { return delayed(func(o *codegen.Delay) { o.CatchUp = true }) }
 
-// SkipLate makes a reminder skip a due time if it can run only more than limit after that time.
+// SkipLate makes a reminder skip a due time if the reminder cannot run within limit after that
+// time.
 func SkipLate(limit time.Duration) CallOption {
 	return delayed(func(o *codegen.Delay) {
 		if o.SkipLate = limit; limit <= 0 {
@@ -103,10 +105,11 @@ func delayed(set func(*codegen.Delay)) CallOption {
 // a singleton or pool.
 var ErrNoReminders = node.ErrNoReminders
 
-// Unschedule cancels a reminder of the entity whose turn ctx belongs to, with the commit of the
-// turn, or at once if its type is not durable. It reports whether there was one. It fails in a
-// method marked //shard:read, and with [ErrNoReminders] outside a turn and in turns of singletons
-// and pools.
+// Unschedule cancels a reminder, by its name, of the entity whose turn ctx belongs to. In a durable
+// type the cancellation is part of the turn's commit; in other types it takes effect at once.
+// Unschedule reports whether the entity had a reminder of this name. It fails in a method marked
+// //shard:read. It fails with [ErrNoReminders] outside a turn, and in turns of singletons and
+// pools.
 func Unschedule(ctx context.Context, name string) (there bool, err error) {
 	return node.Unschedule(ctx, name)
 }

@@ -34,12 +34,13 @@ const (
 	headerContent = "Content-Type"
 )
 
-// headerKey is the header of a request with its idempotency key. Its name is that of the draft
-// draft-ietf-httpapi-idempotency-key-header, so that a proxy can pass it on.
+// headerKey is the header of a request that carries its idempotency key. The name comes from the
+// draft draft-ietf-httpapi-idempotency-key-header, so an HTTP proxy can pass the header on
+// unchanged.
 const headerKey = "Idempotency-Key"
 
-// maxRequests bounds the requests that one node's gateway handles at the same time. One caller may
-// have at most half of them.
+// maxRequests is the largest number of requests that one node's gateway handles at the same time.
+// One caller may have at most half of that number.
 const maxRequests = 2048
 
 // requests is a node's gateway: it makes the calls that programs in other languages request through
@@ -198,8 +199,9 @@ func keyOf(k *node.Kind, values []string) (string, error) {
 	return values[0], nil
 }
 
-// maxRequestTimeout is the longest timeout that a request may ask for, unless Config.CallTimeout is
-// longer. A bound is needed because each request takes one of maxRequests places until it ends.
+// maxRequestTimeout is the longest timeout that a request may ask for; if Config.CallTimeout is
+// longer, that is the limit. A limit is needed because each request takes one of maxRequests places
+// until it ends.
 const maxRequestTimeout = time.Minute
 
 func requestTimeout(asked string, usual time.Duration) (time.Duration, error) {

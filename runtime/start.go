@@ -62,8 +62,8 @@ func (n *Node) Run(ctx context.Context) error {
 	return n.Shutdown(leave)
 }
 
-// takeBackTime bounds leaving for a node that was never Up. It has no shards, so one or two rounds
-// of gossip are enough.
+// takeBackTime is the longest time that a node takes to leave if it was never Up. Such a node has
+// no shards, so one or two rounds of gossip are enough.
 const takeBackTime = 2 * time.Second
 
 func (n *Node) giveUpJoining(why error) {
@@ -83,8 +83,8 @@ func (n *Node) giveUpJoining(why error) {
 // tellAfter is the time after which a start or a dial that still waits logs the reason.
 const tellAfter = 2 * time.Second
 
-// awaitUp waits until the node is Up or has failed, and then reports true. If ctx ends first, it
-// reports false. After tellAfter it logs why it still waits.
+// awaitUp waits until the node is Up or has failed, and then returns true. If ctx ends before that,
+// it returns false. If awaitUp still waits after tellAfter, it logs why.
 func (n *Node) awaitUp(ctx context.Context) bool {
 	late := time.NewTimer(tellAfter)
 	defer late.Stop()
@@ -278,8 +278,8 @@ func (s *serving) announce(ctx context.Context, link transport.Link, log *slog.L
 
 const stopLook = 20 * time.Millisecond
 
-// StopHosting moves all shards of a type, with their state, to other members. From then on until
-// its next start this node takes no shards of the type; it can still call the type. Another member
+// StopHosting moves all shards of a type, with their state, from this node to other members. From
+// the call on, this Node takes no shards of the type; it can still call the type. Another Up member
 // must host the type. StopHosting returns nil when the last shard has left and no calls wait here
 // for a shard of the type. If ctx ends first, it returns the error of ctx, but the shards go on
 // leaving; call StopHosting again to wait for them.

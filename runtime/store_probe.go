@@ -29,10 +29,10 @@ const (
 	probeOfMember   = 100 * time.Millisecond
 )
 
-// ask calls spawn to run the function try, if a try is due and none is running. After a failed try
-// the next one is due probeAgainAfter after that try began. After a success, the next one is due
-// when both that try and the time other are at least the duration every ago. other is when the
-// store last answered a similar request.
+// ask calls spawn to run the function try, if a try is due and no earlier try is running. After a
+// failed try, the next one is due probeAgainAfter after the failed one began. After a successful
+// try, the next one is due when the duration every has passed since that try began and also since
+// the time other. other is when the store last answered a similar request.
 func (p *storeProbe) ask(now, other time.Time, every time.Duration, try func() error, spawn func(func())) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,8 +112,8 @@ func (n *Node) identifyStore(ctx context.Context) error {
 	return n.control.member.Prepare(controlSetup(n))
 }
 
-// askTime asks the store for its time before any shard opens, so that all shards use it from their
-// beginning. If that fails, the clock asks again later.
+// askTime asks the store for its time before any shard opens, so that all shards use the store's
+// time from their beginning. If the store does not answer, the clock asks again later.
 func (n *Node) askTime(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storePatience)
 	defer cancel()
@@ -122,8 +122,8 @@ func (n *Node) askTime(ctx context.Context) {
 	}
 }
 
-// watchStore ends the node if a reconnection leads to another store, where the other members would
-// not find its writes.
+// watchStore ends the node if its client of the store reconnects to another store, because the
+// other members would not find there what this node writes.
 func (n *Node) watchStore() {
 	seen := durablehost.Outages(n.cfg.Store.Shards())
 	ticker := time.NewTicker(time.Second)

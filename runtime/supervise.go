@@ -9,12 +9,13 @@ import (
 // ErrEscalated is the error of a node that a supervisor ended because of an entity's error.
 var ErrEscalated = node.ErrEscalated
 
-// Supervise sets the function that decides about an entity after a failed turn. The function's
-// argument is the error that the method returned, unchanged. For a panic or runtime.Goexit the
-// argument is an [*EntityError] with Panic set, for which errors.Is(err, ErrPanic) holds. For a
-// failed activation it is [ErrActivation] with its cause. The caller gets its answer in any case.
-// The function is called from many goroutines; if it panics, the entity resumes. By default every
-// entity resumes, because the state in its memory has no other copy. Members may differ.
+// Supervise sets the function that decides what an entity does after a failed turn. The argument
+// err of decide is the error that the method returned, unchanged. After a panic or runtime.Goexit,
+// err is an [*EntityError] with Panic set, for which errors.Is(err, ErrPanic) holds. After a failed
+// activation, err is [ErrActivation] with its cause. The caller gets its answer whatever decide
+// returns. Many goroutines may call decide at once; if decide panics, the entity resumes. By
+// default every entity resumes, because the state in its memory has no other copy. Members may set
+// different functions.
 func Supervise(decide func(err error) SupervisorAction) HostOption {
 	return func(s *hostSettings) {
 		s.Decide = nil

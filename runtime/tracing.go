@@ -7,24 +7,25 @@ import (
 	"github.com/shardgen/shardgen/internal/driver/node"
 )
 
-// Tracing records the calls of a process that are traced: see Config.Tracing. Package shardotel
+// Tracing records those calls of a process that are traced: see Config.Tracing. Package shardotel
 // implements it with OpenTelemetry. Its methods must be safe for concurrent use.
 //
-// The process decides about each call before anything is allocated for it. A call whose context has a
-// parent is traced if the parent is sampled. Any other call made outside turns is traced with the
-// probability Ratio, and one made in a turn is not, because the trace of the turn's own call would be
-// missing. The host of the entity follows its caller's decision, and so do tells and reminders.
+// The process decides whether a call is traced before it allocates anything for the trace. If the
+// context of a call has a parent, the call is traced if that parent is sampled. A call without a
+// parent is traced with the probability Ratio if it is made outside turns. If it is made in a turn,
+// it is not traced, because the trace of that turn would be missing. The host of the entity follows
+// its caller's decision, and so do tells and reminders.
 //
-// Calls that are not traced run as without Tracing, and allocate nothing for it in their own process.
+// Calls that are not traced run as without Tracing: their process allocates nothing for tracing.
 type Tracing interface {
-	// Ratio returns the share of the calls without a parent that is traced: from 0, none, to 1,
-	// all. Ratio and ParentKey are called once.
+	// Ratio returns which share of the calls without a parent is traced, from 0 (none) to 1 (all).
+	// Ratio and ParentKey are called once.
 	Ratio() float64
 	// ParentKey returns the key under which contexts have the parent of their calls.
 	ParentKey() any
 	// Sampled reports whether parent, a context's value under ParentKey, is sampled. ok is false if
-	// the value is no parent. Sampled is called for each call whose context has such a value, and
-	// should not allocate.
+	// that value is not a parent. Sampled is called for each call whose context has a value under
+	// ParentKey, and should not allocate.
 	Sampled(parent any) (sampled, ok bool)
 	// Begin reports whether another trace may begin. It is called before each trace of a call
 	// without a parent, so that an implementation can bound the number of such traces.
@@ -32,14 +33,14 @@ type Tracing interface {
 	// Call begins the trace of a call at its caller. began is when the call began, shortly before.
 	// A tell ends when it is sent.
 	Call(ctx context.Context, call Info, began time.Time) CallTrace
-	// Turn begins the trace of a turn at the host of its entity. The call came at call.Arrived and
-	// has waited since; zero means that it did not wait. ctx is the turn's context. The parent is
-	// in the context caller, or in the headers of the call if caller is nil. Turn returns nil if
-	// the turn is not traced.
+	// Turn begins the trace of a turn at the host of its entity. The call arrived at call.Arrived
+	// and has waited since then; if Arrived is zero, the call did not wait. ctx is the turn's
+	// context. The parent is in the context caller or, if caller is nil, in the headers of the
+	// call. Turn returns nil if the turn is not traced.
 	Turn(ctx, caller context.Context, call Info) TurnTrace
 	// Extract returns ctx with the parent from a call's headers, or ctx itself if they have none.
 	Extract(ctx context.Context, call Info) context.Context
-	// Inject returns ctx with its parent in the headers of calls ([WithHeader]).
+	// Inject returns a context whose calls carry the parent of ctx in their headers ([WithHeader]).
 	Inject(ctx context.Context) context.Context
 }
 

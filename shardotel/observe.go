@@ -36,20 +36,20 @@ const (
 	keyDirection   = attribute.Key("network.io.direction")
 )
 
-// Observe reports the calls of a process, as [Telemetry.Count] does, until stop is called. At each
-// collection of metrics it also reports the state of the process:
+// Observe reports the calls of the process p, as [Telemetry.Count] does, until stop is called. At
+// each collection of metrics it also reports the state of p:
 //
-//   - shardgen.process.live and shardgen.process.ready, each 1 or 0: [shard.Health]
+//   - shardgen.process.live and shardgen.process.ready, each 1 or 0, from [shard.Health]
 //   - shardgen.events by shardgen.reason: the process's Counters, such as "buffered", "forwarded",
 //     "retried", "refused", "tell lost" and "shards moved"
-//   - only of a node: its view of the members, its membership messages, and its Load, which has
+//   - if p is a node: its view of the members, its membership messages, and its Load, which has
 //     shards, entities, waiting calls and moves by type
-//   - only of a node: the durations of appends to the store and of the pauses of moves, and the
-//     sizes of batches, as the node's Measure reports them
+//   - if p is a node: the durations of appends to the store and of pauses by moves, and the sizes
+//     of batches, from the node's Measure
 //
 // docs/guide/metrics.md has all names and labels. A collection visits each entity of the process,
-// which takes some milliseconds for 100,000 entities. meters is the provider of the instruments;
-// nil means OpenTelemetry's global one. Observe fails if the provider refuses an instrument. If
+// which takes some milliseconds for 100,000 entities. meters provides the instruments; nil
+// means OpenTelemetry's global provider. Observe fails if the provider refuses an instrument. If
 // several processes use one provider, call Observe for one of them and Count for the others.
 func (t *Telemetry) Observe(p Process, meters metric.MeterProvider) (stop func() error, err error) {
 	if meters == nil {

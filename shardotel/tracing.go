@@ -185,8 +185,9 @@ func (t *Telemetry) Extract(ctx context.Context, call shard.Info) context.Contex
 	return t.propagator.Extract(ctx, headers)
 }
 
-// Inject returns a context with which calls have the span and the baggage of ctx in their headers.
-// If these do not fit beside other headers, it returns ctx itself, and adds an event to the span.
+// Inject returns a context whose calls carry the span and the baggage of ctx in their headers. If
+// span and baggage do not fit beside the other headers, Inject returns ctx itself, and adds an
+// event to the span.
 func (t *Telemetry) Inject(ctx context.Context) context.Context {
 	if c := trace.SpanContextFromContext(ctx); t.w3c && !c.IsSampled() && c.TraceState().Len() == 0 && baggage.FromContext(ctx).Len() == 0 {
 		with, _ := shard.WithHeader(ctx, traceparent, unsampled(c)) // if there is no room, WithHeader returns ctx

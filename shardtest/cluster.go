@@ -118,8 +118,8 @@ func (c *Cluster) Client() *shard.Conn {
 	return conn
 }
 
-// Node returns the latest node of that name. It fails the test if no node of that name was ever
-// started.
+// Node returns the node that was started last under this name. It fails the test if no node of that
+// name was ever started.
 func (c *Cluster) Node(name string) *shard.Node {
 	c.t.Helper()
 	p := c.process(name)
@@ -160,8 +160,9 @@ func (c *Cluster) Running() []string {
 	return names
 }
 
-// Start starts a new node, or a node that has ended, and waits until it is Up. It fails the test if
-// the node already runs or does not become Up.
+// Start starts a node under this name, for the first time or after the earlier one has ended, and
+// waits until the node is Up. It fails the test if a node of this name is running, or if the new
+// node does not become Up.
 func (c *Cluster) Start(name string) {
 	c.t.Helper()
 	ctx, cancel := bounded(c.t)
@@ -207,9 +208,9 @@ func (c *Cluster) config(name string, s *memorystore.Client) shard.Config {
 	return cfg
 }
 
-// Kill ends a node like SIGKILL: the node sends and stores nothing more, and the other nodes detect
-// its end. The contexts of methods that run at the node end; Kill waits for these methods, at most
-// five seconds. It does nothing if the node has ended.
+// Kill ends a node as SIGKILL would: the node sends and stores nothing more, and the other nodes
+// must detect that it has ended. The contexts of methods that run at the node end; Kill waits up to
+// five seconds until these methods return. It does nothing if the node has ended before.
 func (c *Cluster) Kill(name string) {
 	p := c.process(name)
 	if !p.running() {
@@ -230,8 +231,8 @@ func (c *Cluster) Shutdown(name string) {
 	}
 }
 
-// Restart kills a node, if it runs, and starts it again under the same name. It fails the test if
-// the node does not become Up.
+// Restart kills a node if it is running, and then starts it again under the same name. It fails the
+// test if the node does not become Up.
 func (c *Cluster) Restart(name string) {
 	c.t.Helper()
 	c.Kill(name)
@@ -346,9 +347,9 @@ func (c *Cluster) processes() []string {
 	return names
 }
 
-// Home returns the name of the node where an entity lives; kind is the name of its type. The shards
-// of a type get homes when an entity of the type is first called. Home waits while the entity has
-// no home, or while its home has ended. After ten minutes it fails the test.
+// Home returns the name of the node where an entity lives; kind is the name of the entity's type.
+// The shards of a type have no homes before the first call of an entity of the type. Home waits
+// until the entity has a home and that node runs. After ten minutes it fails the test.
 func (c *Cluster) Home(kind, id string) (name string) {
 	c.t.Helper()
 	await(c.t, fmt.Sprintf("%s/%s has a home", kind, id), func() (err error) {
@@ -392,9 +393,9 @@ func (c *Cluster) Advance(d time.Duration) {
 }
 
 // SkipTime sets the clock of the store ahead by d. It is for tests of reminders and expiry that
-// would take too long with Advance. It returns when the nodes know the new time, less than a minute
-// later. Reminders that the skip made due run late, once each. The nodes report that their wall
-// clocks are behind.
+// would take too long with Advance. SkipTime returns when the nodes know the new time, which takes
+// less than a minute. Each reminder that became due in the skipped time runs late, once. The nodes
+// report that their wall clocks are behind the store's clock.
 func (c *Cluster) SkipTime(d time.Duration) {
 	c.ahead += d
 	c.store.SetAhead(c.ahead)
@@ -404,8 +405,8 @@ func (c *Cluster) SkipTime(d time.Duration) {
 // clockLearnt exceeds the time in which nodes learn that the store's clock was set.
 const clockLearnt = 40 * time.Second
 
-// Until waits for a condition: it calls the function done every 10 ms, until that returns true.
-// After ten minutes Until fails the test, with "waiting until <what>: …".
+// Until waits for a condition, which the function done reports. It calls the function every 10 ms,
+// until the result is true. After ten minutes Until fails the test, with "waiting until <what>: …".
 func (c *Cluster) Until(what string, done func() bool) {
 	c.t.Helper()
 	why := fmt.Errorf("condition not met after %v", patience)
@@ -434,12 +435,12 @@ func (c *Cluster) Settle() {
 	})
 }
 
-// Storm makes random faults happen during the time d. They are of the given kinds or, if none is
-// given, of all kinds. The cluster's seed determines the faults. Kills, departures, pauses and
-// isolations take nodes away: at any time fewer than half of the nodes, or one node in a cluster of
-// one or two. The test's log has each fault. Storm returns when all faults have ended and all nodes
-// that ran before run again. Run callers in goroutines of the test, so that their calls meet the
-// faults. Storm fails the test if a node does not become Up.
+// Storm injects random faults during the time d. faults has the kinds of faults; if it is empty,
+// all kinds are used. The cluster's seed determines the faults. Kills, departures, pauses and
+// isolations make nodes unavailable: at any time fewer than half of the nodes, or one node in a
+// cluster of one or two. Each fault is logged in the test's log. Storm returns when all faults have
+// ended and all nodes that ran before run again. Meanwhile, make calls in other goroutines of the
+// test, so that the faults hit these calls. Storm fails the test if a node does not become Up.
 func (c *Cluster) Storm(d time.Duration, faults ...Fault) {
 	c.t.Helper()
 	if len(faults) == 0 {

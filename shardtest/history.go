@@ -8,11 +8,11 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// A History records calls, with their order in time and their outcomes. A checker of
-// linearizability, such as porcupine, takes the History's operations and decides whether the calls
-// could have run one after another: each call at most once, and each answered call exactly once.
-// The type I describes a call, and the type O its results. The zero History is empty and ready for
-// use. It is safe for concurrent use.
+// A History records calls with their outcomes, and the order in which they began and ended. Pass
+// its operations to a checker of linearizability, such as porcupine. The checker decides whether
+// the calls could have run one after another: each call at most once, and each answered call
+// exactly once. A value of type I describes a call, and a value of type O its results. The zero
+// History is empty and ready for use. A History is safe for concurrent use.
 type History[I, O any] struct {
 	mu         sync.Mutex
 	clock      int64

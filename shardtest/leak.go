@@ -15,8 +15,8 @@ const leakPatience = 30 * time.Second
 // bubbleOf matches the bubble's name in a goroutine's stack.
 var bubbleOf = regexp.MustCompile(`^goroutine \d+ \[.*(synctest bubble \d+)`)
 
-// leaked waits until the bubble has only this goroutine and the bubble's own, at most leakPatience.
-// It returns the stacks of other goroutines.
+// leaked waits, at most leakPatience, until the bubble of package synctest has no goroutines
+// besides this one and the bubble's own. It returns the stacks of the goroutines that are left.
 func leaked() (left []string) {
 	for end := time.Now().Add(leakPatience); ; time.Sleep(time.Second) {
 		synctest.Wait()

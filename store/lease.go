@@ -59,8 +59,9 @@ func (c Claim) Check() error {
 	return nil
 }
 
-// Margin returns a tenth of the TTL. A holder stops this long before the TTL has passed, and a
-// candidate waits this long after it, because clocks run at different rates.
+// Margin returns a tenth of ttl, the time to live of a lease. It allows for clocks that run at
+// different rates: a holder stops Margin before ttl has passed, and a candidate waits until Margin
+// after ttl has passed.
 func Margin(ttl time.Duration) time.Duration { return ttl / 10 }
 
 // A Held is a granted lease, in the hands of its holder.

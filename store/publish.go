@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// A Publisher is a store whose server also keeps streams of messages that other programs read. A
-// [Backend] may be one: then entities can publish. Its methods are safe for concurrent use.
+// A Publisher is a store whose server also keeps streams of messages that other programs read. If a
+// [Backend] is a Publisher, entities can publish. All methods are safe for concurrent use.
 type Publisher interface {
 	// CheckSubject returns an error that wraps ErrBadKey if the store does not publish on the
-	// subject, because the function [CheckSubject] refuses the subject or the store itself uses it.
+	// subject: the function [CheckSubject] refuses it, or the store uses the subject itself.
 	CheckSubject(subject string) error
-	// Publish adds m to the stream that has its subject, unless the stream has a message with m's
+	// Publish adds m to the stream that has m's subject, unless the stream has a message with m's
 	// ID. It makes one attempt. After any error the same message may be published again, with
 	// Message.First set. Errors: ErrNoStream, ErrUnavailable, ErrUncertain, ErrTooLarge, ErrBadKey.
 	Publish(ctx context.Context, m Message) error
-	// Send sends data once to those who subscribe to the subject now. A nil error does not mean that
-	// anybody has received it. Errors: ErrUnavailable, ErrTooLarge, ErrBadKey.
+	// Send sends data once to the programs that subscribe to the subject now. A nil error does not
+	// mean that any of them has received it. Errors: ErrUnavailable, ErrTooLarge, ErrBadKey.
 	Send(ctx context.Context, subject string, data []byte) error
 }
 

@@ -3,14 +3,14 @@ package store
 import "context"
 
 // Shards keeps the state of the entities of each shard. All methods are safe for concurrent use,
-// make one attempt, and return when ctx ends. A write then fails with ErrUncertain, or with
-// ErrUnavailable if nothing was sent; a read fails with ErrUnavailable. These errors wrap ctx's
-// error. All errors are of type [*Error]. Every method may fail with ErrUnavailable and ErrBadKey,
-// and every write also with ErrBusy and ErrUncertain. The methods do not keep the bytes passed to
-// them.
+// make one attempt, and return when ctx ends. If ctx ends, a read fails with ErrUnavailable. A
+// write then fails with ErrUncertain, or with ErrUnavailable if nothing was sent. These errors wrap
+// the error of ctx. All errors are of type [*Error]. Every method may fail with ErrUnavailable and
+// ErrBadKey, and every write also with ErrBusy and ErrUncertain. The methods do not keep the bytes
+// passed to them.
 //
 // A write with an uncertain outcome may be applied later, even after later writes of this process,
-// but only if its expected revision or position is still right then.
+// but only if the revision or position that it expects is right at that time.
 type Shards interface {
 	Logs
 	Records

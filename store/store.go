@@ -97,13 +97,13 @@ type Backend interface {
 	Shards() Shards
 }
 
-// A Clock is a store that knows the time. A [Backend] may be one: then all processes use its time
-// for due times and expiry, so their own clocks need not agree. With a Backend that is not a Clock,
-// each process uses its own clock.
+// A Clock is a store that knows the time. If a [Backend] is a Clock, all processes use the store's
+// time for due times and expiry, so their own clocks need not agree. If it is not, each process
+// uses its own clock.
 type Clock interface {
-	// Now returns the time of the store's clock at some moment between the call and its return. The
-	// clock need not be right, but should not jump: if several servers answer, their clocks should
-	// differ by much less than a second. Now makes one attempt and must be cheap; each process calls
-	// it every 30 s. Errors: ErrUnavailable.
+	// Now returns the time of the store's clock at some moment during the call. The clock need not
+	// be right, but should not jump: if several servers answer calls, the clocks of the servers
+	// should differ by much less than a second. Now makes one attempt and must be cheap; each
+	// process calls it every 30 s. Errors: ErrUnavailable.
 	Now(ctx context.Context) (time.Time, error)
 }

@@ -55,7 +55,7 @@ type Messages interface {
 	Close()
 }
 
-// ErrRewound means that a stream ends before the position after which it should be read. So
-// messages that were read are lost, for example because an older copy was restored, and new
-// messages get the positions of lost ones.
+// ErrRewound means that the end of a stream is before the last position that was read. So the
+// stream has lost messages that were read, for example because an older copy was restored. New
+// messages then get the positions of lost ones.
 var ErrRewound = errors.New("the stream ends before the last position read (was an older copy restored?)")

@@ -47,9 +47,9 @@ func (e stalenessEmitter) asked(t *model.Type) bool {
 	return slices.ContainsFunc([]what{appendFunc, readFunc, cloneFunc}, func(w what) bool { return e.functions[function{t, w}] != nil })
 }
 
-// allFields returns code that makes an entity from the values of all its fields, without naming
-// them: if a field is added, the code no longer compiles. Locks are zero values, because they must
-// not be copied.
+// allFields returns code that makes an entity from the values of all its fields, without field
+// names. If somebody adds a field to the entity, this code no longer compiles. Locks are zero
+// values, because they must not be copied.
 func (e stalenessEmitter) allFields(n *model.Entity) jen.Code {
 	var values []jen.Code
 	for _, f := range n.Own {

@@ -25,9 +25,9 @@ func EscapeID(id string) string {
 	return b.String()
 }
 
-// UnescapeID reverses EscapeID. It refuses a word that EscapeID does not write; if the word can be
-// decoded, the error names the correct word. So each entity has only one subject, and a permission
-// for the entity cannot be evaded by another spelling.
+// UnescapeID reverses EscapeID. It refuses a word that EscapeID would not write; if such a word can
+// be decoded, the error names the word that EscapeID writes. So each entity has only one subject,
+// and no other spelling evades a permission for that subject.
 func UnescapeID(word string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(word); i++ {

@@ -172,8 +172,8 @@ type Message struct {
 	Server string
 }
 
-// A Confidential is a [Link] that knows whether others can read its messages in transit. The links
-// of this module's adapters implement it.
+// A Confidential is a [Link] that can report whether others can read its messages in transit. The
+// links of this module's adapters implement it.
 type Confidential interface {
 	// Confidential returns nil if the connection of Control to the broker is encrypted or does not
 	// leave this host. Otherwise it returns an error that names the connection.

@@ -59,67 +59,70 @@ type Shard struct {
 	Used  float64
 }
 
-// Feed is the [Load] of one stream that shard.Consume reads. Its counts begin at shard.New and
-// cover the partitions that the node has read.
+// Feed is the part of [Load] about one stream that shard.Consume reads. Its counts begin at
+// shard.New and cover only the partitions that this node has read.
 type Feed struct {
 	Name string
-	// Waiting is the number of tells that were read and are not committed yet.
+	// Waiting is the number of tells that were read from the stream and are not committed yet.
 	Waiting int64
-	// Read counts messages, including those read again. Committed counts finished tells. Failed
-	// counts attempts of tells that failed at their receivers.
+	// Read counts messages; one that is read again counts again. Committed counts finished tells.
+	// Failed counts the attempts of tells at which the receiver failed.
 	Read, Committed, Failed uint64
-	// Dead counts the dead letters that were stored, and Missed the messages that were deleted
-	// before they could be read.
+	// Dead counts the dead letters that were stored. Missed counts the messages that were deleted
+	// from the stream before the node read them.
 	Dead, Missed uint64
 }
 
-// Type is the [Load] of one entity type. Its counts begin at shard.New; its other fields describe
-// the present moment.
+// Type is the part of [Load] about one entity type. Activations and the fields below it count from
+// shard.New on. The fields above it describe the present moment.
 type Type struct {
 	Kind string
-	// Shards counts the shards that the node holds, receives, or still forwards calls for, by the
-	// states of shard.ShardState.
+	// Shards has, for each state of shard.ShardState, the number of shards that the node holds,
+	// receives, or still forwards calls for.
 	Shards map[string]int
-	// Homeless is the number of shards that have no home in the node's table. It is 0 until the
-	// table has the type.
+	// Homeless is the number of shards that have no home in the node's copy of the table. It is 0
+	// until the table has the type.
 	Homeless int
-	// Instances is the number of instances of a pool, in the node's table. Wanted is how many the
-	// pool should have, even without room for them at its members; it is 0 except at the
-	// coordinator's node. Both are 0 for other types.
+	// Instances is the number of instances of a pool, in the node's copy of the table. Wanted is the
+	// number that the pool should have, even if its members have no room for so many. Wanted is 0
+	// except at the coordinator's node. Both are 0 for types that are not pools.
 	Instances, Wanted int
 	Entities, Active  int // as in shard.ShardState, over all shards of the type here
-	// Used is the number of processors that the type's shards here use, as in [Process].
+	// Used is the number of processors that the type's shards at this node use, as in [Process].
 	Used float64
-	// Held counts this process's own calls that wait because their shard has no home or moves.
-	// Opening counts calls waiting here for a shard to open, and Queued counts calls waiting here
-	// for a turn of their entity. WaitingBytes is the size of the Opening and Queued calls.
+	// Held counts calls made by this process that wait because their shard has no home or moves.
+	// Opening counts calls of any process that wait at this node for a shard to open. Queued counts
+	// those that wait at this node for a turn of their entity. WaitingBytes is the size of the
+	// Opening and Queued calls together.
 	Held, Opening, Queued int
 	WaitingBytes          int64
-	// Activations and Passivations count by reason, with the names of shard.Activation and
-	// shard.Passivation.
+	// Activations and Passivations have a count for each reason. The names of the reasons are those
+	// of shard.Activation and shard.Passivation.
 	Activations, Passivations map[string]uint64
 	// PassivatedBytes is the sum of the sizes of encoded states, each measured when its entity was
 	// passivated.
 	PassivatedBytes uint64
-	// MovesBegun counts the moves of shards away from the node. The new home confirmed
-	// MovesCommitted of them and did not confirm MovesGivenUp. The other moves are under way.
+	// MovesBegun counts the moves of shards away from the node. MovesCommitted counts the moves that
+	// the new home confirmed. MovesGivenUp counts the moves that ended without a confirmation. The
+	// other moves are under way.
 	MovesBegun, MovesCommitted, MovesGivenUp uint64
 }
 
-// A Meter gets the durations and sizes of single events, after Node.Measure, because the node keeps
-// no sums of them. A nil function is not called. The functions are called by several goroutines at
-// once, some of which hold locks, so they must not block and must not call the node.
+// A Meter has functions that the node calls with the durations and sizes of single events, because
+// the node keeps no sums of these. The calls begin when Node.Measure gets the Meter. A nil function
+// is not called. Several goroutines may call a function at once, and some hold locks, so a function
+// must not block and must not call the node.
 type Meter struct {
 	// StoreAppend is called when an append to the log of a durable type's shard has ended.
 	StoreAppend func(Append)
-	// MoveEnded is called when the move of a shard away from the node has ended. committed reports
-	// whether the new home has the shard; otherwise the move was given up. pause is how long the
-	// node began no turns for new calls in the shard.
+	// MoveEnded is called when the move of a shard away from the node has ended. committed is true if
+	// the new home has the shard, and false if the move was given up. pause is how long the node
+	// began no turns for new calls in the shard.
 	MoveEnded func(kind string, committed bool, pause time.Duration)
-	// ReminderFired is called when a turn runs a reminder. late is the time since it was due.
+	// ReminderFired is called when a turn runs a reminder. late is how long ago it was due.
 	ReminderFired func(kind string, late time.Duration)
-	// FrameSent is called for each frame of calls, answers and other envelopes that was sent to the
-	// broker.
+	// FrameSent is called for each frame that was sent to the broker, with the number of its
+	// envelopes (calls, answers and others) and its size.
 	FrameSent func(envelopes, bytes int)
 }
 

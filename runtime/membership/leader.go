@@ -23,8 +23,9 @@ type Leader struct {
 	since time.Time
 }
 
-// runLeader does the leader's work. After a round that changes the state, the next waits until all
-// members have seen it.
+// runLeader does rounds of the leader's work, if this node leads, until a round changes nothing.
+// After a round has changed the state, later rounds only make new members WeaklyUp until all
+// members have seen that state.
 func (l *Leader) runLeader() {
 	for {
 		l.voters.Note()

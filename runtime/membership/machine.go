@@ -16,8 +16,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Machine is one node's membership. It is not safe for concurrent use, but the values that it
-// returns are. See [Machine.Check] for its invariants.
+// A Machine is the membership of one node, as a state machine. It is not safe for concurrent use,
+// but the values that its methods return are. [Machine.Check] lists the invariants.
 type Machine struct {
 	node        *core.Node
 	echo        detector.Echo
@@ -104,8 +104,8 @@ func New(config core.Config) (*Machine, error) {
 	return m, nil
 }
 
-// Step handles one input. now should not go back: a time before the last one counts as the last
-// one.
+// Step handles one input. now should never decrease: if it is lower than in an earlier call, Step
+// uses the highest now so far.
 func (m *Machine) Step(now time.Time, in core.Input) core.Output {
 	m.node.Out = core.Output{Lease: m.lease.Until}
 	if m.node.Phase == core.Ended {
@@ -134,10 +134,11 @@ func (m *Machine) Step(now time.Time, in core.Input) core.Output {
 // View returns the present view of the cluster, without copying.
 func (m *Machine) View() *core.View { return m.node.Shown }
 
-// Lease returns the time until which turns may start here and answers may be sent. It is the
-// earlier of two times: SelfHeartbeatTimeout after the sending of the last echo that came back, and
-// QuorumTimeout after the last contact with a majority. The zero time means without end, because no
-// other node has ever been Up in this cluster. For a node that is not a member, it is in the past.
+// Lease returns the time until which this node may start turns and send answers. That is the
+// earlier of two times: SelfHeartbeatTimeout after the node sent the last echo that came back, and
+// QuorumTimeout after the node's last contact with a majority. The zero time means that the lease
+// has no end, because no other node has ever been Up in this cluster. A time in the past means that
+// no turn may start, as at a node that is not a member.
 func (m *Machine) Lease() time.Time { return m.lease.Until }
 
 func (m *Machine) advance(now time.Time) {
@@ -216,8 +217,8 @@ func (m *Machine) run() {
 	m.votes.RunVotes()
 }
 
-// onReceive passes a message to its handler. A Down or removed sender gets Removal, so that it
-// stops.
+// onReceive passes a message to its handler. If the sender is Down or removed, most kinds of
+// messages are answered with Removal instead, so that the sender stops.
 func (m *Machine) onReceive(in core.Receive) {
 	if m.node.Phase == core.Idle || in.Message == nil {
 		return
@@ -385,8 +386,9 @@ func (m *Machine) onRemoval(from transport.Address, msg message.Removal) {
 	m.node.EndRemoved(msg.Left, from, from.Name+" says that this node was downed and removed")
 }
 
-// State returns the gossiped state, or nil before this node is a member. A state never changes, so
-// equal pointers mean equal states. It is for simulations and tests; other callers use the [View].
+// State returns the gossiped state if this node is a member, and nil otherwise. A state never
+// changes, so if two calls return the same pointer, the state is the same. State is for simulations
+// and tests; other callers use the [View].
 func (m *Machine) State() *gossip.State {
 	if m.node.Phase != core.Joined {
 		return nil
@@ -461,9 +463,9 @@ func (m *Machine) Preform(now time.Time, g *gossip.State) {
 	m.lease.RenewLease()
 }
 
-// onUndeliverable quarantines a member that has lost messages: it cannot know which, so it stays
-// unreachable until the downing strategy decides. The member stops when it learns of this, and its
-// next incarnation may join.
+// onUndeliverable quarantines a member that has lost messages, because the member cannot know which
+// messages it has lost. A quarantined member stays unreachable until the downing strategy decides.
+// When the member learns of the quarantine, it stops, and its next incarnation may join.
 func (m *Machine) onUndeliverable(node transport.Address) {
 	if m.node.Phase != core.Joined || node == m.node.Config.Self {
 		return

@@ -36,8 +36,9 @@ type KeyValue = gossip.KeyValue
 // A Status is a stage in the life of a member. A later stage has a higher value.
 type Status = gossip.Status
 
-// The statuses. A member joins, is Up, leaves, exits and is removed. If the view does not converge,
-// it is WeaklyUp before Up. Any member may become Down until it is removed.
+// The statuses of a member. A member is Joining, then Up, Leaving and Exiting, and finally Removed.
+// If the view does not converge for some time, a Joining member becomes WeaklyUp before it becomes
+// Up. A member may become Down at any time before it is removed.
 const (
 	NoStatus = gossip.NoStatus // not a member, or not yet
 	Joining  = gossip.Joining  // admitted; waits for the leader

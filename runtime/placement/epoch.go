@@ -6,8 +6,9 @@ import (
 )
 
 // An Epoch numbers the homes of one shard. Its upper 32 bits are the term of the coordinator that
-// chose the home, its lower 32 bits a counter. Of two homes that claim a shard, the one with the
-// higher epoch is right; therefore every envelope carries the epoch. 0 means no epoch.
+// chose the home, and its lower 32 bits are a counter. If two members claim a shard, the one with
+// the higher epoch is its home. So that this can be decided, every envelope carries the epoch. 0
+// means no epoch.
 type Epoch uint64
 
 // MakeEpoch returns the epoch with the given term and counter.
@@ -19,8 +20,8 @@ func (e Epoch) Term() uint32 { return uint32(e >> 32) }
 // Counter returns the number of the decision about the shard within the term, from 1.
 func (e Epoch) Counter() uint32 { return uint32(e) }
 
-// Next returns the lowest epoch above e that a coordinator of this term may assign. It returns 0 if
-// there is no such epoch, because the term is below that of e or the counter is used up.
+// Next returns the lowest epoch above e that the coordinator of the given term may assign. It
+// returns 0 if no such epoch exists: term is lower than the term of e, or the counter is used up.
 func (e Epoch) Next(term uint32) Epoch {
 	next := max(e+1, MakeEpoch(term, 1))
 	if next.Term() != term {

@@ -8,23 +8,27 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// LoadWeighted places shards by the processor time that they use. It divides each member's
-// processors in use by its Capacity, and compares these shares with the mean of all members.
+// LoadWeighted places shards by the processor time that they use. A member's load is the number of
+// processors that it uses, divided by its Capacity. The mean is the same quotient for all members
+// together.
 //
-// Shards begin to move when a member is above 1.2 times the mean, until none is above 1.1. A
-// member's penalty is the square of its distance from the mean, and a quarter of that below the
-// mean. Each move is the one from the highest member that most reduces the sum of the two members'
-// penalties. A reduction by less than 0.002 makes no move. So a steady load moves nothing, and a
-// shard that is a member's whole load stays.
+// Shards begin to move when a member's load is above 1.2 times the mean, and they move until no
+// load is above 1.1 times the mean. A member's penalty is the square of the difference between its
+// load and the mean, in multiples of the mean; below the mean it is a quarter of that. Each move
+// takes a shard from the member with the highest load to where the sum of the two members'
+// penalties falls most. If no move of the member's shards lowers that sum by more than 0.002, the
+// member with the next lower load is tried. So under a steady load no shard moves, and a shard that
+// is a member's whole load stays.
 //
-// Loads are means with a half-life of three reports, 30 s. A shard does not move again for 5 min.
-// In an hour a coordinator moves at most a tenth of a type's shards, or one if that is more; from
-// members above 1.5 times the mean, more may move. A member gets no shard if it uses more than 0.9
-// of its GOMEMLIMIT, or would exceed its capacity with the shard. While the busiest member uses
-// less than a twentieth of its capacity, or a member's reports have stopped, nothing moves.
+// Loads are means over time with a half-life of three reports, 30 s. After a move a shard stays for
+// 5 min. In an hour a coordinator moves at most a tenth of a type's shards, or one shard if that is
+// more. From members above 1.5 times the mean, more may move. No shard moves to a member that uses
+// more than 0.9 of its GOMEMLIMIT, or whose capacity the shard would exceed. No shard moves while
+// the highest load is below a twentieth of the capacity, or while a member's reports have stopped.
 //
-// Shards without a home go to the member with the least load. Until a type's shards have been
-// measured, they go to the member that has the fewest of them in proportion to its capacity.
+// Shards without a home go to the member with the lowest load; members above 0.9 of GOMEMLIMIT come
+// last. Until a type's shards have been measured, they go to the member that has the fewest of them
+// in proportion to its capacity.
 type LoadWeighted struct{}
 
 // Limits of LoadWeighted.
@@ -229,8 +233,8 @@ func (p *plan) best(floor float64) (best choice, ok bool) {
 	return best, false
 }
 
-// target compares best with the moves of one shard to each member in p.low that has room. If one of
-// them has a higher gain, target sets best to the one with the highest. The shard is
+// target looks for a move of one shard with a higher gain than that of best. It considers each
+// member in p.low that has room, and sets best to the move with the highest gain. The shard is
 // p.homes[from].Movable[i], and uses cost processors.
 func (p *plan) target(best *choice, from, i int, cost float64) {
 	leaves := p.load[from] - cost/p.homes[from].capacity()/p.mean

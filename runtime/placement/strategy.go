@@ -11,24 +11,24 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Strategy chooses the homes of a type's shards. It must be a pure function of its arguments.
-// homes are the members that may get shards of the type: they are Up, reachable and host the type.
-// They are ordered by address, and there is at least one.
+// A Strategy chooses the homes of a type's shards. Its methods must be pure functions of their
+// arguments. homes has the members that may get shards of the type: members that are Up, reachable
+// and host the type. They are ordered by address, and there is at least one.
 type Strategy interface {
-	// Allocate returns a home for a shard without one, or whose home is leaving. With a zero
-	// address the shard stays at its home; a shard without a home then has none until something
-	// changes.
+	// Allocate returns a home for a shard that has none, or whose home is leaving. If it returns a
+	// zero address, the shard stays at its home, or without a home until something changes.
 	Allocate(s ShardID, homes []Load) transport.Address
-	// Rebalance returns at most limit Movable shards of the type to move elsewhere.
+	// Rebalance returns at most limit moves of Movable shards of the type to other members.
 	Rebalance(kind string, homes []Load, limit int) []Transfer
 	// String returns the strategy's name with its settings, such as "least-shards(1)". Members
 	// announce their strategy to the coordinator by this name.
 	String() string
 }
 
-// Load is the number of shards that one member will have, and the processors that it will use, when
-// all moves under way have ended. Numbers of processors are means with a half-life of 30 s, and 0
-// until measured. Of this package's strategies, only [LoadWeighted] uses them.
+// Load describes one member as it will be when all moves under way have ended: how many shards it
+// will have, and how many processors it will use. Numbers of processors are means over time with a
+// half-life of 30 s, and 0 until they have been measured. Of this package's strategies, only
+// [LoadWeighted] uses them.
 type Load struct {
 	Node    transport.Address
 	Shards  int      // number of shards of the type
@@ -160,13 +160,15 @@ func (c ConsistentHash) Rebalance(kind string, homes []Load, limit int) []Transf
 	return moves[:min(limit, len(moves))]
 }
 
-// Beside gives each shard the home of the equally numbered shard of the named type, and moves it
-// there when that shard has moved. So entities of two types with the same id are at one member, if
-// both types have the same hash. If the named type has fewer shards, a shard follows the one that
-// would hold its entities. [LoadWeighted] counts a shard and those beside it as one.
+// Beside gives each shard the same home as the shard with the same number of the named type. When
+// that other shard has moved, Beside moves this one to the same member. So entities with the same
+// id of the two types live at one member, if both types have the same hash. If the named type has
+// fewer shards, a shard goes beside the one that would hold its ids. [LoadWeighted] counts a shard
+// and those beside it as one.
 //
-// A shard is placed by LeastShards{} if the other shard has no home, or a home that does not host
-// this type. So are all shards if the named type does not exist, has more shards, or is a pool.
+// LeastShards{} places a shard if the other shard has no home, or has a home that does not host
+// this type. LeastShards{} places all shards if the named type does not exist, has more shards, or
+// is a pool.
 type Beside string
 
 // String implements [Strategy].

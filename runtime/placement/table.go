@@ -13,9 +13,9 @@ import (
 // maxGone bounds the removed addresses that a table keeps. Beyond it, the table drops the oldest.
 const maxGone = 64
 
-// A Table is one version of the list of all shards and their homes. It never changes, so it can be
-// shared and read without a lock. [Table.Apply] returns the next version, which shares the
-// unchanged parts. nil is the empty table.
+// A Table is one version of the list of all shards and their homes. A Table never changes, so
+// goroutines can share it and read it without a lock. [Table.Apply] returns the next version, which
+// shares the unchanged parts with this one. A nil Table is the empty table.
 type Table struct {
 	version Version
 	kinds   map[string]*TypeTable
@@ -196,8 +196,9 @@ func (k *TypeTable) within(other *TypeTable) bool {
 
 var errGap = errors.New("the diff starts at another version")
 
-// Apply returns the table to which d leads. If it fails, t is unchanged. It fails if d does not
-// start at t's version, does not lead to a later version, or has an invalid entry.
+// Apply returns the table that results from t and the changes in d; t stays unchanged. It fails if
+// d does not lead to a later version, or has an invalid entry. It also fails if d starts at another
+// version than that of t, unless d is Full.
 func (t *Table) Apply(d Diff) (*Table, error) {
 	if !d.Full && d.From != t.Version() {
 		return nil, fmt.Errorf("apply table: %w: %v, have %v (request the whole table)", errGap, d.From, t.Version())

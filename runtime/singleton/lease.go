@@ -9,9 +9,9 @@ type leaseState struct {
 	askAt     time.Time // when AcquireLease may follow
 }
 
-// onLease handles the answer to a lease request, or the lease's loss. The manager holds the lease
-// from before the instance's start until after its stop, and stops the instance if the lease is
-// lost.
+// onLease handles the answer to a lease request, or the loss of the lease. The manager gets the
+// lease before it starts the instance, and releases it after the instance has stopped. If the lease
+// is lost, the manager stops the instance.
 func (m *Manager) onLease(in Input) {
 	l := &m.lease
 	switch in := in.(type) {
@@ -49,8 +49,8 @@ func (m *Manager) onLease(in Input) {
 
 const maxLeaseRest = 2 * time.Second
 
-// askLease asks for the lease when due. It does not ask while an earlier lease is being released,
-// because the two requests could overtake each other.
+// askLease requests the lease when a request is due. It makes no request while an earlier lease is
+// being released, because the request could overtake the release.
 func (m *Manager) askLease() {
 	l := &m.lease
 	if m.state != AcquiringLease || l.held || l.asking || l.releasing || m.now.Before(l.askAt) {

@@ -228,8 +228,9 @@ func (m *Manager) onView(v View) {
 	m.trackOlder(v)
 }
 
-// trackOlder records all older members, because each may have been the oldest and still run the
-// instance. One is dropped only when it is removed or has confirmed that it runs none.
+// trackOlder records all members that are older than this one, because each of them may have been
+// the oldest and may still run the instance. A recorded member is dropped only when it is removed,
+// or has confirmed that it does not run the instance.
 func (m *Manager) trackOlder(v View) {
 	self := m.view[m.config.Self] // until it is Up, its UpNumber is 0 and nobody is older
 	for _, o := range v.Members {
@@ -501,9 +502,10 @@ func (m *Manager) onMessage(from transport.Address, msg Message) {
 	}
 }
 
-// onHandOverToMe hands off if this node's own view shows it leaving, which is final. Otherwise it
-// ignores the message: the sender may be in the other, possibly losing half of a split cluster, and
-// will repeat it. It ignores a Down or unknown sender for the same reason.
+// onHandOverToMe hands off the instance if this node's own view shows that this node is leaving,
+// because a node that leaves stays leaving. Otherwise it ignores the message: the sender may be in
+// the other half of a split cluster, which may lose. If the sender is right, it repeats the
+// message. For the same reason, messages of Down and unknown senders are ignored.
 func (m *Manager) onHandOverToMe(from transport.Address) {
 	if m.state == End {
 		m.send(from, HandOverDone)

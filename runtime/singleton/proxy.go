@@ -26,8 +26,8 @@ type ProxyConfig struct {
 // [Lost] or [Tick].
 type ProxyInput interface{ proxyInput() }
 
-// Guide names the member that a client asks, because a client has no view of its own. A zero Member
-// means that none is known.
+// Guide names the member that a client asks for the instance, because a client has no view of its
+// own. A zero Member means that the client knows no such member.
 type Guide struct{ Member transport.Address }
 
 // Want means that a call waits because the instance's node is unknown.
@@ -57,15 +57,15 @@ type Placement struct {
 	Epoch placement.Epoch
 }
 
-// A Proxy finds the instance of a singleton for the callers in one process. It asks the oldest
-// member again and again until the member answers that the instance runs there. It searches again
-// when the oldest member changes, when the instance's node is lost, or when a call finds no
-// instance there. It is a pure machine, not safe for concurrent use. Package stream keeps the
-// waiting calls.
+// A Proxy finds the instance of a singleton for the callers in one process. It repeatedly asks the
+// oldest member, until that member answers that it runs the instance. The Proxy searches again when
+// the oldest member changes, when the instance's node is lost, or when a call finds no instance at
+// that node. A Proxy is a state machine without I/O, and is not safe for concurrent use. Package
+// stream keeps the calls that wait.
 //
-// When the oldest member changes, calls do not wait: until the new instance is found, they go to
-// the former one, which forwards them. Akka's proxy holds calls at once, because its manager does
-// not forward.
+// When the oldest member changes, calls do not wait. Until the new instance is found, they go to
+// the node of the former one, which forwards them. Akka's proxy holds the calls at once, because
+// Akka's manager does not forward.
 type Proxy struct {
 	config ProxyConfig
 	now    time.Time

@@ -57,8 +57,8 @@ type Receive struct {
 	Message Message
 }
 
-// Arrived reports that this node has received the former instance's state from From. It replaces a
-// lost HandOverDone if From is already removed.
+// Arrived reports that the state of the former instance has arrived here from the node From. If
+// From was removed before its HandOverDone arrived, Arrived replaces that message.
 type Arrived struct{ From transport.Address }
 
 // InstanceStarted answers StartInstance: the instance has begun to run.
@@ -86,8 +86,8 @@ type (
 	LeaseReleased struct{}
 )
 
-// Quit means that this node leaves and no other node can take the instance, so the instance must
-// stop for good.
+// Quit means that this node leaves and that no other node can take the instance. The manager then
+// stops the instance for good.
 type Quit struct{}
 
 // Tick means that the time WakeAt has come, or that some time has passed.

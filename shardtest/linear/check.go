@@ -31,9 +31,9 @@ import (
 // Patience bounds the time of a check, which may be exponential in the number of concurrent calls.
 const Patience = time.Minute
 
-// Check passes if the calls of the history could have run one after another as the model defines,
-// each between its begin and its end. Otherwise, or if the check takes longer than a minute, it
-// fails the test. If it fails the test, it writes a page that shows the calls into
+// Check passes if the calls of the history could have run one after another as the model m defines,
+// each between its begin and its end. Otherwise Check fails the test; it also does so if the check
+// takes longer than a minute. A failed Check writes a page that shows the calls into
 // [testing.T.ArtifactDir].
 //
 // Check needs real time, so call it after [shardtest.Run], not in virtual time.
@@ -108,8 +108,9 @@ func (m Model[I, O, S]) partition(all []porcupine.Operation) (parts [][]porcupin
 	return parts
 }
 
-// operations converts a history for porcupine, without calls that did not run. A call that may have
-// run ends after all others, because it may take effect at any time.
+// operations converts a history for porcupine, without the calls that did not run. If it is unknown
+// whether a call ran, its end is after all other ends, because the call may take effect at any
+// time.
 func operations[I, O any](history []shardtest.Operation[I, O]) (all []porcupine.Operation) {
 	for i, op := range history {
 		p := porcupine.Operation{ClientId: i, Input: op.In, Call: op.Begin, Return: op.End}

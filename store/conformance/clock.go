@@ -12,8 +12,9 @@ import (
 // in a test. Clocks that are being set gradually differ by less.
 const clockRate = 10
 
-// testClock checks a store that implements [store.Clock]: for all clients, its time grows as fast
-// as that of this process. The time itself is not checked: it may be years ahead.
+// testClock checks a store that implements [store.Clock]: whichever client asks, the store's time
+// never goes back, and passes as fast as the time of this process. The two times may differ by
+// years.
 func testClock(t *testing.T, h Harness) {
 	clients := [2]Client{h.Client(t), h.Client(t)}
 	if _, ok := clients[0].(store.Clock); !ok {

@@ -114,8 +114,8 @@ func testLeaseOfTheSameHolder(t *testing.T, h Harness) {
 	must[store.Held](t)(a.Renew(t.Context(), second))
 }
 
-// testLeaseSucceeded checks that one client that knows a lease's token can take over the lease from
-// its holder.
+// testLeaseSucceeded checks that a client that knows the token of a held lease can take over the
+// lease from its holder, and that only one client can.
 func testLeaseSucceeded(t *testing.T, h Harness) {
 	a, b, c := h.Client(t), h.Client(t), h.Client(t)
 	over := func(holder string, token uint64) store.Claim {

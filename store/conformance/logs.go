@@ -330,8 +330,9 @@ func testAppendUncertain(t *testing.T, h Harness) {
 	}
 }
 
-// testAppendLate lets appends arrive after a claim. Appends that expect a position must be refused;
-// those that expect none come after the claim.
+// testAppendLate checks appends that arrive after the claim of a new home. The store must refuse a
+// late append that expects a position. It must put a late append that expects no position behind
+// the claim.
 func testAppendLate(t *testing.T, h Harness) {
 	if h.Held == nil {
 		t.Skip("the store's requests cannot be held up")

@@ -43,8 +43,8 @@ func (s Stream) want(t *testing.T, subject string, want ...string) {
 	}
 }
 
-// testPublish checks that a message is stored once while it is in the duplicate window, whoever
-// publishes it.
+// testPublish checks that a message that is published again within the duplicate window is stored
+// once, whichever client publishes it.
 func testPublish(t *testing.T, h Harness) {
 	s, p := h.publisher(t)
 	first := time.Now().Add(-time.Hour)
@@ -62,8 +62,9 @@ func testPublish(t *testing.T, h Harness) {
 	s.want(t, s.Subject, "a", "", "b")
 }
 
-// testPublishAfterWindow checks that a message is stored once even if it is published again when
-// the duplicate window has forgotten it, while the store looks for other messages, too.
+// testPublishAfterWindow checks that a message is stored once even if it is published again after
+// the duplicate window has forgotten it. Other messages are published at the same time, so the
+// store looks for several messages at once.
 func testPublishAfterWindow(t *testing.T, h Harness) {
 	s, p := h.publisher(t)
 	first := time.Now()

@@ -47,9 +47,9 @@ type Provider interface {
 // row a second on average.
 type Version uint64
 
-// First returns the first version of a table that is created now: the number of seconds since 2020.
-// If a table was lost and is created again, its versions are therefore above all versions that it
-// had before.
+// First returns the first version of a table that is created at the time now: the number of seconds
+// since 2020. So if a table is lost and created again, its versions are above all versions that the
+// lost table had.
 func First(now time.Time) Version {
 	return Version(max(now.Unix()-time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).Unix(), 1))
 }
@@ -125,8 +125,9 @@ type Snapshot struct {
 	Rows []Row
 }
 
-// Over returns the whole table. old is the whole snapshot that the reader had before, and Over adds
-// the changes in s to it. It returns s if s has all rows, and old if old is newer.
+// Over returns the whole table, from s and the whole snapshot old that the reader had before. If s
+// has only changes, Over adds them to old. If s has all rows, Over returns s. If old is newer than
+// s, Over returns old.
 func (s Snapshot) Over(old Snapshot) Snapshot {
 	switch {
 	case s.Version < old.Version || s.Since != 0 && s.Version == old.Version:

@@ -37,8 +37,8 @@ func (c *Client) Fault(decide func(Op) Fault) {
 	c.fault = decide
 }
 
-// Cut disconnects this client from the server if cut is true, and connects it again if cut is
-// false. It does not change the function set by Fault.
+// Cut disconnects this client from the server if cut is true, and connects the client again if cut
+// is false. The function set by Fault stays as it is.
 func (c *Client) Cut(cut bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -87,8 +87,8 @@ func (c *Client) Release(ctx context.Context, h store.Held) error {
 	}))
 }
 
-// prolong extends the lease, and never shortens it, because an earlier answer may have promised a
-// later end.
+// prolong extends the lease to ttl and its Margin after now. It never shortens the lease, because
+// an earlier answer may have promised its holder a later end.
 func (l *lease) prolong(now time.Time, ttl time.Duration) {
 	if ends := now.Add(ttl + store.Margin(ttl)); ends.After(l.ends) {
 		l.ends = ends

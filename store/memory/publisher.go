@@ -31,10 +31,10 @@ type stream struct {
 	sent     []Published          // by Send
 }
 
-// SetStream sets the subjects of the server's one stream, which may have wildcards, and the
-// stream's duplicate window. Within the window after a message, the stream drops other messages
-// with the same ID. A window of 0 means 2 min. Before SetStream is called, the stream has all
-// subjects. After SetStream without subjects, it has none.
+// SetStream sets the subjects and the duplicate window of the server's one stream. Subjects may
+// have wildcards. For the time window after a message, the stream drops messages with the same ID.
+// A window of 0 means 2 min. Before the first SetStream, the stream has all subjects. After a
+// SetStream without subjects, it has none.
 func (s *Server) SetStream(window time.Duration, subjects ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

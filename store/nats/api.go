@@ -67,8 +67,9 @@ func (c *api) why(ctx context.Context, stream string) error {
 // stopped. Each unanswered attempt doubles the bound.
 const firstAttempt = 500 * time.Millisecond
 
-// again calls f, with pauses, until f returns done: another replica, which does not lag, may
-// answer. After ctx or the timeout it returns f's last error.
+// again calls the function f, with pauses, until the result done is true or the error is a
+// finalError. It repeats f because the next request may reach another replica, which does not lag.
+// If ctx or the timeout ends first, again returns f's last error, or ErrUnavailable if that is nil.
 func (c *api) again(ctx context.Context, f func(context.Context) (done bool, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

@@ -27,10 +27,10 @@ const aliveFor = "192h"
 // buckets is the number of parts in which a large table is read.
 const buckets = 64
 
-// members is a table in a stream, with a message for each row. The stream's last sequence is the
-// table's version, so one message changes a row and the version. A deletion ends with a message on
-// the subject of the mark. It makes readers of earlier versions read the whole table. I-am-alives
-// are in another stream, because they change no version.
+// members is a table in a stream, with one message for each row. The table's version is the last
+// sequence of the stream, so one message changes both a row and the version. A deletion ends with a
+// message on the subject of mark. If a reader finds that message among the changes since its
+// version, it reads the whole table. I-am-alives change no version, so they are in another stream.
 type members struct {
 	*streams
 	keys            *keys
@@ -158,8 +158,8 @@ type part struct {
 	upTo uint64
 }
 
-// changes reads one replica's messages after sequence since. It returns false if these do not fit
-// into one answer.
+// changes reads the messages after the sequence since from one replica. It returns false if these
+// messages do not fit into one answer.
 func (m *members) changes(ctx context.Context, since uint64) (part, bool, error) {
 	p, err := m.ask(ctx, m.stream, getRequest{Seq: since + 1, Batch: pageMessages, MaxBytes: pageBytes})
 	if err != nil {

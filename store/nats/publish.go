@@ -106,8 +106,9 @@ func (c *writer) acknowledged(ctx context.Context, stream string, r *request, to
 	return c.written(ctx, stream, got)
 }
 
-// begin reports whether it has sent a message. If so, it calls the function then once: with the
-// sequence or, without a plain acknowledgement, with rest, which finds the outcome.
+// begin sends m and reports whether it could send it. If so, begin later calls the function then,
+// once. If the answer is a plain acknowledgement, then gets its sequence. Otherwise then gets rest,
+// a function that finds the outcome.
 func (c *writer) begin(stream string, m *nats.Msg, then func(seq uint64, rest func(context.Context) (uint64, error))) bool {
 	err := c.conn.begin(m, func(r *request) {
 		if r.err == nil {

@@ -212,8 +212,8 @@ func covers(pattern, subject string) bool {
 	}
 }
 
-// A look is the search for messages' ids on one subject. One reading runs at a time, for all ids
-// that wait when it begins.
+// A look searches one subject for the ids of messages that may be stored already. One reading of
+// the subject runs at a time, and searches for all ids that wait when it begins.
 type look struct {
 	turn  chan struct{} // has room for one caller, which reads
 	users int

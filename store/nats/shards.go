@@ -29,9 +29,9 @@ type shards struct {
 var _ store.Shards = (*shards)(nil)
 
 // CheckRights checks in one round trip whether the connection's user has the rights of a member
-// that hosts these durable types. It has no effect: its messages go to, or expect, subjects and
-// streams that do not exist. It fails with ErrUnavailable and names the right that the server
-// refused. It does not fail if the server does not answer.
+// that hosts these durable types. It changes nothing, because its messages name subjects and
+// streams that do not exist. If the server refuses a right, CheckRights fails with ErrUnavailable
+// and names that right. If the server does not answer, CheckRights returns nil.
 func (s *shards) CheckRights(ctx context.Context, types ...string) error {
 	return fail("check rights", strings.Join(types, ","), rightsCheck{s.streams}.run(ctx, types))
 }

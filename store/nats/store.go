@@ -26,12 +26,12 @@ var (
 	_ store.Publisher = (*Store)(nil)
 )
 
-// Open connects to a server of url, which may have several URLs separated by commas. It finds or
+// Open connects to one server of url, which may have several URLs separated by commas. It finds or
 // creates the stream of small records and leases, and returns when that stream answers. If no
-// server answers, it logs that once and waits until ctx ends, at most 30 s. If JetStream does not
-// answer yet, it waits until ctx ends. Open fails with [store.ErrUnavailable], and fails at once if
-// the server refuses the connection or JetStream is not enabled. Open does not look for the streams
-// of types; the first use of a type does.
+// server answers, Open logs that once and tries again until ctx ends, at most 30 s. If a server
+// answers but JetStream does not yet, Open waits until ctx ends. Open fails with
+// [store.ErrUnavailable]. It fails at once if the server refuses the connection, or if JetStream is
+// not enabled. Open does not look for the streams of types; the first use of a type does.
 func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -106,10 +106,11 @@ func (s *Store) Types(ctx context.Context) ([]Type, error) {
 	return types, nil
 }
 
-// DropType deletes the streams of a type with all its entities, permanently. Make sure that no node
-// hosts the type; this is not checked. It needs the rights to publish to $JS.API.STREAM.LIST and to
-// $JS.API.STREAM.DELETE of these streams. If it fails, a part may have been deleted: call it again.
-// It fails with ErrNotFound if the type has no streams.
+// DropType deletes the streams of a type, and with them all entities of the type, permanently. Make
+// sure that no node hosts the type; DropType does not check this. It needs the rights to publish to
+// $JS.API.STREAM.LIST and to $JS.API.STREAM.DELETE of the type's streams. If DropType fails, it may
+// have deleted some of the streams: call it again. It fails with ErrNotFound if the type has no
+// streams.
 func (s *Store) DropType(ctx context.Context, name string) error {
 	types, err := s.streams.types(ctx)
 	if err != nil {

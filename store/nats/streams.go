@@ -88,8 +88,9 @@ func (s *streams) recordStream(name, subject string, meta map[string]string) jet
 	return c
 }
 
-// create creates a stream, or accepts one that another process created. It waits while servers are
-// unavailable, and at most Config.Timeout until the stream is there.
+// create creates a stream, or accepts one that another process has created. While servers are
+// unavailable, it waits until ctx ends. While another process is creating the stream, it waits for
+// at most Config.Timeout.
 func (s *streams) create(ctx context.Context, c jetstream.StreamConfig) error {
 	began := time.Now()
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {

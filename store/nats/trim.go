@@ -42,9 +42,9 @@ func (t *trims) checks(stream string) bool {
 	return due
 }
 
-// wait waits until the stream may be trimmed. It returns false if another caller already waits,
-// because that caller will read all shards' heads. If that caller's read lags, a later trim removes
-// the rest.
+// wait waits until the caller may trim the stream. It returns false at once if another caller is
+// already waiting, because that other caller will read the heads of all shards. If the other caller
+// reads an old head, a later trim removes the rest.
 func (t *trims) wait(ctx context.Context, stream string) (bool, error) {
 	t.mu.Lock()
 	n := t.next[stream]
@@ -72,12 +72,12 @@ func (t *trims) wait(ctx context.Context, stream string) (bool, error) {
 	return true, nil
 }
 
-// Trim implements [store.Logs]. It removes those appends at the beginning of the stream that no
-// head needs, and may first wait for a second. Once a minute it checks the settings of the shard's
-// streams, and fails if they were changed so that the streams may lose messages.
+// Trim implements [store.Logs]. It removes the appends at the beginning of the stream that no head
+// needs. It may first wait for a second. Once a minute it checks the settings of the shard's
+// streams, and fails if changed settings could make the streams lose messages.
 //
-// The heads are read at the revision of h or later. So a head that is missing in the result was
-// written after the heads in the result, and its log begins after their Since.
+// The heads are read at the revision of h or a later one. So if the result lacks a head, that head
+// was written after the heads in the result, and its log begins after their Since.
 func (s *shards) Trim(ctx context.Context, sh store.Shard, h store.Head) error {
 	at, _, err := s.place(ctx, sh)
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 	"github.com/shardgen/shardgen/stream"
 )
 
-// KeyHeader names the header that has a record's key, if the record has one. That header replaces
-// the record's own header of this name.
+// KeyHeader names the message header that has the key of the Kafka record, if the record has a key.
+// The key then replaces a header of this name in the record.
 const KeyHeader = "Kafka-Key"
 
 // Key returns the key of a message's record, or "" if the record has none.
@@ -51,10 +51,10 @@ var _ stream.Source = (*Source)(nil)
 
 // Open opens a topic, with options of franz-go such as [kgo.SeedBrokers], [kgo.DialTLS] and
 // [kgo.SASL]. The options must not choose what is consumed. Open fails if no broker answers before
-// ctx ends, if there is no such topic, or if the brokers give topics no ids. Kafka before 2.8 gives
-// none; a topic that is deleted and made again could not be told from the former one. The
-// partitions are those that the topic has now. Later partitions are not read until all members have
-// opened the topic again.
+// ctx ends, if the topic does not exist, or if the brokers give topics no ids. Kafka before 2.8
+// gives none; then a topic that was deleted and created again would look like the former one. The
+// Source has the partitions that the topic has now. Partitions that are added later are not read
+// until all members have opened the topic again.
 func Open(ctx context.Context, topic string, options ...kgo.Opt) (*Source, error) {
 	client, err := kgo.NewClient(options...)
 	if err != nil {

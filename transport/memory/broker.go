@@ -80,8 +80,9 @@ func (b *Broker) SetMaxPayload(bytes int) { b.maxPayload.Store(int64(bytes)) }
 func (b *Broker) Transport() *Transport { return &Transport{broker: b} }
 
 // Stop stops the broker: all connections break, and held messages are lost. Links keep messages
-// that they have already received. When Stop, Start, Disconnect or Reconnect returns, the links'
-// OnState functions have been called, unless another goroutine is still calling one of them.
+// that they have already received. Stop, Start, Disconnect and Reconnect call the links' OnState
+// functions before they return. If another goroutine is already calling such a function, that
+// goroutine makes the call, perhaps later.
 func (b *Broker) Stop() {
 	b.mu.Lock()
 	if !b.running {
@@ -266,9 +267,9 @@ func (l *link) takesAnycast() bool { return l.serves && l.listening(transport.Co
 // Any stands for every node in a Path.
 const Any = "*"
 
-// A Path is one direction between two nodes, by name. A fault on a path applies to all messages on
-// it. If From or To is Any, this includes messages of a node to itself. Faults never apply to an
-// Unreachable, because the broker itself sends it.
+// A Path is one direction between two nodes, which From and To name. A fault on a path applies to
+// all messages on the path. Any matches every node, so a path with Any includes messages of a node
+// to itself. Faults never apply to an Unreachable, because the broker itself sends it.
 type Path struct{ From, To string }
 
 // A fault has one path's faults. The zero value does nothing.
@@ -308,10 +309,10 @@ func (b *Broker) Lose(p Path, probability float64) {
 // Hold keeps back all messages on p until Release or Mend.
 func (b *Broker) Hold(p Path) { b.fault(p, func(f *fault) { f.hold = true }) }
 
-// Delay delays each message on p by a random duration from least to most, until Mend. If several
-// paths match a message, the most specific path with a delay counts. Messages from one node to
-// another keep their order on each channel. A delayed message arrives even if the path is cut
-// before it is due, but Stop loses it.
+// Delay delays each message on p by a random duration from least to most, until Mend is called. If
+// several paths with a delay match a message, the most specific of them counts. Messages from one
+// node to another keep their order on each channel. If the path is cut after a message was delayed,
+// the message still arrives when it is due. Stop loses delayed messages.
 func (b *Broker) Delay(p Path, least, most time.Duration) {
 	b.fault(p, func(f *fault) { f.least, f.most = max(least, 0), max(least, most, 0) })
 }

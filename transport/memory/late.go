@@ -28,8 +28,8 @@ func (l *late) holds(e delivery) bool {
 	return ok
 }
 
-// add delays e by d, or until earlier messages of its route are due. The timer calls begin, which
-// must call deliver.
+// add delays e by the duration d. If an earlier message of its route is due later, e is due at the
+// same time as that message. When a message is due, the timer calls begin, which must call deliver.
 func (l *late) add(e delivery, d time.Duration, begin func()) {
 	due, r := time.Now().Add(d), e.route()
 	if last := l.last[r]; due.Before(last) {

@@ -334,8 +334,9 @@ func (c *channel) next() (*nats.Msg, error) {
 	}
 }
 
-// parse reads the kind and the sender from the subject, after "sh.<cluster>.". It does not check that
-// prefix, because the link subscribes only to subjects that begin with it.
+// parse reads the kind and the sender of a message from the part of its subject after
+// "sh.<cluster>.". It does not check that prefix, because the link subscribes only to subjects that
+// begin with it.
 func (c *channel) parse(m *nats.Msg) (transport.Message, bool) {
 	if m.Sub == nil { // of tellDenied
 		from, _ := address(m.Subject)
@@ -421,9 +422,10 @@ func (c *channel) connect(ctx context.Context, in interest) (*connection, error)
 	return s, nil
 }
 
-// dial connects to a server. After a call of move it prefers servers from which the channel has not
-// moved yet, then any server except the one from which it moved last. Servers may have several
-// addresses, so only a connection shows which server it has reached.
+// dial connects to a server. After a call of move, it first tries the servers from which the
+// channel has not moved yet. If it reaches none of these, it tries any server except the one from
+// which the channel moved last, and finally any server. A server may have several addresses, so
+// only an open connection shows which server it has reached.
 func (c *channel) dial(ctx context.Context) (*connection, error) {
 	servers, left := c.servers(), c.takeMove()
 	if len(left) == 0 {
@@ -508,8 +510,9 @@ func (c *channel) move() {
 	s.nc.Close()
 }
 
-// takeMove returns the servers that the channel has left since it was at all of them, the latest last. It
-// returns them once after each call of move, and otherwise nil.
+// takeMove returns the servers from which the channel has moved, the latest last. The list begins
+// anew when the channel moves from one of these servers again, or when the list is full. takeMove
+// returns the list once after each call of move, and otherwise nil.
 func (c *channel) takeMove() (left []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

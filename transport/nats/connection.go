@@ -20,8 +20,8 @@ const confirmTimeout = 5 * time.Second
 // dialExtra bounds the time for TLS and the first protocol messages.
 const dialExtra = 5 * time.Second
 
-// A connection has its own nats.Conn, so that a publish after the connection's end fails instead of
-// using the next connection.
+// A connection has its own nats.Conn, so a publish after the connection's end fails. A nats.Conn
+// that reconnects would publish over the next connection.
 type connection struct {
 	nc      *nats.Conn
 	wire    *wire
@@ -127,8 +127,8 @@ func (s *connection) flush(ctx context.Context) error {
 	return s.nc.FlushWithContext(ctx)
 }
 
-// settle waits until the server has the requested subscriptions. It also returns nil if the
-// connection has ended, because the next connection subscribes again.
+// settle waits until the server has the subscriptions that this connection has requested. If the
+// connection ends first, settle returns nil, because the next connection subscribes again.
 func (s *connection) settle(ctx context.Context) error {
 	if s.flush(ctx) == nil {
 		return nil

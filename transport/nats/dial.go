@@ -16,7 +16,7 @@ import (
 )
 
 // A dialer opens the byte streams of one attempt to connect. It closes them when the attempt's
-// context ends, because nats.go ignores the context.
+// context ends, because nats.go does not obey that context.
 type dialer struct {
 	ctx  context.Context // context of the attempt, and of the dialer
 	opts *nats.Options   // the user's dialers

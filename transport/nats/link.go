@@ -132,9 +132,9 @@ func (l *link) Flush(ctx context.Context, ch transport.Channel) error {
 	return nil
 }
 
-// Drain ends the subscriptions of all lanes. It may be called again after an error. A lane whose
-// connection breaks during Drain counts as drained, because its next connection makes no
-// subscriptions.
+// Drain ends the subscriptions of all lanes. It may be called again after an error. If a lane's
+// connection breaks during Drain, the lane counts as drained, because the lane's next connection
+// makes no subscriptions.
 func (l *link) Drain(ctx context.Context) error {
 	lanes := l.channels[1:]
 	errs := make([]error, len(lanes))

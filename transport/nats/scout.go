@@ -24,8 +24,8 @@ const (
 	outpostAgain = 2 * time.Second
 )
 
-// A scout has connections to other servers than that of Control, to ask them whether anybody
-// listens. It connects to a server when it is first asked about it.
+// A scout asks servers other than that of Control whether anybody listens to a subject. It connects
+// to a server when it is first asked about that server, and keeps the connection.
 type scout struct {
 	control  *channel
 	mu       sync.Mutex

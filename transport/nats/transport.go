@@ -161,8 +161,8 @@ func (t *Transport) natsOptions() (nats.Options, error) {
 	return o, nil
 }
 
-// ServeRequests receives requests on a connection of its own, so that clients' load does not delay
-// calls between members. If the connection breaks, nats.go reconnects.
+// ServeRequests receives requests on a separate connection, so that clients' load does not delay
+// calls between members. If that connection breaks, nats.go reconnects.
 func (t *Transport) ServeRequests(ctx context.Context, o transport.RequestOptions) (stop func(), err error) {
 	options, err := t.natsOptions()
 	if err != nil {

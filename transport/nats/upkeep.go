@@ -18,12 +18,12 @@ type upkeep struct {
 	held holder // sockets of stale connections
 }
 
-// run replaces connections until ctx ends. Open calls OnState first; after that, only run calls it.
-// run reports the end of a connection before it stores the next one.
+// run replaces each connection that ends, until ctx ends. Open makes the first call of OnState;
+// after that, only run calls it. run reports the end of a connection before it stores the next one.
 //
-// A silent server's connection is ended too, but its socket stays open until the next connection
-// listens. Lost packets may silence a server for seconds. If the socket were closed, the server
-// would report that nobody listens, and the node would count as gone.
+// If a server is silent, run ends the connection to it. The socket of Control stays open until the
+// next connection listens. Lost packets may silence a server for seconds. If run closed that
+// socket, the server would report that nobody listens, and the node would count as gone.
 func (u *upkeep) run(ctx context.Context) {
 	defer u.held.close()
 	for {
@@ -84,10 +84,11 @@ func (u *upkeep) watch(ctx context.Context, s *connection) (spare *connection) {
 	}
 }
 
-// ping pings the server of s. After one PingInterval without an answer, ping begins a second
-// connection, spare; s is stale when spare is ready, or after MaxPingsOut intervals. A lane begins
-// none while it receives anything, because the answer may wait behind other messages. Intervals are
-// counted as ticks, so a process that was stopped for long first reads its messages.
+// ping pings the server of s. After one PingInterval without an answer, ping begins to dial a
+// second connection, spare. s is stale when spare is connected, or after MaxPingsOut intervals
+// without an answer. While a lane receives anything, ping does not dial, because the answer may
+// wait behind other messages. Intervals are counted as ticks, so a process that was stopped for
+// long reads its messages before s counts as stale.
 func (u *upkeep) ping(ctx context.Context, s *connection) (spare *connection) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -196,8 +197,8 @@ func (u *upkeep) dialAgain(ctx context.Context, after time.Duration) *connection
 }
 
 // reopen tries to connect until it succeeds. It returns nil if the channel was closed. The first
-// attempt uses spare, if any. If patient is true, because the last connection ended within a
-// second, reopen waits first.
+// attempt uses spare, if there is one. If patient is true, reopen waits before the first attempt,
+// because the last connection ended within a second after it began.
 func (u *upkeep) reopen(ctx context.Context, spare *connection, patient bool) *connection {
 	for attempts := 1; ; attempts++ {
 		if (patient || attempts > 1) && !u.pause(ctx) {

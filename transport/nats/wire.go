@@ -6,11 +6,13 @@ import (
 	"time"
 )
 
-// A wire is the byte stream below one nats.Conn. It breaks at its first failed write, because
-// nats.go would drop its buffer and might go on, losing messages in the middle of a connection.
+// A wire is the byte stream below one nats.Conn. A wire closes itself at its first failed write. If
+// it did not, nats.go would drop its buffer and might go on, so that messages in the middle of a
+// connection were lost.
 //
-// A held wire is closed for nats.go, but its socket stays open, neither read nor written. So the
-// server keeps the subscriptions, and does not tell members that nobody listens.
+// For nats.go a held wire is closed, but its socket stays open; nothing is read from the socket or
+// written to it. So the server keeps the subscriptions, and does not tell members that nobody
+// listens.
 type wire struct {
 	net.Conn
 	held  atomic.Bool

@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/store/membertable"
 )
 
-// change writes a row as the function f changes it, and begins again after a conflict. It returns
-// the snapshot after the write.
+// change reads the table, lets f change the row of id, and writes that row. After a conflict it
+// begins again. old is a snapshot from before. change returns the snapshot after its write.
 func change(ctx context.Context, c membertable.Table, old membertable.Snapshot, id membertable.ID, f func(*membertable.Row)) (membertable.Snapshot, error) {
 	for {
 		s, err := c.Read(ctx, old.Version)
@@ -201,8 +201,8 @@ func testSnapshots(t *testing.T, h Harness) {
 	all.check(t)
 }
 
-// testHang stops a process for a minute of virtual time before its write, which must not overwrite
-// other writes.
+// testHang checks a process that hangs for Harness.Hang between its read and its write. That write
+// must not overwrite what another process wrote meanwhile.
 func testHang(t *testing.T, h Harness) {
 	hanging, other := h.Client(t, cluster), h.Client(t, cluster)
 	suspect := member(id("suspect", 1))

@@ -66,9 +66,9 @@ var _ membertable.Provider = (*Store)(nil)
 // caller must close the pool.
 func New(pool *pgxpool.Pool) *Store { return &Store{pool} }
 
-// Connect connects to a database and creates the tables unless they exist. While the database
-// cannot be reached, Connect tries again until ctx ends. The connections last until the process
-// ends; programs that close their connections use [New] with a pool of their own.
+// Connect connects to a database and creates those tables that do not exist. While the database
+// cannot be reached, Connect tries again until ctx ends. Connect's connections stay open until the
+// process ends. To close connections earlier, use [New] with a pool of your own.
 func Connect(ctx context.Context, url string) (membertable.Provider, error) {
 	pool, err := pgxpool.New(ctx, url)
 	if err != nil {
