@@ -75,7 +75,7 @@ var legal = map[State][]State{
 //  13. Senders owe a Flush only while the shard is Forwarding and not settled, and only a
 //     Forwarding shard is settled.
 //  14. A shard that is Closed or Forwarding has no entity.
-//  15. The word of an entity counts tells if and only if the turn under way is a turn of tells.
+//  15. The word of an entity counts tells exactly while a turn of tells is under way.
 //  16. An entity whose turn belongs to a Call is busy and wanted.
 type Shard struct {
 	// Driver is for the driver alone. It is set once, before anything else.
