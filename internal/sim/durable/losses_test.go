@@ -36,6 +36,7 @@ type losing struct {
 	home   *seat
 	epoch  uint64
 	states map[string][]applied // the commits of each entity; index 0 is version 1
+	gone   map[string][]string  // the states of each entity that stay lost, after the version and a colon
 	events bool                 // entities have events, from which their states follow
 	count  int
 	lost   bool // the server has lost something, and the home has not noticed
@@ -53,7 +54,7 @@ func runLosing(t *testing.T, seed uint64) {
 	w := &world{random: rand.New(rand.NewPCG(seed, 1))}
 	l := &losing{
 		t: t, d: &desk{t: t, w: w, server: newServer(w, 1)},
-		random: rand.New(rand.NewPCG(seed, 2)), states: map[string][]applied{}, events: seed%2 == 1,
+		random: rand.New(rand.NewPCG(seed, 2)), states: map[string][]applied{}, gone: map[string][]string{}, events: seed%2 == 1,
 	}
 	newJudge(l.d.server)
 	l.d.server.judge.blind, l.d.server.sparse = true, seed%4 >= 2
@@ -184,13 +185,20 @@ func (l *losing) take() {
 	for i := range losingEntities {
 		id := fmt.Sprint("e", i)
 		all, got := l.states[id], l.home.state(id)
-		if n := uint64(len(all)); l.lost && got.Version < n {
+		of := func(version uint64, state string) string { return fmt.Sprint(version, ":", state) }
+		n := uint64(len(all))
+		hidden := slices.Contains(l.gone[id], of(got.Version, string(got.State))) || len(got.Since) > 0 && got.Version > n
+		switch {
+		case l.lost && got.Version < n:
+			for v, c := range all[got.Version:] {
+				l.gone[id] = append(l.gone[id], of(got.Version+uint64(v)+1, c.state))
+			}
 			all = all[:got.Version]
-		} else if l.lost && got.Version > n {
+		case l.lost && hidden:
 			// An earlier lost commit had been written to a record. The log's later state hid that
 			// record, and is lost now too.
 			all = append(slices.Clone(all), make([]applied, got.Version-n)...)
-			all[got.Version-1].state = string(got.State)
+			all[got.Version-1] = applied{state: string(got.State)}
 		}
 		l.states[id] = all
 		want := ""
