@@ -10,7 +10,7 @@ import (
 
 type dispatchEmitter struct{ *emitter }
 
-// dispatch emits for each method a function that runs an encoded call.
+// dispatch emits, for each method with parameters or results, a function that runs an encoded call.
 func (e dispatchEmitter) dispatch(n *model.Entity) {
 	if slices.ContainsFunc(n.Methods, (*model.Method).HasDispatch) {
 		e.comment("The functions %s… run methods of %s on encoded arguments.", n.DispatchFunc(&model.Method{}), n.Name)

@@ -40,7 +40,7 @@ const (
 	fullMemory  = 0.9
 	idleBelow   = 0.05 // of the capacity
 	maxPlanned  = 8    // moves in a plan
-	maxSides    = 16   // members considered as source, and as destination, of a move
+	maxSides    = 16   // members considered as source of a move; one more as destination
 )
 
 // A Balance is what a coordinator keeps of one type between two plans of [LoadWeighted].
@@ -202,8 +202,8 @@ type choice struct {
 	gain, cost  float64
 }
 
-// penalty returns the overload of a member with this load: the square of the load's distance from
-// the mean, divided by 4 if the load is below the mean.
+// penalty returns how badly a member is loaded. load is in multiples of the members' mean. The
+// penalty is the square of its distance from 1, divided by 4 if load is below 1.
 func penalty(load float64) float64 {
 	d := load - 1
 	if d < 0 {

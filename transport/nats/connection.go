@@ -63,7 +63,7 @@ func (s *connection) end() {
 	<-s.over
 }
 
-// confidential returns nil for a connection with TLS or within this host.
+// confidential returns nil for a connection with TLS, or by a loopback address or local socket.
 func (s *connection) confidential() error {
 	_, err := s.nc.TLSConnectionState()
 	if err == nil || errors.Is(err, nats.ErrDisconnected) {

@@ -384,8 +384,8 @@ func recycle(b []byte) {
 // notified:
 //   - Full, above the bound: its calls are refused before their turns.
 //   - Crowded, from twice the bound on: results of turns under way are dropped if above 256 bytes.
-//     Frames with new envelopes are ignored, except for their acknowledgements, as if they were
-//     lost.
+//     A session that holds above fairBytes ignores frames with new envelopes, except for their
+//     acknowledgements, as if they were lost.
 //   - Closed, from three times the bound on: its answers and refusals are not kept any more.
 type Account struct {
 	limit int64
@@ -435,10 +435,10 @@ func (a *Account) Held() (bytes, limit int64) {
 	return bytes, limit
 }
 
-// fairBytes is how many bytes a session may hold for its client, while its account is crowded,
-// before the session ignores frames with new envelopes. A session that holds less handles such
-// frames, and refuses their calls. So a process learns why its calls fail, even if another process
-// of the same name has filled their common account.
+// fairBytes bounds what a session may hold for its client in a crowded account. Above the bound, the
+// session ignores frames with new envelopes. Below it, the session takes such frames and refuses their
+// calls. So a process learns why its calls fail, even if another process of its name has filled their
+// common account.
 const fairBytes = 64 << 10
 
 // Excuse returns the envelope to keep in place of e, as the account's Excess requires; nil means

@@ -306,7 +306,8 @@ func (t *table) Alive(ctx context.Context, id membertable.ID, at time.Time) erro
 	return membertable.Fail(membertable.OpAlive, t.cluster, err)
 }
 
-// do runs the function f on a connection. If a statement gets no answer, do returns the error lost.
+// do runs the function f on a connection. If a statement may have
+// been carried out, do returns the error lost.
 func (t *table) do(ctx context.Context, lost error, f func(*pgxpool.Conn) error) error {
 	if err := membertable.CheckName(t.cluster); err != nil {
 		return err
