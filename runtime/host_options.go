@@ -109,7 +109,7 @@ func MinHosts(n int) HostOption { return func(s *hostSettings) { s.hosts = n } }
 func MaxMailboxCalls(n int) HostOption { return func(s *hostSettings) { s.MailboxCalls = n } }
 
 // MaxMailboxBytes bounds the bytes of the calls that wait for one entity of the type: their
-// arguments, ids and method names. Further calls fail with [ErrOverloaded]. Default
+// arguments, ids, method names and call chains. Further calls fail with [ErrOverloaded]. Default
 // Config.Limits.MailboxBytes, 64 KiB to 1 GiB; Config.Limits.ShardBytes applies as well. Members may
 // differ.
 func MaxMailboxBytes(n int) HostOption { return func(s *hostSettings) { s.MailboxBytes = n } }

@@ -122,9 +122,9 @@ func FreshHead(node string, incarnation, epoch uint64, log []store.Append) []byt
 
 // Undamaged returns the part of a shard that can be opened, given the problems found by Snap:
 //   - Undecodable records of entities are left out.
-//   - The log ends before the first append that is damaged, or that has a commit of an entity whose record is left out.
+//   - The log ends before the first append that is damaged, or that has a commit of an entity with a problem.
 //   - If the head or the table is damaged, the head is new, and the table with its command ids and tells is left out.
-//   - Undecodable leaves are left out, and the catalog counts as incomplete: the next home makes the catalog again.
+//   - Undecodable leaves are left out. With any problem the catalog counts as incomplete: the next home makes it again.
 //   - The journal begins behind its last damaged or missing chunk, and its event numbers continue. If its index is
 //     damaged, all chunks are left out.
 func Undamaged(h store.Head, log []store.Append, records []store.Record, problems []Problem) (store.Head, []store.Append, []store.Record) {

@@ -121,8 +121,8 @@ func (o Options) injectBound(f Fault) time.Duration {
 
 const startBound = 2 * time.Minute
 
-// Bound returns how long a valid run of the fault takes at most: the start, the fault under load,
-// the remaining calls at half their rate, and each strike on nodes that nobody calls.
+// Bound returns how long a valid run of the fault takes at most: the start, the fault's full effect,
+// all calls at half their rate, Tail, and Times strikes.
 func (o Options) Bound(f Fault) time.Duration {
 	o = o.withDefaults(f)
 	calls := 2 * time.Duration(o.Calls) * time.Second / time.Duration(o.Load.Rate)

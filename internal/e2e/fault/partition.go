@@ -273,7 +273,7 @@ var flipFlop = Fault{
 	},
 }
 
-// cutLimits are for faults that cut nodes off. Nothing that the other nodes have acknowledged may
+// cutLimits are for faults that cut nodes off or make them stand still. Nothing that the other nodes have acknowledged may
 // be lost, and calls must succeed within Recovery after the heal.
 var cutLimits = Limits{
 	Failed: unjudged, Unknown: unjudged, Lost: 0, Doubled: 0, Disorder: 0, Misstated: 0,

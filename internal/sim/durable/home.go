@@ -80,7 +80,8 @@ func (h *home) thaw() {
 	}
 }
 
-// expiry returns when an account that commits now expires, in Unix milliseconds; 0 means never.
+// expiry returns the time at which an account expires if it commits now, in Unix milliseconds; 0
+// means never.
 func (h *home) expiry() int64 {
 	if h.r.plan.ttl == 0 {
 		return 0

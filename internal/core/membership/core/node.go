@@ -177,7 +177,7 @@ func (n *Node) NewView() *View {
 	}
 }
 
-// PushToAll sends the state to all nodes that have not seen it. In a large cluster it broadcasts
+// PushToAll sends the state to each node of Audience that has not seen it. In a large cluster it broadcasts
 // the state instead.
 func (n *Node) PushToAll() {
 	if !n.Small() {
