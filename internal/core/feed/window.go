@@ -125,8 +125,8 @@ type Effects struct {
 //
 // Invariants:
 //  1. Numbers ascend in list and in stuck; all numbers in stuck are below those in list.
-//  2. unfinished counts the tells that are not done, including those in stuck. bytes is the size of
-//     the bodies of these tells.
+//  2. unfinished counts the tells in list and stuck without the finished ones. bytes is the size of
+//     their bodies.
 //  3. In each row, only the first tell is ready, sent, resting or lost.
 type Window struct {
 	limits     Limits

@@ -38,9 +38,9 @@ type Fence struct {
 //
 //   - QuorumTimeout after enough members know that the member is Down. They are enough if the members that
 //     do not know it, together with the Down member, are neither a quorum nor the winning side of a split.
-//     There is no wait if all reachable voters hold the evidence Lost or Gone against the member. With one
-//     server, or in clusters whose members do not all watch each other, one observer that knows that the
-//     member is Down and holds Gone suffices: see [lease.Voters.LostToAll] and surelyGone.
+//     There is no wait if all reachable voters hold the evidence Lost or Gone against the member. One
+//     observer suffices if it holds Gone and knows of the Down, and there is only one server or the
+//     members do not all watch each other: see [lease.Voters.LostToAll] and surelyGone.
 //   - QuorumTimeout after the last time at which any other member vouched for the Down member, if all of
 //     them have reported when they did so: see vouchesOver.
 //   - LeaseHold and SelfHeartbeatTimeout after the judgement, if the member was downed by a side with the
