@@ -55,10 +55,13 @@ type Node struct {
 	upOnce   sync.Once
 	gone     chan struct{} // closed when the cluster has removed the node, after Shutdown
 	goneOnce sync.Once
-	goodbye  sync.Once     // begins drain
-	said     chan struct{} // closed at the end of drain
-	done     chan struct{} // closed when everything has stopped
-	end      sync.Once
+	goodbye  sync.Once // begins drain
+	// endRequests ends the gateway and waits for its requests; nil without a gateway. It may be
+	// called several times.
+	endRequests func()
+	said        chan struct{} // closed at the end of drain
+	done        chan struct{} // closed when everything has stopped
+	end         sync.Once
 }
 
 var _ Caller = (*Node)(nil)
@@ -273,8 +276,10 @@ func (n *Node) connState(ch transport.Channel, s transport.State) {
 // Shutdown makes the node leave the cluster in order. From the call on, [Node.Health] is not ready.
 //
 //   - The node works on as before for Config.Membership.LeaveDelay.
+//   - Its gateway receives no more requests; the broker sends them to other members' gateways.
 //   - For at most Config.Membership.LeaveTimeout, it gives its shards and their state to other
-//     members. It sends waiting tells once their receivers have homes.
+//     members, and waits for the gateway's requests. It sends waiting tells once their receivers
+//     have homes.
 //   - If shards are still here then, the contexts of running methods end. For one more second the
 //     node begins turns; then the contexts of these turns end too.
 //   - Another second later the other members may start the entities that are still here, without
@@ -295,6 +300,7 @@ func (n *Node) Shutdown(ctx context.Context) error {
 		n.stop(nil)
 		return n.awaitEnd(ctx)
 	}
+	n.driver.Group.Go(func() { requests{n}.end(n.driver.Context) })
 	n.control.leave()
 	patience, over := time.NewTimer(n.cfg.Membership.LeaveTimeout), 0
 	defer patience.Stop()
@@ -394,6 +400,9 @@ func (n *Node) drain(ctx context.Context) {
 	n.mu.Lock()
 	over := n.leaveAt.Add(n.cfg.Membership.LeaveTimeout) // leaveAt is zero at a node that gives joining up: it runs no method
 	n.mu.Unlock()
+	answered, cancel := context.WithDeadline(ctx, over)
+	defer cancel()
+	requests{n}.end(answered)
 	if now := time.Now(); over.Before(now) {
 		over = now
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/core/schedule"
@@ -71,11 +72,35 @@ func (g requests) serve(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start node %s: Config.Gateway: %w", n.cfg.Name, err)
 	}
+	end := sync.OnceFunc(stop) // a second call waits for the first
+	n.mu.Lock()
+	n.endRequests = end
+	n.mu.Unlock()
 	n.driver.Group.Go(func() {
 		<-n.driver.Stop
-		stop()
+		end()
 	})
 	return nil
+}
+
+// end makes the broker send requests to other members' gateways. It returns when the requests that
+// are here have been answered, or when ctx ends.
+func (g requests) end(ctx context.Context) {
+	g.node.mu.Lock()
+	end := g.node.endRequests
+	g.node.mu.Unlock()
+	if end == nil {
+		return
+	}
+	over := make(chan struct{})
+	g.node.driver.Group.Go(func() {
+		end()
+		close(over)
+	})
+	select {
+	case <-over:
+	case <-ctx.Done():
+	}
 }
 
 func (g requests) errTooMany() error {

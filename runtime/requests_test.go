@@ -10,10 +10,13 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/test/fixture"
@@ -317,6 +320,68 @@ func TestGatewayKey(t *testing.T) {
 	outcome, text := ask("Buyer.Who.g", "pay-7")
 	require.Equal(t, "not executed", outcome)
 	require.Contains(t, text, "Buyer is not durable, so a repeated request would run again")
+}
+
+// TestGatewayHandsOver: callers of a gateway notice nothing when its members leave one after another.
+// A member that is closed answers what it has received.
+func TestGatewayHandsOver(t *testing.T) {
+	t.Parallel()
+	server, err := embedded.Start(embedded.Options{})
+	require.NoError(t, err)
+	t.Cleanup(server.Shutdown)
+	start := func(name string) *shard.Node {
+		node := shard.New(shard.Config{
+			Cluster: "test", Name: name, Transport: natstransport.New(server.ClientURL()), Logger: logger(name), Gateway: true,
+		})
+		require.NoError(t, shop.HostBuyer(node, func() *shop.Buyer { return &shop.Buyer{} }))
+		require.NoError(t, node.Start(testContext(t)))
+		t.Cleanup(func() { _ = node.Close() })
+		return node
+	}
+	nodes := []*shard.Node{start("a"), start("b")}
+	nc, err := nats.Connect(server.ClientURL())
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	var callers sync.WaitGroup
+	var answers, failed atomic.Int64
+	var leaving atomic.Bool
+	leaving.Store(true)
+	end, ctx := make(chan struct{}), testContext(t)
+	for i := range 32 {
+		callers.Go(func() {
+			for {
+				select {
+				case <-end:
+					return
+				default:
+				}
+				got, err := nc.RequestMsgWithContext(ctx, nats.NewMsg(fmt.Sprintf("sh.test.g.any.Buyer.Who.%d", i)))
+				if !assert.NoError(t, err) {
+					return
+				}
+				answers.Add(1)
+				if leaving.Load() && !assert.Equal(t, "executed", got.Header.Get("Shard-Outcome"), got.Header.Get("Shard-Error")) {
+					failed.Add(1)
+					return
+				}
+			}
+		})
+	}
+	more := func() {
+		before := answers.Load()
+		require.Eventually(t, func() bool { return answers.Load() > before+1000 || failed.Load() > 0 }, testPatience, time.Millisecond)
+	}
+	for i := range 4 {
+		more()
+		require.NoError(t, nodes[i].Shutdown(testContext(t)))
+		nodes = append(nodes, start(fmt.Sprint("c", i)))
+	}
+	more()
+	leaving.Store(false)
+	require.NoError(t, nodes[4].Close())
+	more()
+	close(end)
+	callers.Wait()
 }
 
 // TestGatewayReminder: a request with a time is a reminder, and one with a wrong header is refused.

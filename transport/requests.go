@@ -8,8 +8,11 @@ import (
 // A Requester is a [Transport] that also receives requests from any client of the broker, in any
 // language.
 type Requester interface {
-	// ServeRequests receives the requests for the given kinds until stop is called; stop returns
-	// when no handler runs any more. Requests come to sh.<cluster>.g.<caller>.<kind>.<method>.<id>,
+	// ServeRequests receives the requests for the given kinds until stop is called. From then on the
+	// broker sends requests to other members. The requests that it has sent here are still handled;
+	// stop returns when no handler runs any more. It may be called once.
+	//
+	// Requests come to sh.<cluster>.g.<caller>.<kind>.<method>.<id>,
 	// where the id is written by [EscapeID] or missing. Each request goes to one of the members
 	// that serve its kind. <caller> is the caller's identity, a name of 1 to 64 of [A-Za-z0-9_-],
 	// which the broker's permissions grant. A request whose reply subject is not below

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -42,6 +43,7 @@ func mayAnswer(caller, reply string) bool {
 type requests struct {
 	options transport.RequestOptions
 	faults  *faults
+	subs    []*nats.Subscription
 
 	mu      sync.Mutex
 	closed  bool
@@ -131,6 +133,35 @@ func otherHeaders(all nats.Header) map[string][]string {
 	return other
 }
 
+// drainTimeout is how long drain waits for the server. Only a server that stalls needs as long.
+const drainTimeout = 2 * time.Second
+
+// drain ends the subscriptions, and waits until every request that the server has sent here is
+// taken: the server sends it to no other member.
+func (s *requests) drain() {
+	var taken sync.WaitGroup
+	for _, sub := range s.subs {
+		taken.Add(1)
+		done := sync.OnceFunc(taken.Done)
+		sub.SetClosedHandler(func(string) { done() })
+		if sub.Drain() != nil { // it has ended already, with its connection
+			done()
+		}
+	}
+	all := make(chan struct{})
+	go func() { // ends at the latest when the connection is closed
+		taken.Wait()
+		close(all)
+	}()
+	timer := time.NewTimer(drainTimeout)
+	defer timer.Stop()
+	select {
+	case <-all:
+	case <-timer.C:
+	}
+}
+
+// close waits for the handlers. Requests that come later are dropped.
 func (s *requests) close() {
 	s.mu.Lock()
 	s.closed = true

@@ -186,10 +186,12 @@ func (t *Transport) ServeRequests(ctx context.Context, o transport.RequestOption
 	}
 	s := &requests{options: o, faults: &faults{log: log}}
 	for _, kind := range o.Kinds {
-		if _, err := nc.QueueSubscribe(requestPrefix(o.Cluster)+"*."+kind+".>", gatewayQueue, s.take); err != nil {
+		sub, err := nc.QueueSubscribe(requestPrefix(o.Cluster)+"*."+kind+".>", gatewayQueue, s.take)
+		if err != nil {
 			nc.Close()
 			return nil, fmt.Errorf("serve requests: %s: %w", redact(t.url), err)
 		}
+		s.subs = append(s.subs, sub)
 	}
 	// nats.go requires a deadline. The context of a node's Run has none.
 	ctx, cancel := context.WithTimeout(ctx, t.settings.connectTimeout)
@@ -206,8 +208,8 @@ func (t *Transport) ServeRequests(ctx context.Context, o transport.RequestOption
 		return nil, fmt.Errorf("serve requests: %s: %w", redact(t.url), err)
 	}
 	return func() {
-		_ = nc.Drain() // requests under way are still answered
+		s.drain()
 		s.close()
-		nc.Close()
+		nc.Close() // sends the answers that are still in its buffer
 	}, nil
 }
