@@ -120,7 +120,8 @@ func (r *run) happen() {
 }
 
 func (r *run) start(name string) {
-	if len(r.world.Running()) >= r.plan.most {
+	running := r.world.Running()
+	if len(running) >= r.plan.most || r.calm && named(running, name) {
 		return
 	}
 	number, err := strconv.Atoi(name[1:])
@@ -237,10 +238,15 @@ func (r *run) settled() bool {
 	return sim.Agreed(r.world.Running())
 }
 
-// freeName returns the first free name from the i-th on. A second process with a name would wait
-// for the first to end.
+// named reports whether one of the nodes has the name. A second process with a name waits for the
+// first to end.
+func named(nodes []*sim.Node, name string) bool {
+	return slices.ContainsFunc(nodes, func(n *sim.Node) bool { return n.Address.Name == name })
+}
+
+// freeName returns the first free name from the i-th on.
 func freeName(nodes []*sim.Node, i int) string {
-	for slices.ContainsFunc(nodes, func(n *sim.Node) bool { return n.Address.Name == name(i) }) {
+	for named(nodes, name(i)) {
 		i++
 	}
 	return name(i)
