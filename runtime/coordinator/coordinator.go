@@ -201,6 +201,7 @@ type Coordinator struct {
 	loaded  bool              // a load was reported since the last round
 	refused string            // why rebalancing was refused last, to log it once
 	last    transport.Address // the member that got an instance of a pool last
+	memory  planMemory
 }
 
 // checkedPerStep bounds the cost of assertions: with n shards, Step calls Check every

@@ -239,10 +239,10 @@ func (c *Coordinator) moveLimit(k *entityType) int {
 }
 
 // homes returns the loads of members that may get shards of the type, by address. moves are those
-// that pins require, by present home.
+// that pins require, by present home. The next call uses the memory of loads again.
 func (c *Coordinator) homes(k *entityType) (loads []placement.Load, moves []pinMove) {
 	_, rests := k.place.(placement.LoadWeighted)
-	loads = make([]placement.Load, 0, len(c.order))
+	loads = again(&c.memory.loads, len(c.order))[:0]
 	for _, a := range c.order {
 		m := c.members[a]
 		all := m.hosted == len(c.names) // saves a map lookup
@@ -260,8 +260,8 @@ func (c *Coordinator) homes(k *entityType) (loads []placement.Load, moves []pinM
 		return nil, nil
 	}
 	// The sums of each home are in small arrays, because the homes of shards are in no order.
-	kept, shards, used := k.kept(), make([]int, len(loads)), make([]float64, len(loads))
-	slots, costs := make([]int32, len(kept)), make([]float32, len(kept)) // of the kept shards; slot -1: may not move
+	kept, shards, used := k.kept(), again(&c.memory.shards, len(loads)), again(&c.memory.used, len(loads))
+	slots, costs := again(&c.memory.slots, len(kept)), again(&c.memory.costs, len(kept)) // of the kept shards; slot -1: may not move
 	var movesFrom [][]pinMove
 	for i := range kept {
 		s := &kept[i]
@@ -290,12 +290,13 @@ func (c *Coordinator) homes(k *entityType) (loads []placement.Load, moves []pinM
 		c.withBeside(k, costs)
 	}
 	// One slice holds the Movable of all homes, and one the Costs.
-	movable, ordered, next := make([]uint32, len(kept)), make([]float32, len(kept)), make([]int, len(loads))
+	movable, ordered, next := again(&c.memory.movable, len(kept)), again(&c.memory.ordered, len(kept)), again(&c.memory.next, len(loads))
 	for i, at := 1, 0; i < len(loads); i++ {
 		at += shards[i-1]
 		next[i] = at
 	}
-	ends := slices.Clone(next)
+	ends := again(&c.memory.ends, len(next))
+	copy(ends, next)
 	for i, slot := range slots {
 		if slot >= 0 {
 			movable[ends[slot]], ordered[ends[slot]] = k.info.Shards+uint32(i), costs[i]
@@ -307,6 +308,24 @@ func (c *Coordinator) homes(k *entityType) (loads []placement.Load, moves []pinM
 		l.Shards, l.OfType, l.Movable, l.Costs = shards[i], used[i], movable[from:to:to], ordered[from:to:to]
 	}
 	return loads, slices.Concat(movesFrom...)
+}
+
+// planMemory is what homes returns and works with. With a million shards, a plan would otherwise
+// allocate 45 MB.
+type planMemory struct {
+	loads              []placement.Load
+	shards, next, ends []int
+	used               []float64
+	slots              []int32
+	costs, ordered     []float32
+	movable            []uint32
+}
+
+// again returns n zero values in the memory of buf, which grows if necessary.
+func again[T any](buf *[]T, n int) []T {
+	*buf = slices.Grow((*buf)[:0], n)[:n]
+	clear(*buf)
+	return *buf
 }
 
 type pinMove struct {

@@ -13,7 +13,8 @@ import (
 
 // A Strategy chooses the homes of a type's shards. Its methods must be pure functions of their
 // arguments. homes has the members that may get shards of the type: members that are Up, reachable
-// and host the type. They are ordered by address, and there is at least one.
+// and host the type. They are ordered by address, and there is at least one. homes and its slices
+// may be read only until the method returns.
 type Strategy interface {
 	// Allocate returns a home for a shard that has none, or whose home is leaving. If it returns a
 	// zero address, the shard stays at its home, or without a home until something changes.
