@@ -25,9 +25,9 @@ import (
 
 // A Conn calls the entities of a cluster from a process that is not a member. It gets the shard
 // table from one member and sends calls directly to the entities' homes. After a restart of all
-// members the Conn follows the new cluster: a call that may have run in the former cluster fails
-// with [ErrLost], and a call that certainly did not run is sent to the new cluster. A Conn is safe
-// for concurrent use.
+// members the Conn follows the new cluster. It sends calls there again if they certainly did not
+// run, or if their entities are durable; other calls fail with [ErrLost]. A Conn is safe for
+// concurrent use.
 type Conn struct {
 	cfg     Config
 	log     *slog.Logger

@@ -104,7 +104,8 @@ func (e typeEmitter) appendPointer(g *jen.Group, t *model.Type) {
 	g.Return(withNil(t.Elem, t, codecEmitter(e).appendElement(t.Elem, b, jen.Id("num"), target, t))...)
 }
 
-// withNil adds a nil error if t's function returns an error and elem's does not.
+// withNil returns the operands of a return statement in t's encoding function: call, which encodes
+// elem, and a nil error if only t's encoding can fail.
 func withNil(elem, t *model.Type, call *jen.Statement) []jen.Code {
 	if t.Fallible && !elem.Fallible {
 		return []jen.Code{call, jen.Nil()}

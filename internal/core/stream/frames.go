@@ -384,7 +384,7 @@ func recycle(b []byte) {
 // notified:
 //   - Full, above the bound: its calls are refused before their turns.
 //   - Crowded, from twice the bound on: results of turns under way are dropped if above 256 bytes.
-//     A session that holds above fairBytes ignores frames with new envelopes, except for their
+//     A session that holds above fairBytes ignores frames with envelopes, except for their
 //     acknowledgements, as if they were lost.
 //   - Closed, from three times the bound on: its answers and refusals are not kept any more.
 type Account struct {
@@ -435,10 +435,10 @@ func (a *Account) Held() (bytes, limit int64) {
 	return bytes, limit
 }
 
-// fairBytes bounds what a session may hold for its client in a crowded account. Above the bound, the
-// session ignores frames with new envelopes. Below it, the session takes such frames and refuses their
-// calls. So a process learns why its calls fail, even if another process of its name has filled their
-// common account.
+// fairBytes is the most that a session may hold for its client in a crowded account and still take
+// the client's frames. It refuses their calls, so the client learns why they fail, even if another
+// process of its name has filled the common account. A session that holds more ignores frames with
+// envelopes.
 const fairBytes = 64 << 10
 
 // Excuse returns the envelope to keep in place of e, as the account's Excess requires; nil means

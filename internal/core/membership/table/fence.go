@@ -79,10 +79,10 @@ func (m *Machine) runDeaths() {
 	}
 }
 
-// bounced records the report of this node's server that nobody listens for a dead member that was
-// connected to that server. The report counts only after the return of an echo that this node sent
-// when it already knew of the death. The server answers in order, so the report then answers a
-// message that was sent later than the echo.
+// bounced notes when this node's server first reported that nobody listens for a dead member of
+// that server. A report counts only once an echo has returned that this node sent after it knew of
+// the death. The server answers in order, so reports about messages from before the echo came
+// before it.
 func (m *Machine) bounced(r *rows.Row) {
 	d := m.deaths[r.Address]
 	if d == nil || m.echo.Sent.Before(d.known) || !d.bounced.IsZero() || !m.ownServer(r) {
