@@ -186,7 +186,7 @@ func TestSeedsThatFailed(t *testing.T) {
 // answerBound is the time after the faults within which every shard answers every process. It
 // includes up to 3 s until a death or a silence is judged, 2 s for the last lease and for barriers
 // that wait in vain, and the resending of lost messages. In this time the last members may end
-// because the majority has died. The new cluster then gets formBound more.
+// because the majority has died. The new cluster, formed or not yet, then gets formBound more.
 const (
 	answerBound = 8 * time.Second
 	formBound   = 4 * time.Second
@@ -227,7 +227,7 @@ func (w *world) rest() {
 		}
 	}
 	w.run(answerBound)
-	if w.members.formed > formed {
+	if w.members.formed > formed || !slices.ContainsFunc(w.procs, (*process).healthy) {
 		w.run(formBound)
 	}
 	for _, who := range slices.Sorted(maps.Keys(waiting)) {
