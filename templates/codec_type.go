@@ -105,7 +105,7 @@ func (e typeEmitter) appendPointer(g *jen.Group, t *model.Type) {
 }
 
 // withNil returns the operands of a return statement in t's encoding function: call, which encodes
-// elem, and a nil error if only t's encoding can fail.
+// elem, and also nil if t's function returns an error but call does not.
 func withNil(elem, t *model.Type, call *jen.Statement) []jen.Code {
 	if t.Fallible && !elem.Fallible {
 		return []jen.Code{call, jen.Nil()}

@@ -435,10 +435,10 @@ func (a *Account) Held() (bytes, limit int64) {
 	return bytes, limit
 }
 
-// fairBytes is the most that a session may hold for its client in a crowded account and still take
-// the client's frames. It refuses their calls, so the client learns why they fail, even if another
-// process of its name has filled the common account. A session that holds more ignores frames with
-// envelopes.
+// fairBytes bounds what a session may hold for its client in a crowded account. Up to the bound, the
+// session takes frames and refuses their calls, so the client learns why its calls fail, even if
+// another process of its name has filled the account of that name. Above the bound, the session
+// ignores frames with envelopes.
 const fairBytes = 64 << 10
 
 // Excuse returns the envelope to keep in place of e, as the account's Excess requires; nil means

@@ -79,10 +79,10 @@ func (m *Machine) runDeaths() {
 	}
 }
 
-// bounced notes when this node's server first reported that nobody listens for a dead member of
-// that server. A report counts only once an echo has returned that this node sent after it knew of
-// the death. The server answers in order, so reports about messages from before the echo came
-// before it.
+// bounced handles a report of this node's server that nobody listens for a dead member, and notes
+// the time of the first report that counts. A report counts if the server knows for certain (see
+// ownServer), and if an echo has returned that was sent after this node knew of the death. The
+// server answers in order, so all reports about messages sent before that echo have come by then.
 func (m *Machine) bounced(r *rows.Row) {
 	d := m.deaths[r.Address]
 	if d == nil || m.echo.Sent.Before(d.known) || !d.bounced.IsZero() || !m.ownServer(r) {
