@@ -276,10 +276,11 @@ func (n *Node) connState(ch transport.Channel, s transport.State) {
 // Shutdown makes the node leave the cluster in order. From the call on, [Node.Health] is not ready.
 //
 //   - The node works on as before for Config.Membership.LeaveDelay.
-//   - Its gateway receives no more requests; the broker sends them to other members' gateways.
-//   - For at most Config.Membership.LeaveTimeout, it gives its shards and their state to other
-//     members, and waits for the gateway's requests. It sends waiting tells once their receivers
-//     have homes.
+//   - Its gateway receives no more requests; the broker sends them to other members' gateways. The
+//     node waits until the requests that it has are answered, for at most half of
+//     Config.Membership.LeaveTimeout.
+//   - For the rest of LeaveTimeout, it gives its shards and their state to other members. It sends
+//     waiting tells once their receivers have homes.
 //   - If shards are still here then, the contexts of running methods end. For one more second the
 //     node begins turns; then the contexts of these turns end too.
 //   - Another second later the other members may start the entities that are still here, without
@@ -300,10 +301,10 @@ func (n *Node) Shutdown(ctx context.Context) error {
 		n.stop(nil)
 		return n.awaitEnd(ctx)
 	}
-	n.driver.Group.Go(func() { requests{n}.end(n.driver.Context) })
-	n.control.leave()
 	patience, over := time.NewTimer(n.cfg.Membership.LeaveTimeout), 0
 	defer patience.Stop()
+	requests{n}.end(ctx, n.cfg.Membership.LeaveTimeout/2)
+	n.control.leave()
 	for {
 		select {
 		case <-n.gone:
@@ -400,9 +401,6 @@ func (n *Node) drain(ctx context.Context) {
 	n.mu.Lock()
 	over := n.leaveAt.Add(n.cfg.Membership.LeaveTimeout) // leaveAt is zero at a node that gives joining up: it runs no method
 	n.mu.Unlock()
-	answered, cancel := context.WithDeadline(ctx, over)
-	defer cancel()
-	requests{n}.end(answered)
 	if now := time.Now(); over.Before(now) {
 		over = now
 	}

@@ -75,7 +75,11 @@ func (g requests) serve(ctx context.Context) error {
 	end := sync.OnceFunc(stop) // a second call waits for the first
 	n.mu.Lock()
 	n.endRequests = end
+	leaving := !n.leaveAt.IsZero()
 	n.mu.Unlock()
+	if leaving { // Shutdown was called meanwhile
+		n.driver.Group.Go(end)
+	}
 	n.driver.Group.Go(func() {
 		<-n.driver.Stop
 		end()
@@ -84,8 +88,9 @@ func (g requests) serve(ctx context.Context) error {
 }
 
 // end makes the broker send requests to other members' gateways. It returns when the requests that
-// are here have been answered, or when ctx ends.
-func (g requests) end(ctx context.Context) {
+// are here have been answered, after patience, or when ctx ends. A node calls it before it leaves,
+// because others soon do not listen to a node that has left.
+func (g requests) end(ctx context.Context, patience time.Duration) {
 	g.node.mu.Lock()
 	end := g.node.endRequests
 	g.node.mu.Unlock()
@@ -97,6 +102,8 @@ func (g requests) end(ctx context.Context) {
 		end()
 		close(over)
 	})
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	select {
 	case <-over:
 	case <-ctx.Done():

@@ -23,6 +23,7 @@ import (
 	"github.com/shardgen/shardgen/internal/test/fixture/shop"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/membership"
 	memstore "github.com/shardgen/shardgen/store/memory"
 	"github.com/shardgen/shardgen/transport"
 	"github.com/shardgen/shardgen/transport/memory"
@@ -332,6 +333,7 @@ func TestGatewayHandsOver(t *testing.T) {
 	start := func(name string) *shard.Node {
 		node := shard.New(shard.Config{
 			Cluster: "test", Name: name, Transport: natstransport.New(server.ClientURL()), Logger: logger(name), Gateway: true,
+			CallTimeout: testPatience,
 		})
 		require.NoError(t, shop.HostBuyer(node, func() *shop.Buyer { return &shop.Buyer{} }))
 		require.NoError(t, node.Start(testContext(t)))
@@ -346,17 +348,13 @@ func TestGatewayHandsOver(t *testing.T) {
 	var answers, failed atomic.Int64
 	var leaving atomic.Bool
 	leaving.Store(true)
-	end, ctx := make(chan struct{}), testContext(t)
-	for i := range 32 {
+	ctx, end := context.WithCancel(context.Background())
+	t.Cleanup(end)
+	for i := range 8 {
 		callers.Go(func() {
 			for {
-				select {
-				case <-end:
-					return
-				default:
-				}
 				got, err := nc.RequestMsgWithContext(ctx, nats.NewMsg(fmt.Sprintf("sh.test.g.any.Buyer.Who.%d", i)))
-				if !assert.NoError(t, err) {
+				if ctx.Err() != nil || !assert.NoError(t, err) {
 					return
 				}
 				answers.Add(1)
@@ -369,7 +367,7 @@ func TestGatewayHandsOver(t *testing.T) {
 	}
 	more := func() {
 		before := answers.Load()
-		require.Eventually(t, func() bool { return answers.Load() > before+1000 || failed.Load() > 0 }, testPatience, time.Millisecond)
+		require.Eventually(t, func() bool { return answers.Load() > before+200 || failed.Load() > 0 }, testPatience, time.Millisecond)
 	}
 	for i := range 4 {
 		more()
@@ -380,8 +378,46 @@ func TestGatewayHandsOver(t *testing.T) {
 	leaving.Store(false)
 	require.NoError(t, nodes[4].Close())
 	more()
-	close(end)
+	end()
 	callers.Wait()
+}
+
+// TestGatewayAnswersBeforeItLeaves: a leaving node, even the last, is a full member until its
+// gateway has answered. Meanwhile it receives no more requests.
+func TestGatewayAnswersBeforeItLeaves(t *testing.T) {
+	t.Parallel()
+	server, err := embedded.Start(embedded.Options{})
+	require.NoError(t, err)
+	t.Cleanup(server.Shutdown)
+	probe := &fixture.Probe{Entered: make(chan string, 1), Release: make(chan struct{})}
+	node := shard.New(shard.Config{
+		Cluster: "test", Name: "a", Transport: natstransport.New(server.ClientURL()), Logger: logger("a"), Gateway: true,
+		CallTimeout: testPatience,
+	})
+	require.NoError(t, fixture.HostAccount(node, func() *fixture.Account { return &fixture.Account{Probe: probe} }))
+	require.NoError(t, node.Start(testContext(t)))
+	t.Cleanup(func() { _ = node.Close() })
+	nc, err := nats.Connect(server.ClientURL())
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	outcome := make(chan string, 1)
+	go func() {
+		got, err := nc.RequestMsgWithContext(testContext(t), nats.NewMsg("sh.test.g.any.Account.Hold.x"))
+		if assert.NoError(t, err) {
+			outcome <- got.Header.Get("Shard-Outcome")
+		}
+	}()
+	receive(t, probe.Entered, "Hold begins")
+	left := make(chan error, 1)
+	go func() { left <- node.Shutdown(testContext(t)) }()
+	require.Eventually(t, func() bool {
+		_, err := nc.RequestWithContext(testContext(t), "sh.test.g.any.Account.Get.y", nil)
+		return errors.Is(err, nats.ErrNoResponders)
+	}, testPatience, testTick)
+	require.Equal(t, membership.Up, node.Cluster().Status)
+	close(probe.Release)
+	require.Equal(t, "executed", receive(t, outcome, "Hold returns"))
+	require.NoError(t, receive(t, left, "a leaves"))
 }
 
 // TestGatewayReminder: a request with a time is a reminder, and one with a wrong header is refused.

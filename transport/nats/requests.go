@@ -133,12 +133,15 @@ func otherHeaders(all nats.Header) map[string][]string {
 	return other
 }
 
-// drainTimeout is how long drain waits for the server. Only a server that stalls needs as long.
-const drainTimeout = 2 * time.Second
-
 // drain ends the subscriptions, and waits until every request that the server has sent here is
-// taken: the server sends it to no other member.
-func (s *requests) drain() {
+// taken: the server sends it to no other member. A server that stalls delays it by closeTimeout.
+func (s *requests) drain(nc *nats.Conn) {
+	// Without a connection nothing comes. The next connection would make subscriptions again that
+	// are only drained.
+	defer s.unsubscribe()
+	if !nc.IsConnected() {
+		return
+	}
 	var taken sync.WaitGroup
 	for _, sub := range s.subs {
 		taken.Add(1)
@@ -153,11 +156,17 @@ func (s *requests) drain() {
 		taken.Wait()
 		close(all)
 	}()
-	timer := time.NewTimer(drainTimeout)
+	timer := time.NewTimer(closeTimeout)
 	defer timer.Stop()
 	select {
 	case <-all:
 	case <-timer.C:
+	}
+}
+
+func (s *requests) unsubscribe() {
+	for _, sub := range s.subs {
+		_ = sub.Unsubscribe() // fails if it has ended
 	}
 }
 

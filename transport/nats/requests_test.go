@@ -3,9 +3,12 @@ package natstransport
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
 
+	"github.com/shardgen/shardgen/internal/test/natsproc"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -87,4 +90,26 @@ func TestOneCallerGetsHalf(t *testing.T) {
 	if len(s.callers) != 0 || s.running != 0 {
 		t.Errorf("%d places are taken afterwards: %v", s.running, s.callers)
 	}
+}
+
+// TestStoppedWhileDisconnected: if a gateway stops while it has no connection, the next connection
+// receives no requests. Else the broker would send some to a member that takes none.
+func TestStoppedWhileDisconnected(t *testing.T) {
+	server := natsproc.Start(t)
+	nc, err := nats.Connect(server.URL(), nats.ReconnectWait(10*time.Millisecond), nats.MaxReconnects(-1))
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	sub, err := nc.QueueSubscribe("sh.c.g.*.K.>", gatewayQueue, func(*nats.Msg) {})
+	require.NoError(t, err)
+	require.NoError(t, nc.Flush())
+	require.NoError(t, server.Kill())
+	disconnected := func(want bool) {
+		require.Eventually(t, func() bool { return nc.IsConnected() != want }, 10*time.Second, time.Millisecond)
+	}
+	disconnected(true)
+	(&requests{subs: []*nats.Subscription{sub}}).drain(nc)
+	require.NoError(t, server.Start())
+	disconnected(false)
+	_, err = nc.Request("sh.c.g.any.K.M.x", nil, 10*time.Second)
+	require.ErrorIs(t, err, nats.ErrNoResponders)
 }

@@ -208,7 +208,7 @@ func (t *Transport) ServeRequests(ctx context.Context, o transport.RequestOption
 		return nil, fmt.Errorf("serve requests: %s: %w", redact(t.url), err)
 	}
 	return func() {
-		s.drain()
+		s.drain(nc)
 		s.close()
 		nc.Close() // sends the answers that are still in its buffer
 	}, nil
