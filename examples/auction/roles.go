@@ -118,6 +118,9 @@ func runFront(ctx context.Context, args []string, log *slog.Logger, up func()) e
 	}
 	serving.Go(func() {
 		<-ctx.Done()
+		last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = server.Shutdown(last) // requests under way are answered
 		_ = server.Close()
 	})
 	up()
