@@ -436,9 +436,9 @@ func (a *Account) Held() (bytes, limit int64) {
 }
 
 // fairBytes bounds what a session may hold for its client in a crowded account. Up to the bound, the
-// session takes frames and refuses their calls, so the client learns why its calls fail, even if
-// another process of its name has filled the account of that name. Above the bound, the session
-// ignores frames with envelopes.
+// session takes frames and refuses their calls. So the client learns why its calls fail, even if other
+// processes of its name hold most of the bytes. Above the bound, the session uses only the
+// acknowledgements of frames with envelopes.
 const fairBytes = 64 << 10
 
 // Excuse returns the envelope to keep in place of e, as the account's Excess requires; nil means
