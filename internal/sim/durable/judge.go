@@ -334,9 +334,9 @@ func (j *judge) head(shard int, h store.Head) error {
 	for _, id := range sortedKeys(t.promise) {
 		r, all, left := &wire.DurableRecord{}, t.promise[id], t.entities[id]
 		switch rec := j.server.record(shard, "e"+id); {
+		case len(left) > 0 && left[len(left)-1].position > h.Since: // the log still has its commits, which hide the record
 		case rec.Revision != store.None && decode(rec.Value, r) == nil:
 			t.restore(j, id, r.GetVersion())
-		case len(left) > 0 && left[len(left)-1].position > h.Since: // the log still needs its commits
 		case rec.Revision == store.None && len(all) > 0 && all[len(all)-1].ended: // an ended entity has no record
 			t.restore(j, id, all[len(all)-1].version)
 		}
