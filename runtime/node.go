@@ -55,13 +55,14 @@ type Node struct {
 	upOnce   sync.Once
 	gone     chan struct{} // closed when the cluster has removed the node, after Shutdown
 	goneOnce sync.Once
-	goodbye  sync.Once // begins drain
+	goodbye  sync.Once     // begins drain
+	said     chan struct{} // closed at the end of drain
+	done     chan struct{} // closed when everything has stopped
+	end      sync.Once
+
 	// endRequests ends the gateway and waits for its requests; nil without a gateway. It may be
 	// called several times.
 	endRequests func()
-	said        chan struct{} // closed at the end of drain
-	done        chan struct{} // closed when everything has stopped
-	end         sync.Once
 }
 
 var _ Caller = (*Node)(nil)

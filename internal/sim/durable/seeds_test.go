@@ -61,6 +61,7 @@ func TestUnsyncedSeedsThatFailed(t *testing.T) {
 		1209681: "a shard without a table opened under a head that another home had replaced",
 		1011806: "a head needed commits that the log had lost, and the next home opened the shard with an older record",
 		2100652: "the judge took an entity's end for lost, of which its home deleted the record",
+		9809460: "the judge took a record for a state, although the log still had an older commit, which a home reads",
 		708228:  "a commit was appended again whose entity only its record had, and the next checkpoint wrote it without its state",
 	} {
 		if r := RunUnsynced(seed, nil); r.Err != nil {

@@ -174,6 +174,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		{"pool and loads among everything", 30, "calls waited at a member to which a lost coordinator had given an instance, for the next one's table had no word of it"},
 		{"pool and loads among everything", 9700054, "a client that was told of a death by the losing side of a partition never called that member's shards again"},
 		{"pool and loads among everything", 9702057, "two former homes sent tells to each other for ever, because a move back to one of them was lost with its coordinator"},
+		{"pool and loads among everything", 9960348, "the judge did not wait for a cluster that formed after the last minority had ended late"},
 		{"pool and loads among everything", 20001, "a call waited at a former home for the home of an instance that had ended"},
 	} {
 		i := slices.IndexFunc(plans, func(p plan) bool { return p.name == found.plan })
