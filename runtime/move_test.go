@@ -118,30 +118,6 @@ func TestRollingRestartUnderLoad(t *testing.T) {
 	l.end(conn)
 }
 
-// TestNobodyWaitsForTheSilent restarts nodes under new names, faster than senders learn of it. No
-// call waits for calls that a node that has left might still forward. A barrier may also time out
-// because the machine is busy, so one round without a timeout is enough.
-func TestNobodyWaitsForTheSilent(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, "a0", "b0", "c0")
-	conn := c.dial("client")
-	l := startLoad(t, conn, c.dial("other"))
-	none := false
-	for round := 0; round < 4 || !none && round < 12; round++ {
-		timedOut := uint64(0)
-		for _, name := range []string{"a", "b", "c"} {
-			old := fmt.Sprint(name, round)
-			require.NoError(t, c.nodes[old].Shutdown(testContext(t)))
-			timedOut += c.nodes[old].Counters()["barrier timed out"]
-			c.start(fmt.Sprint(name, round+1))
-		}
-		none = none || timedOut == 0
-	}
-	require.True(t, none)
-	l.waitFor(500)
-	l.end(conn)
-}
-
 func TestOrderOfTellsOverMoves(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
