@@ -104,8 +104,8 @@ func (e typeEmitter) appendPointer(g *jen.Group, t *model.Type) {
 	g.Return(withNil(t.Elem, t, codecEmitter(e).appendElement(t.Elem, b, jen.Id("num"), target, t))...)
 }
 
-// withNil returns the operands of a return statement in t's encoding function: call, which encodes
-// elem, and also nil if t's function returns an error but call does not.
+// withNil returns what t's encoding function returns: call, which encodes elem. If t's function has
+// an error result and elem's has none, nil follows.
 func withNil(elem, t *model.Type, call *jen.Statement) []jen.Code {
 	if t.Fallible && !elem.Fallible {
 		return []jen.Code{call, jen.Nil()}

@@ -26,12 +26,12 @@ func (s *scope) free(name string) bool {
 	return !s.taken[name] && !doc.IsPredeclared(name) && !token.IsKeyword(name)
 }
 
-// keep picks the user's name. If that is "" or _, it picks the name given by otherwise. If the
+// keep picks the user's name. If that is "" or _, it picks fallback. If the
 // user's name is predeclared or already taken, keep appends "Arg".
-func (s *scope) keep(name, otherwise string) string {
+func (s *scope) keep(name, fallback string) string {
 	switch {
 	case name == "" || name == "_":
-		return s.pick(otherwise)
+		return s.pick(fallback)
 	case s.free(name):
 		return s.pick(name)
 	}

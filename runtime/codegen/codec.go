@@ -255,8 +255,8 @@ func (d *Decoder) Leave(outer int) {
 	d.end = outer
 }
 
-// Skipped reports whether a field of the message, or of a message in it, was skipped. A skipped
-// field means that a newer program wrote the message.
+// Skipped reports whether a field of the message, or of a message in it, was skipped: one that only
+// newer programs know, or one that is retired.
 func (d *Decoder) Skipped() bool { return d.passed }
 
 // Err returns the first error as a [*DecodeError], or nil if there is none. what names the decoded

@@ -13,12 +13,11 @@ import (
 // together.
 //
 // Shards begin to move when a member's load is above 1.2 times the mean, and they move until no
-// load is above 1.1 times the mean. A member's penalty is the square of the difference between its
-// load and the mean, in multiples of the mean; below the mean it is a quarter of that. Each move
-// takes a shard from the member with the highest load to where the sum of the two members'
-// penalties falls most. If no move of the member's shards lowers that sum by more than 0.002, the
-// member with the next lower load is tried. So under a steady load no shard moves, and a shard that
-// is a member's whole load stays.
+// load is above 1.1 times the mean. A member's penalty is (load/mean - 1)², below the mean a quarter
+// of that. Each move takes a shard from the member with the highest load to where the sum of the two
+// members' penalties falls most. If no move of the member's shards lowers that sum by more than
+// 0.002, the member with the next lower load is tried. So under a steady load no shard moves, and a
+// shard that is a member's whole load stays.
 //
 // Loads are means over time with a half-life of three reports, 30 s. After a move a shard stays for
 // 5 min. In an hour a coordinator moves at most a tenth of a type's shards, or one shard if that is

@@ -8,8 +8,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// clockRate is by how many percent the store's clock may run faster or slower than this process's
-// in a test. Clocks that are being set gradually differ by less.
+// clockRate is the largest difference in speed, in percent, that a test permits between the store's
+// clock and this process's. Clocks that are being slewed differ by less.
 const clockRate = 10
 
 // testClock checks a store that implements [store.Clock]: whichever client asks, the store's time

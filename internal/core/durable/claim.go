@@ -228,8 +228,8 @@ func (c *claim) read(s *Shard, r Response) {
 	c.line.ask(&s.desk, Request{Op: OpGet, AtLeast: s.head.stored.Revision, IDs: ids})
 }
 
-// goneTries is how many times in a row a claim may find a part of the log missing before it gives up:
-// see retry. Until then, the store may have answered from a lagging replica.
+// goneTries is how many times in a row a claim finds a part of the log missing before it gives up:
+// see retry. Fewer misses may come from a lagging replica of the store.
 const goneTries = 5
 
 // retry begins the claim again, because the log lacks a part that the claim needs. The parameter

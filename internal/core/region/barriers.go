@@ -256,8 +256,8 @@ func (s *Shard) takeAlong(f Flush) Effects {
 }
 
 // OpenBarriers opens the barriers whose old home is gone, and those whose timeout has passed. After
-// a timeout, the sender's calls that still come through the old home are refused, because calls
-// sent later may have run. If a node has departed, call Depart before OpenBarriers.
+// a timeout, the sender's calls that still come through the old home are refused: later calls of the
+// sender may have run already. If a node has departed, call Depart before OpenBarriers.
 func (s *Shard) OpenBarriers(gone func(transport.Address) bool, now uint32, at time.Time) Effects {
 	defer s.check()
 	var open []*barrier

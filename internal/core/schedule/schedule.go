@@ -199,9 +199,9 @@ func (t times) cell(ms int64) int64 {
 	return n
 }
 
-// between calls yield for a cron text's due times after low and up to high, until yield returns
-// false.
-func (t times) between(low, high int64, yield func(ms int64) bool) {
+// each passes a cron text's due times to yield: in order, those after low and up to high, until yield
+// returns false.
+func (t times) each(low, high int64, yield func(ms int64) bool) {
 	for ms, ok := t.after(low); ok && ms <= high && yield(ms); ms, ok = t.after(ms) {
 	}
 }
@@ -212,7 +212,7 @@ func (t times) count(low, high int64) (n int) {
 	if t.cron == nil {
 		return int(t.cell(high) - t.cell(low))
 	}
-	t.between(low, high, func(int64) bool {
+	t.each(low, high, func(int64) bool {
 		n++
 		return n < MaxCounted
 	})
@@ -229,7 +229,7 @@ func (t times) beforeLast(n int, low, high int64) int64 {
 	for window := int64(n) * time.Minute.Milliseconds(); ; window *= 2 {
 		from := max(low, high-window)
 		var found []int64
-		t.between(from, high, func(ms int64) bool {
+		t.each(from, high, func(ms int64) bool {
 			found = append(found, ms)
 			return true
 		})

@@ -435,10 +435,10 @@ func (a *Account) Held() (bytes, limit int64) {
 	return bytes, limit
 }
 
-// fairBytes bounds what a session may hold for its client in a crowded account. Up to the bound, the
-// session takes frames and refuses their calls. So the client learns why its calls fail, even if other
-// processes of its name hold most of the bytes. Above the bound, the session uses only the
-// acknowledgements of frames with envelopes.
+// fairBytes bounds what a session may hold for its client while its account is Crowded. Up to the
+// bound, the session accepts frames, but answers each call with a refusal. So the client learns why
+// its calls fail, even if other processes of the same name hold most of the account's bytes. Above
+// the bound, the session drops the envelopes of a frame and reads only its acknowledgement.
 const fairBytes = 64 << 10
 
 // Excuse returns the envelope to keep in place of e, as the account's Excess requires; nil means

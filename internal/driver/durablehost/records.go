@@ -270,7 +270,7 @@ func (t Type) differs(kind string, want Type) error {
 	case t.Cluster != want.Cluster:
 		return fmt.Errorf("type %s: %w: it belongs to cluster %s, but this is cluster %s (give each cluster a store with a Name of its own)", kind, ErrType, t.Cluster, want.Cluster)
 	case t.Shards != want.Shards:
-		return fmt.Errorf("type %s: %w: %d shards, and %d in this program (keep shards=%d in its directive: the number cannot change while the type has data)", kind, ErrType, t.Shards, want.Shards, t.Shards)
+		return fmt.Errorf("type %s: %w: %d shards in the store, and %d in this program (keep shards=%d in its directive: the number cannot change while the type has data)", kind, ErrType, t.Shards, want.Shards, t.Shards)
 	case t.Hash != want.Hash:
 		return fmt.Errorf("type %s: %w: shard function %s, and %s in this program (keep the function: it cannot be changed)", kind, ErrType, t.Hash, want.Hash)
 	}

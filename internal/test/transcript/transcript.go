@@ -56,7 +56,7 @@ func Run(t *testing.T, begin func(t *testing.T) Command) {
 				t.Errorf("%s: %s", file, d)
 			}
 			if len(differences) == 0 && got != string(text) {
-				t.Errorf("%s: only blank lines, line ends or a ---- differ from the form that -update writes (run go test with -update)", file)
+				t.Errorf("%s: differs only in blank lines, line ends or ---- lines from what -update writes (run go test with -update)", file)
 			}
 		})
 	}

@@ -24,7 +24,7 @@ func FullSeenSet(members int) SeenSet {
 	return s
 }
 
-// Add adds the i-th member to s itself, so only the maker of a set may call it.
+// Add adds the i-th member. It changes s in place, so it must not be called once s is shared.
 func (s SeenSet) Add(i int) { s[i/64] |= 1 << (i % 64) }
 
 // Has reports whether the i-th member is in the set.

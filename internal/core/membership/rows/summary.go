@@ -40,8 +40,8 @@ type marked struct {
 	byAddress, byAge []gossip.MemberView
 }
 
-// keptMarked is how many results of Marked a Summary keeps: a member that makes its view again from
-// the same marks gets the same lists.
+// keptMarked is how many results of Marked a Summary keeps. A member that rebuilds its view with
+// unchanged marks reuses the kept lists.
 const keptMarked = 8
 
 // Marked returns copies of ByAddress and ByAge in which each member with a mark is unreachable,

@@ -79,10 +79,11 @@ func (m *Machine) runDeaths() {
 	}
 }
 
-// bounced handles a report of this node's server that nobody listens for a dead member, and notes
-// the time of the first report that counts. A report counts if the server knows for certain (see
-// ownServer), and if an echo that was sent after this node knew of the death has returned. The
-// server answers in order, so such a report is about a message sent after that echo.
+// bounced handles a report by this node's server that a dead member has no subscription any more. It
+// notes the time of the first report that counts. A report counts if the server knows for certain
+// (see ownServer), and if it is about a message that was sent after this node knew of the death.
+// That is so once an echo has returned that was sent after this node knew of it, because the server
+// answers in order.
 func (m *Machine) bounced(r *rows.Row) {
 	d := m.deaths[r.Address]
 	if d == nil || m.echo.Sent.Before(d.known) || !d.bounced.IsZero() || !m.ownServer(r) {
