@@ -6,6 +6,7 @@ package today
 import (
 	"context"
 	"iter"
+	"time"
 
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -409,6 +410,337 @@ func knownDepotState(num int) (bool, codegen.Fields) {
 		return true, knownBox
 	}
 	return false, nil
+}
+
+// LotAPI has the methods of a [Lot]. The entity and its references implement
+// it.
+type LotAPI interface {
+	// Put moves the lot.
+	Put(_ context.Context, room int32) error
+
+	// Get returns the room.
+	Get(context.Context) (room int32, err error)
+
+	// Offer sells the lot after some time.
+	Offer(ctx context.Context, after time.Duration) error
+
+	// Sell is called by the reminder.
+	Sell(context.Context) error
+
+	// IsSold reports whether the lot has been sold.
+	IsSold(context.Context) (sold bool, err error)
+}
+
+var (
+	_ LotAPI = (*Lot)(nil)
+	_ LotAPI = LotRef{}
+)
+
+// LotClient makes references to Lot entities. It is safe for concurrent use.
+type LotClient struct {
+	invoker codegen.Invoker
+}
+
+// NewLotClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
+func NewLotClient(c shard.Caller) *LotClient {
+	return &LotClient{invoker: c.ShardInvoker(lotKind())}
+}
+
+// Ref returns a reference to the Lot with that id. It makes no call; if the id
+// is invalid, each call fails.
+func (c *LotClient) Ref(id string, opts ...shard.CallOption) LotRef {
+	return LotRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// Tell is like Ref, but its reference makes calls without an answer.
+func (c *LotClient) Tell(id string, opts ...shard.CallOption) LotTell {
+	return LotTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// Unschedule cancels a reminder, and reports whether there was one.
+func (c *LotClient) Unschedule(ctx context.Context, id string, name string) (there bool, err error) {
+	return shard.UnscheduleOf(ctx, c.Ref(id).ref, name)
+}
+
+// Scheduled returns the reminders of the Lot with that id.
+func (c *LotClient) Scheduled(ctx context.Context, id string) ([]shard.Reminder, error) {
+	return shard.ScheduledOf(ctx, c.Ref(id).ref)
+}
+
+// LotSelf is like [LotClient.Tell] for the Lot whose turn ctx belongs to.
+// Outside such a turn, each call fails.
+func LotSelf(ctx context.Context, opts ...shard.CallOption) LotTell {
+	return LotTell{ref: shard.SelfTell(ctx, "lot", opts...)}
+}
+
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
+func (c *LotClient) API(id string) LotAPI {
+	return c.Ref(id)
+}
+
+// List yields the ids of the Lot entities that have committed a change and not
+// ended, in the order of their bytes as on the wire. It ends after the first
+// error. What is there throughout comes once; what comes or goes meanwhile may
+// be missing.
+func (c *LotClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.ListEntities(ctx, c.invoker, LotExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
+}
+
+// FindByRoom yields the ids of the Lot entities whose Room is value, as List
+// yields ids. What gets another value meanwhile may be missing.
+func (c *LotClient) FindByRoom(ctx context.Context, value int32, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.FindEntities(ctx, c.invoker, codegen.Index{Field: "Room", Kind: "1i"}, codegen.AppendIntIndex(nil, 1, value), nil, LotExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
+}
+
+// FindByRoomBetween yields the ids of the Lot entities whose Room is at least
+// from and below to, in the order of the values. What gets another value
+// meanwhile may be missing, or come again.
+func (c *LotClient) FindByRoomBetween(ctx context.Context, from, to int32, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.FindEntities(ctx, c.invoker, codegen.Index{Field: "Room", Kind: "1i"}, codegen.AppendIntIndex(nil, 1, from), codegen.AppendIntIndex(nil, 1, to), LotExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
+}
+
+// LotRef is a reference to one Lot at any node. It is made by [LotClient.Ref]
+// and safe for concurrent use.
+type LotRef struct {
+	ref *codegen.Ref
+}
+
+// Put moves the lot.
+func (r LotRef) Put(ctx context.Context, room int32) (err error) {
+	turn, err := r.ref.BeginNoContext(ctx, "Put")
+	if e, ok := turn.Entity.(*Lot); ok {
+		defer turn.End("Put", &err)
+		return e.Put(turn.Context, room)
+	}
+	return r.ref.Run(ctx, "Put", codegen.AppendInt(codegen.NewArgs(), 1, room), err)
+}
+
+// Get returns the room.
+func (r LotRef) Get(ctx context.Context) (room int32, err error) {
+	turn, err := r.ref.BeginNoContext(ctx, "Get")
+	if e, ok := turn.Entity.(*Lot); ok {
+		defer turn.End("Get", &err)
+		return codegen.Result(e.Get(turn.Context))
+	}
+	return decodeLotGetReply(r.ref.Ask(ctx, "Get", nil, err))
+}
+
+// Offer sells the lot after some time.
+func (r LotRef) Offer(ctx context.Context, after time.Duration) (err error) {
+	turn, err := r.ref.Begin(ctx, "Offer")
+	if e, ok := turn.Entity.(*Lot); ok {
+		defer turn.End("Offer", &err)
+		return e.Offer(turn.Context, after)
+	}
+	return r.ref.Run(ctx, "Offer", codegen.AppendInt(codegen.NewArgs(), 1, after), err)
+}
+
+// Sell is called by the reminder.
+func (r LotRef) Sell(ctx context.Context) (err error) {
+	turn, err := r.ref.BeginNoContext(ctx, "Sell")
+	if e, ok := turn.Entity.(*Lot); ok {
+		defer turn.End("Sell", &err)
+		return e.Sell(turn.Context)
+	}
+	return r.ref.Run(ctx, "Sell", nil, err)
+}
+
+// IsSold reports whether the lot has been sold.
+func (r LotRef) IsSold(ctx context.Context) (sold bool, err error) {
+	turn, err := r.ref.BeginNoContext(ctx, "IsSold")
+	if e, ok := turn.Entity.(*Lot); ok {
+		defer turn.End("IsSold", &err)
+		return codegen.Result(e.IsSold(turn.Context))
+	}
+	return decodeLotIsSoldReply(r.ref.Ask(ctx, "IsSold", nil, err))
+}
+
+// LotTell is a reference to one Lot for calls without an answer. It is made by
+// [LotClient.Tell] and safe for concurrent use. Its methods return an error
+// only if the call was not sent. It has methods with results only if the
+// directive has tell=all.
+type LotTell struct {
+	ref *codegen.Ref
+}
+
+// Put calls [LotAPI.Put] without an answer.
+func (t LotTell) Put(ctx context.Context, room int32) error {
+	return t.ref.Tell(ctx, "Put", codegen.AppendInt(codegen.NewArgs(), 1, room))
+}
+
+// Offer calls [LotAPI.Offer] without an answer.
+func (t LotTell) Offer(ctx context.Context, after time.Duration) error {
+	return t.ref.Tell(ctx, "Offer", codegen.AppendInt(codegen.NewArgs(), 1, after))
+}
+
+// Sell calls [LotAPI.Sell] without an answer.
+func (t LotTell) Sell(ctx context.Context) error {
+	return t.ref.Tell(ctx, "Sell", nil)
+}
+
+// LotExtractor finds the entity and the shard of an id without a cluster. Its
+// zero value works.
+type LotExtractor struct{}
+
+// EntityID returns the wire form of the id.
+func (LotExtractor) EntityID(id string) (string, error) {
+	return id, codegen.CheckID(id)
+}
+
+// Shard returns the number of the entity's shard.
+func (LotExtractor) Shard(id string) (uint32, error) {
+	return codegen.EntityShard(lotKind(), id)
+}
+
+// HostLot lets n host Lot entities. It must be called before n starts. Each
+// activation calls factory, which returns an entity without state.
+func HostLot(n *shard.Node, factory func() *Lot, opts ...shard.HostOption) error {
+	return n.Host(codegen.Host{
+		Kind: lotKind(),
+		New:  codegen.Factory(factory),
+		Dispatch: map[string]codegen.Method{
+			"Get":    dispatchLotGet,
+			"IsSold": dispatchLotIsSold,
+			"Offer":  dispatchLotOffer,
+			"Put":    dispatchLotPut,
+			"Sell":   codegen.Run((*Lot).Sell),
+		},
+		Reads:         map[string]bool{"Get": true, "IsSold": true},
+		NoContext:     map[string]bool{"Get": true, "IsSold": true, "Put": true, "Sell": true},
+		Struct:        (*Lot)(nil),
+		Exported:      5,
+		SetID:         setLotID,
+		AppendState:   appendLotState,
+		DecodeState:   decodeLotState,
+		StateFields:   knownLotState,
+		Indexes:       []codegen.Index{{Field: "Room", Kind: "1i"}},
+		AppendIndexes: appendLotIndexes,
+	}, opts...)
+}
+
+// lotKind describes Lot. It must be the same at all members of a cluster.
+func lotKind() codegen.Kind {
+	return codegen.Kind{
+		Name:     "lot",
+		Package:  "github.com/shardgen/shardgen/internal/gen/versions/today",
+		Shards:   2,
+		HashName: "xxh64",
+		Methods:  []string{"Get", "IsSold", "Offer", "Put", "Sell"},
+		Errors:   ShardErrors,
+		Stateful: true,
+		Durable:  true,
+		Contract: "9a352d40653cdc9a",
+	}
+}
+
+// setLotID sets the id field of a Lot.
+func setLotID(entity any, id string) error {
+	entity.(*Lot).ID = id
+	return nil
+}
+
+// The functions dispatchLot… run methods of Lot on encoded arguments.
+
+func dispatchLotPut(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	var room int32
+	d := codegen.NewDecoder(args)
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(&d, &room)
+		}
+	}
+	if err := d.Arguments(); err != nil {
+		return out, err
+	}
+	return out, entity.(*Lot).Put(ctx, room)
+}
+
+func dispatchLotGet(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
+	room, err := entity.(*Lot).Get(ctx)
+	if err != nil || out == nil {
+		return out, err
+	}
+	return codegen.AppendInt(out, 1, room), nil
+}
+
+func dispatchLotOffer(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	var after time.Duration
+	d := codegen.NewDecoder(args)
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(&d, &after)
+		}
+	}
+	if err := d.Arguments(); err != nil {
+		return out, err
+	}
+	return out, entity.(*Lot).Offer(ctx, after)
+}
+
+func dispatchLotIsSold(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
+	sold, err := entity.(*Lot).IsSold(ctx)
+	if err != nil || out == nil {
+		return out, err
+	}
+	return codegen.AppendBool(out, 1, sold), nil
+}
+
+func decodeLotGetReply(d codegen.Decoder) (room int32, err error) {
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(&d, &room)
+		}
+	}
+	return room, d.Results()
+}
+
+func decodeLotIsSoldReply(d codegen.Decoder) (sold bool, err error) {
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadBool(&d, &sold)
+		}
+	}
+	return sold, d.Results()
+}
+
+// appendLotState appends the encoded fields tagged state to b.
+func appendLotState(b []byte, entity any) ([]byte, error) {
+	e := entity.(*Lot)
+	b = codegen.AppendInt(b, 1, e.Room)
+	b = codegen.AppendBool(b, 2, e.Sold)
+	return b, nil
+}
+
+// decodeLotState decodes the output of appendLotState, and reports whether it
+// skipped fields. It sets an absent field to zero, even if the factory set it.
+func decodeLotState(entity any, b []byte) (skipped bool, err error) {
+	e := entity.(*Lot)
+	e.Room = 0
+	e.Sold = false
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadInt(&d, &e.Room)
+		case 2:
+			codegen.ReadBool(&d, &e.Sold)
+		}
+	}
+	return d.Skipped(), d.Err("state of Lot")
+}
+
+// knownLotState reports whether this program knows field num of the state.
+// Unknown fields are kept.
+func knownLotState(num int) (bool, codegen.Fields) {
+	return num == 1 || num == 2, nil
+}
+
+// appendLotIndexes appends the keys of the fields tagged index to b.
+func appendLotIndexes(b []byte, entity any) []byte {
+	e := entity.(*Lot)
+	return codegen.AppendIntIndex(b, 1, e.Room)
 }
 
 // ParcelAPI has the methods of a [Parcel]. The entity and its references
@@ -1985,6 +2317,7 @@ func readInt64Pointer(d *codegen.Decoder, v **int64) {
 // Fails to compile if a struct has got another field: run go generate.
 var (
 	_ = func(e *Depot) *Depot { return &Depot{e.Count, e.Box, e.Spare, e.Slots, e.Named, e.Note, e.Extra} }
+	_ = func(e *Lot) *Lot { return &Lot{e.ID, e.Room, e.Sold} }
 	_ = func(e *Parcel) *Parcel { return &Parcel{e.Count, e.Wrap, e.Wraps} }
 	_ = func(e *Purse) *Purse { return &Purse{e.ID, e.Sum, e.More, e.Journal} }
 	_ = func(e *Stock) *Stock { return &Stock{e.ID, e.Names, e.Lines, e.Rest} }

@@ -317,6 +317,227 @@ func knownDepotState(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
+// LotAPI has the methods of a [Lot]. The entity and its references implement
+// it.
+type LotAPI interface {
+	// Put moves the lot.
+	Put(_ context.Context, room int32) error
+
+	// Get returns the room.
+	Get(context.Context) (room int32, err error)
+}
+
+var (
+	_ LotAPI = (*Lot)(nil)
+	_ LotAPI = LotRef{}
+)
+
+// LotClient makes references to Lot entities. It is safe for concurrent use.
+type LotClient struct {
+	invoker codegen.Invoker
+}
+
+// NewLotClient returns a client that calls through c, a [shard.Node] or a
+// [shard.Conn].
+func NewLotClient(c shard.Caller) *LotClient {
+	return &LotClient{invoker: c.ShardInvoker(lotKind())}
+}
+
+// Ref returns a reference to the Lot with that id. It makes no call; if the id
+// is invalid, each call fails.
+func (c *LotClient) Ref(id string, opts ...shard.CallOption) LotRef {
+	return LotRef{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// Tell is like Ref, but its reference makes calls without an answer.
+func (c *LotClient) Tell(id string, opts ...shard.CallOption) LotTell {
+	return LotTell{ref: codegen.NewRef(c.invoker, id, nil, opts...)}
+}
+
+// Unschedule cancels a reminder, and reports whether there was one.
+func (c *LotClient) Unschedule(ctx context.Context, id string, name string) (there bool, err error) {
+	return shard.UnscheduleOf(ctx, c.Ref(id).ref, name)
+}
+
+// Scheduled returns the reminders of the Lot with that id.
+func (c *LotClient) Scheduled(ctx context.Context, id string) ([]shard.Reminder, error) {
+	return shard.ScheduledOf(ctx, c.Ref(id).ref)
+}
+
+// LotSelf is like [LotClient.Tell] for the Lot whose turn ctx belongs to.
+// Outside such a turn, each call fails.
+func LotSelf(ctx context.Context, opts ...shard.CallOption) LotTell {
+	return LotTell{ref: shard.SelfTell(ctx, "lot", opts...)}
+}
+
+// API is like Ref, but returns the interface, so that tests can pass a plain
+// struct.
+func (c *LotClient) API(id string) LotAPI {
+	return c.Ref(id)
+}
+
+// List yields the ids of the Lot entities that have committed a change and not
+// ended, in the order of their bytes as on the wire. It ends after the first
+// error. What is there throughout comes once; what comes or goes meanwhile may
+// be missing.
+func (c *LotClient) List(ctx context.Context, opts ...shard.ListOption) iter.Seq2[string, error] {
+	return shard.ListEntities(ctx, c.invoker, LotExtractor{}.EntityID, codegen.ParseStringID[string], opts...)
+}
+
+// LotRef is a reference to one Lot at any node. It is made by [LotClient.Ref]
+// and safe for concurrent use.
+type LotRef struct {
+	ref *codegen.Ref
+}
+
+// Put moves the lot.
+func (r LotRef) Put(ctx context.Context, room int32) (err error) {
+	turn, err := r.ref.BeginNoContext(ctx, "Put")
+	if e, ok := turn.Entity.(*Lot); ok {
+		defer turn.End("Put", &err)
+		return e.Put(turn.Context, room)
+	}
+	return r.ref.Run(ctx, "Put", codegen.AppendInt(codegen.NewArgs(), 1, room), err)
+}
+
+// Get returns the room.
+func (r LotRef) Get(ctx context.Context) (room int32, err error) {
+	turn, err := r.ref.BeginNoContext(ctx, "Get")
+	if e, ok := turn.Entity.(*Lot); ok {
+		defer turn.End("Get", &err)
+		return codegen.Result(e.Get(turn.Context))
+	}
+	return decodeLotGetReply(r.ref.Ask(ctx, "Get", nil, err))
+}
+
+// LotTell is a reference to one Lot for calls without an answer. It is made by
+// [LotClient.Tell] and safe for concurrent use. Its methods return an error
+// only if the call was not sent. It has methods with results only if the
+// directive has tell=all.
+type LotTell struct {
+	ref *codegen.Ref
+}
+
+// Put calls [LotAPI.Put] without an answer.
+func (t LotTell) Put(ctx context.Context, room int32) error {
+	return t.ref.Tell(ctx, "Put", codegen.AppendInt(codegen.NewArgs(), 1, room))
+}
+
+// LotExtractor finds the entity and the shard of an id without a cluster. Its
+// zero value works.
+type LotExtractor struct{}
+
+// EntityID returns the wire form of the id.
+func (LotExtractor) EntityID(id string) (string, error) {
+	return id, codegen.CheckID(id)
+}
+
+// Shard returns the number of the entity's shard.
+func (LotExtractor) Shard(id string) (uint32, error) {
+	return codegen.EntityShard(lotKind(), id)
+}
+
+// HostLot lets n host Lot entities. It must be called before n starts. Each
+// activation calls factory, which returns an entity without state.
+func HostLot(n *shard.Node, factory func() *Lot, opts ...shard.HostOption) error {
+	return n.Host(codegen.Host{
+		Kind: lotKind(),
+		New:  codegen.Factory(factory),
+		Dispatch: map[string]codegen.Method{
+			"Get": dispatchLotGet,
+			"Put": dispatchLotPut,
+		},
+		Reads:       map[string]bool{"Get": true},
+		NoContext:   map[string]bool{"Get": true, "Put": true},
+		Struct:      (*Lot)(nil),
+		Exported:    2,
+		SetID:       setLotID,
+		AppendState: appendLotState,
+		DecodeState: decodeLotState,
+		StateFields: knownLotState,
+	}, opts...)
+}
+
+// lotKind describes Lot. It must be the same at all members of a cluster.
+func lotKind() codegen.Kind {
+	return codegen.Kind{
+		Name:     "lot",
+		Package:  "github.com/shardgen/shardgen/internal/gen/versions/yesterday",
+		Shards:   2,
+		HashName: "xxh64",
+		Methods:  []string{"Get", "Put"},
+		Errors:   ShardErrors,
+		Stateful: true,
+		Durable:  true,
+		Contract: "6d5a000c80529f0b",
+	}
+}
+
+// setLotID sets the id field of a Lot.
+func setLotID(entity any, id string) error {
+	entity.(*Lot).ID = id
+	return nil
+}
+
+// The functions dispatchLot… run methods of Lot on encoded arguments.
+
+func dispatchLotPut(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	var room int32
+	d := codegen.NewDecoder(args)
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(&d, &room)
+		}
+	}
+	if err := d.Arguments(); err != nil {
+		return out, err
+	}
+	return out, entity.(*Lot).Put(ctx, room)
+}
+
+func dispatchLotGet(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
+	room, err := entity.(*Lot).Get(ctx)
+	if err != nil || out == nil {
+		return out, err
+	}
+	return codegen.AppendInt(out, 1, room), nil
+}
+
+func decodeLotGetReply(d codegen.Decoder) (room int32, err error) {
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(&d, &room)
+		}
+	}
+	return room, d.Results()
+}
+
+// appendLotState appends the encoded fields tagged state to b.
+func appendLotState(b []byte, entity any) ([]byte, error) {
+	e := entity.(*Lot)
+	return codegen.AppendInt(b, 1, e.Room), nil
+}
+
+// decodeLotState decodes the output of appendLotState, and reports whether it
+// skipped fields. It sets an absent field to zero, even if the factory set it.
+func decodeLotState(entity any, b []byte) (skipped bool, err error) {
+	e := entity.(*Lot)
+	e.Room = 0
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(&d, &e.Room)
+		}
+	}
+	return d.Skipped(), d.Err("state of Lot")
+}
+
+// knownLotState reports whether this program knows field num of the state.
+// Unknown fields are kept.
+func knownLotState(num int) (bool, codegen.Fields) {
+	return num == 1, nil
+}
+
 // ParcelAPI has the methods of a [Parcel]. The entity and its references
 // implement it.
 type ParcelAPI interface {
@@ -1605,6 +1826,7 @@ func readLine(d *codegen.Decoder, v *Line) {
 // Fails to compile if a struct has got another field: run go generate.
 var (
 	_ = func(e *Depot) *Depot { return &Depot{e.Count, e.Box, e.Spare, e.Slots, e.Named} }
+	_ = func(e *Lot) *Lot { return &Lot{e.ID, e.Room} }
 	_ = func(e *Parcel) *Parcel { return &Parcel{e.Count, e.Wrap, e.Wraps} }
 	_ = func(e *Purse) *Purse { return &Purse{e.ID, e.Sum, e.Journal} }
 	_ = func(e *Stock) *Stock { return &Stock{e.ID, e.Left, e.Lines} }
