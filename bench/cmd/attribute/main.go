@@ -1,8 +1,9 @@
 // Command attribute compares the processor time attributed to shards with the time that their turns
 // take. Two processes host 20 shards with one entity each. An entity's turn uses the processor for a
-// known time, from 0.25 to 8 ms, and is measured at the thread that runs it. For each shard, the
-// command prints its part of the attributed time as a multiple of its part of the measured time. The
-// attributed times' sum is larger, because it includes frames, encoding, and the process's own work.
+// known time, from 0.25 to 8 ms, and is measured at the thread that runs it. The calls come at random
+// times. For each shard, the command prints its part of the attributed time as a multiple of its part
+// of the measured time. The attributed times' sum is larger, because it includes frames, encoding, and
+// the process's own work.
 //
 //	go run -C bench ./cmd/attribute -for 70s
 package main
@@ -15,6 +16,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"slices"
@@ -22,8 +24,9 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/shardgen/shardgen/bench/process"
 	"github.com/shardgen/shardgen/internal/test/fixture"
@@ -73,14 +76,14 @@ func spin(d time.Duration) {
 	sink.Store(math.Float64bits(x))
 }
 
-// threadTime returns the processor time of the calling thread.
+// threadTime returns the processor time of the calling thread. Getrusage would return that of the
+// last tick of the kernel's clock, some milliseconds ago.
 func threadTime() time.Duration {
-	const thread = 1 // RUSAGE_THREAD
-	var u syscall.Rusage
-	if err := syscall.Getrusage(thread, &u); err != nil {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
 		panic(err)
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return time.Duration(t.Nano())
 }
 
 // cost returns the processor time of a turn of the entity, from the number at the beginning of id.
@@ -210,7 +213,8 @@ func measure(ctx context.Context, lasts time.Duration, rate int) error {
 	}
 	for _, id := range shards {
 		go func() {
-			for tick := time.NewTicker(time.Second / time.Duration(rate)); ctx.Err() == nil; <-tick.C {
+			for ctx.Err() == nil {
+				time.Sleep(time.Duration(rand.ExpFloat64() / float64(rate) * float64(time.Second)))
 				if _, err := client.Ref(id).Add(ctx, 1); err != nil && ctx.Err() == nil {
 					fmt.Fprintln(os.Stderr, "attribute:", err)
 				}
