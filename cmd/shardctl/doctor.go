@@ -162,12 +162,13 @@ func askJetStream(ctx context.Context, o *options, s *verdict.Snapshot) {
 		skip("if it is, give the store's name with -store", "the members do not say that their store is on JetStream")
 		return
 	}
+	began := time.Now() // a request without an answer has lasted since then
 	found, err := lookAtJetStream(ctx, o, name, replicas)
 	switch {
 	case errors.Is(err, nats.ErrPermissionViolation):
 		skip(fmt.Sprintf("grant the rights of shardctl permissions reader -cluster %s -name NAME -store STORE, and give -name", o.cluster), "%v", err)
 	case err != nil:
-		s.Checked = append(s.Checked, operator.Finding{Check: verdict.JetStreams, Severity: operator.Fault, Text: err.Error(), Do: jetStreamRemedy(err)})
+		s.Checked = append(s.Checked, operator.Finding{Check: verdict.JetStreams, Severity: operator.Fault, Since: began, Text: err.Error(), Do: jetStreamRemedy(err)})
 	default:
 		s.JetStream = found
 	}
