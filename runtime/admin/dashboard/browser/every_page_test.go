@@ -195,18 +195,21 @@ func TestKeyboard(t *testing.T) {
 		note := `(() => {
 			const e = document.activeElement;
 			const style = getComputedStyle(e);
+			window.missed = () => wanted.filter((e) => e.isConnected && e.checkVisibility() && !e.disabled && !reached.has(e) && !e.closest('tbody')).map((e) => e.outerHTML.slice(0, 80)).join('\n');
 			if (e === document.body) return false;
 			if (style.outlineStyle === 'none' || style.outlineWidth === '0px') unmarked.push(e.outerHTML.slice(0, 80));
 			const again = reached.has(e);
 			reached.add(e);
-			return again;
+			return again && missed() === '';
 		})()`
+		// When a table that has the focus is drawn again, Tab may go back, and come to a control twice
+		// before it has been at all others.
 		for i := 0; !evaluate[bool](s, note); i++ {
-			require.Less(t, i, 500, "%s: Tab does not come back", hash)
+			if i == 500 {
+				t.Fatalf("%s: Tab does not come back, or does not reach %s", hash, evaluate[string](s, "missed()"))
+			}
 			s.keys(kb.Tab)
 		}
-		missed := evaluate[string](s, `wanted.filter((e) => e.isConnected && e.checkVisibility() && !e.disabled && !reached.has(e) && !e.closest('tbody')).map((e) => e.outerHTML.slice(0, 80)).join('\n')`)
-		require.Empty(t, missed, "%s: Tab does not reach them", hash)
 		require.Empty(t, evaluate[string](s, "unmarked.join(' ')"), "%s: the focus is not visible", hash)
 	}
 	// The first control leads past the navigation.
