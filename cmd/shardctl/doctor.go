@@ -162,13 +162,16 @@ func askJetStream(ctx context.Context, o *options, s *verdict.Snapshot) {
 		skip("if it is, give the store's name with -store", "the members do not say that their store is on JetStream")
 		return
 	}
-	began := time.Now() // a request without an answer has lasted since then
+	began, since := time.Now(), time.Time{}
 	found, err := lookAtJetStream(ctx, o, name, replicas)
+	if time.Since(began) >= secondLook { // if there was no answer, that has lasted
+		since = began
+	}
 	switch {
 	case errors.Is(err, nats.ErrPermissionViolation):
 		skip(fmt.Sprintf("grant the rights of shardctl permissions reader -cluster %s -name NAME -store STORE, and give -name", o.cluster), "%v", err)
 	case err != nil:
-		s.Checked = append(s.Checked, operator.Finding{Check: verdict.JetStreams, Severity: operator.Fault, Since: began, Text: err.Error(), Do: jetStreamRemedy(err)})
+		s.Checked = append(s.Checked, operator.Finding{Check: verdict.JetStreams, Severity: operator.Fault, Since: since, Text: err.Error(), Do: jetStreamRemedy(err)})
 	default:
 		s.JetStream = found
 	}
