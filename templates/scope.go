@@ -26,8 +26,8 @@ func (s *scope) free(name string) bool {
 	return !s.taken[name] && !doc.IsPredeclared(name) && !token.IsKeyword(name)
 }
 
-// keep picks the user's name. If that is "" or _, it picks fallback. If the
-// user's name is predeclared or already taken, keep appends "Arg".
+// keep picks the user's name. If that is "" or _, it picks fallback. If the user's name is
+// predeclared or already taken, keep appends "Arg".
 func (s *scope) keep(name, fallback string) string {
 	switch {
 	case name == "" || name == "_":

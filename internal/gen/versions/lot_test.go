@@ -2,7 +2,6 @@ package versions
 
 import (
 	"fmt"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,8 +9,6 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/versions/today"
 	"github.com/shardgen/shardgen/internal/gen/versions/yesterday"
 	shard "github.com/shardgen/shardgen/runtime"
-	memorystore "github.com/shardgen/shardgen/store/memory"
-	"github.com/shardgen/shardgen/transport/memory"
 )
 
 // TestReminderAndIndexOverARollout upgrades a cluster to a program whose lots have an index and a
@@ -22,16 +19,7 @@ func TestReminderAndIndexOverARollout(t *testing.T) { synctest.Test(t, reminderA
 
 func reminderAndIndexOverARollout(t *testing.T) {
 	const path, lots = "github.com/shardgen/shardgen/internal/gen/versions/today", 20
-	broker, store := memory.NewBroker(memory.Options{}), memorystore.New()
-	start := func(name string, host func(*shard.Node) error) *shard.Node {
-		n := shard.New(shard.Config{Cluster: "versions", Name: name, Transport: broker.Transport(), Store: store.Client(), Logger: slog.New(slog.DiscardHandler)})
-		ok(t, "host", host(n))
-		if err := n.Start(within(t)); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = n.Close() })
-		return n
-	}
+	start := members(t)
 	older := func(n *shard.Node) error { return yesterday.HostLotAs(n, path) }
 	newer := func(n *shard.Node) error { return today.HostLot(n, func() *today.Lot { return &today.Lot{} }) }
 	found := func(n *shard.Node, room int32) (ids []string) {

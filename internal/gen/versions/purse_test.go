@@ -2,15 +2,12 @@ package versions
 
 import (
 	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 
 	"github.com/shardgen/shardgen/internal/gen/versions/today"
 	"github.com/shardgen/shardgen/internal/gen/versions/yesterday"
 	shard "github.com/shardgen/shardgen/runtime"
-	memorystore "github.com/shardgen/shardgen/store/memory"
-	"github.com/shardgen/shardgen/transport/memory"
 )
 
 // TestEventsOfANewerProgram checks that a program refuses, at every call, to open an entity with an
@@ -29,16 +26,7 @@ func TestEventsOfANewerProgram(t *testing.T) {
 		"nothing that is unknown": {today.Booking{Amount: 1, By: today.Cash{Coins: 1}, Parts: []today.Part{{Count: 1}}}, "", 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			broker, store := memory.NewBroker(memory.Options{}), memorystore.New()
-			start := func(name string, host func(*shard.Node) error) *shard.Node {
-				n := shard.New(shard.Config{Cluster: "versions", Name: name, Transport: broker.Transport(), Store: store.Client(), Logger: slog.New(slog.DiscardHandler)})
-				ok(t, "host", host(n))
-				if err := n.Start(within(t)); err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { _ = n.Close() })
-				return n
-			}
+			start := members(t)
 			const path = "github.com/shardgen/shardgen/internal/gen/versions/today"
 			older := func(n *shard.Node) error { return yesterday.HostPurseAs(n, path) }
 			newer := func(n *shard.Node) error { return today.HostPurse(n, func() *today.Purse { return &today.Purse{} }) }

@@ -13,6 +13,8 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/versions/today"
 	"github.com/shardgen/shardgen/internal/gen/versions/yesterday"
 	shard "github.com/shardgen/shardgen/runtime"
+	memorystore "github.com/shardgen/shardgen/store/memory"
+	"github.com/shardgen/shardgen/transport/memory"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 	"github.com/shardgen/shardgen/transport/nats/embedded"
 )
@@ -45,6 +47,20 @@ func cluster(t *testing.T, host func(*shard.Node) error) *shard.Conn {
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
+}
+
+// members returns a function that starts nodes of one cluster, in memory and with one store.
+func members(t *testing.T) (start func(name string, host func(*shard.Node) error) *shard.Node) {
+	broker, store := memory.NewBroker(memory.Options{}), memorystore.New()
+	return func(name string, host func(*shard.Node) error) *shard.Node {
+		n := shard.New(shard.Config{Cluster: "versions", Name: name, Transport: broker.Transport(), Store: store.Client(), Logger: slog.New(slog.DiscardHandler)})
+		ok(t, "host", host(n))
+		if err := n.Start(within(t)); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = n.Close() })
+		return n
+	}
 }
 
 func within(t *testing.T) context.Context {
