@@ -68,6 +68,7 @@ type truth struct {
 	promise  map[string][]commit
 	promiser *home
 	named    bool // the promiser has reported that it cannot write the commits again
+	forked   bool // the log has lost the promiser's claim, and an older home has appended: the promiser must report it
 	called   bool // an operator will drop the shard
 	crashed  bool // a server was put back, so the comparisons after each write may fail
 	listed   bool // the shard has answered a list since the last fault
@@ -203,6 +204,12 @@ func (j *judge) append(shard int, p store.Position, b []byte) error {
 		}
 		return fmt.Errorf("invariant 1: append under epoch %d, claim %d, but the highest claim is %[4]d of epoch %[3]d",
 			a.GetEpoch(), a.GetClaim(), c.GetEpoch(), c.GetClaim())
+	}
+	if t.promiser != nil {
+		if h := t.promiser.tenures[shard]; h != nil && a.GetEpoch() < h.core.Epoch() {
+			t.forked, t.tainted = true, true
+			return nil
+		}
 	}
 	for _, e := range a.GetEntries() {
 		if c := e.GetCommit(); c != nil {

@@ -161,7 +161,7 @@ func sortedShards(all map[int]*truth) []int { return slices.Sorted(maps.Keys(all
 // the commits in the store.
 func (j *judge) void(shard int) {
 	t := j.shards[shard]
-	t.promise, t.promiser, t.named, t.tainted = nil, nil, false, true
+	t.promise, t.promiser, t.named, t.forked, t.tainted = nil, nil, false, false, true
 	j.resync(shard)
 }
 

@@ -388,6 +388,9 @@ func (r *run) finalCheck() {
 		if err := r.judge.kept(shard); err != nil {
 			r.w.fail("%v", err)
 		}
+		if r.judge.shards[shard].forked {
+			r.w.fail("shard %d: nobody reports that an older home has appended behind a lost claim", shard)
+		}
 		if r.judge.shards[shard].tainted {
 			continue
 		}
