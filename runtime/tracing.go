@@ -28,7 +28,8 @@ type Tracing interface {
 	// ParentKey, and should not allocate.
 	Sampled(parent any) (sampled, ok bool)
 	// Begin reports whether another trace may begin. It is called before each trace of a call
-	// without a parent, so that an implementation can bound the number of such traces.
+	// without a parent, so that an implementation can bound the number of such traces. After it has
+	// returned false, no such trace begins for 1 ms.
 	Begin(now time.Time) bool
 	// Call begins the trace of a call at its caller. began is when the call began, shortly before.
 	// A tell ends when it is sent.

@@ -190,6 +190,27 @@ func TestTurnsFollowTheirCalls(t *testing.T) {
 	})
 }
 
+// TestRefusedTrace: after Begin has refused a trace, it is not asked again for a millisecond.
+func TestRefusedTrace(t *testing.T) {
+	performWith(t, func(s *scene) {
+		once := 0
+		for _, name := range []string{"n1", "n2", "n3"} { // for one of them the calls are local and take no time
+			ann := fixture.NewAccountClient(s.Node(name)).Ref("ann")
+			s.gate.shut.Store(1)
+			for range 2 {
+				_, err := ann.Add(s.t.Context(), 1)
+				require.NoError(s.t, err)
+			}
+			if s.gate.shut.Load() == 0 {
+				once++
+			}
+		}
+		require.Equal(s.t, 1, once)
+	}, func(n *shard.Node) error {
+		return fixture.HostAccount(n, func() *fixture.Account { return &fixture.Account{} })
+	})
+}
+
 // TestRemindersAreLinked: the turn of a reminder is linked with the span of the call that set the
 // reminder.
 func TestRemindersAreLinked(t *testing.T) {

@@ -218,25 +218,31 @@ func (s *HostedShard) lostToken(e *region.Entity) {
 // to wait for the turn, in nanoseconds after the driver's base; 0 means it did not wait.
 func (s *HostedShard) begin(ctx context.Context, up *turn, e *region.Entity, method string, note uint32, since int64, noContext bool) (codegen.Turn, error) {
 	ready := e.Value != nil && s.mayRunInline()
-	timed := since != 0 || s.words.Due(int(note), counting.Ask)
+	now := int64(0) // of a call that is not timed
+	if since != 0 || s.words.Due(int(note), counting.Ask) {
+		now = s.driver().Lease.Now()
+	}
 	// An untimed call without a parent gets no trace if the driver traces few calls.
-	if tr := s.tracing; tr != nil && (timed || !tr.thin || ctx.Value(tr.key) != nil) {
-		if trace := s.traceLocal(ctx, up, e, method, note, since, timed); trace != nil {
+	if tr := s.tracing; tr != nil && (now != 0 || !tr.thin || ctx.Value(tr.key) != nil) {
+		if trace := s.traceLocal(ctx, up, e, method, note, since, now); trace != nil {
 			return s.beginTraced(trace, ctx, up, e, method, since)
 		}
 	}
 	if noContext && ready && since == 0 {
-		if !timed {
+		if now == 0 {
 			return codegen.Turn{Entity: e.Value, Context: unseenTurn{e}}, nil
 		}
-		return codegen.Turn{Entity: e.Value, Context: &timedUnseenTurn{unseenTurn{e}, ctx, s.driver().Lease.Now()}}, nil
+		return codegen.Turn{Entity: e.Value, Context: &timedUnseenTurn{unseenTurn{e}, ctx, now}}, nil
 	}
 	t := &turn{parent: ctx, entity: e, method: method}
 	if up != nil {
 		t.depth = up.depth + 1
 	}
-	if timed || !ready {
-		t.parent = &timing{Context: ctx, since: since, began: s.driver().Lease.Now()}
+	if now == 0 && !ready {
+		now = s.driver().Lease.Now()
+	}
+	if now != 0 {
+		t.parent = &timing{Context: ctx, since: since, began: now}
 		t.flags.Or(timedTurn)
 	}
 	if !ready {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/core/region"
@@ -49,16 +50,24 @@ type tracing struct {
 	// for up to 2*counting.Every calls but gets at most one trace. At a ratio of maxThin one in twenty
 	// traces is missing because of that.
 	thin bool
+	// refused is when Begin last refused a trace, in nanoseconds after the driver's base. Begin is
+	// not asked again for askAgain, because it takes longer than a call.
+	refused atomic.Int64
 }
 
-const maxThin = 0.01
+const (
+	maxThin  = 0.01
+	askAgain = int64(time.Millisecond)
+)
 
 func newTracing(t Tracing) *tracing {
 	if t == nil {
 		return nil
 	}
 	ratio := t.Ratio()
-	return &tracing{Tracing: t, key: t.ParentKey(), ratio: ratio, thin: ratio <= maxThin}
+	tr := &tracing{Tracing: t, key: t.ParentKey(), ratio: ratio, thin: ratio <= maxThin}
+	tr.refused.Store(-askAgain)
+	return tr
 }
 
 // A choice says what the driver does about the trace of one call.
@@ -72,11 +81,12 @@ const (
 
 // choose decides whether a call with the context ctx is traced. up is the turn that makes the call,
 // or nil. of is how many calls a call without a parent represents. If of is 0, such a call is not
-// traced.
+// traced. now is the time in nanoseconds after the driver's base, or 0 if it is to be read.
 //
 // A turn that is not traced begins no traces of its own for its calls, because such traces would
 // lack the beginning.
-func (tr *tracing) choose(ctx context.Context, up *turn, of float64) choice {
+func (drv *Driver) choose(ctx context.Context, up *turn, of float64, now int64) choice {
+	tr := drv.tracing
 	if t, ok := ctx.(*turn); ok && t == up {
 		return untraced // the context of a traced turn has another type
 	}
@@ -88,7 +98,17 @@ func (tr *tracing) choose(ctx context.Context, up *turn, of float64) choice {
 			return carried
 		}
 	}
-	if up != nil || rand.Float64() >= tr.ratio*of || !tr.Begin(time.Now()) {
+	if up != nil || rand.Float64() >= tr.ratio*of {
+		return untraced
+	}
+	if now == 0 {
+		now = drv.Lease.Now()
+	}
+	if now < tr.refused.Load()+askAgain {
+		return untraced
+	}
+	if !tr.Begin(drv.at(now)) {
+		tr.refused.Store(now)
 		return untraced
 	}
 	return traced
@@ -96,17 +116,17 @@ func (tr *tracing) choose(ctx context.Context, up *turn, of float64) choice {
 
 // traceLocal begins the trace of a call whose turn runs on its caller's goroutine. It returns nil
 // if the call is not to be traced. since is when the caller began to wait for the turn; 0 means
-// that the caller did not wait.
-func (s *HostedShard) traceLocal(ctx context.Context, up *turn, e *region.Entity, method string, note uint32, since int64, timed bool) CallTrace {
+// that the caller did not wait. now is the time, or 0 if the call is not timed.
+func (s *HostedShard) traceLocal(ctx context.Context, up *turn, e *region.Entity, method string, note uint32, since, now int64) CallTrace {
 	drv, of := s.driver(), 1.0
 	switch {
 	case !drv.tracing.thin || since != 0:
-	case timed:
+	case now != 0:
 		of = float64(s.words.Since(int(note), counting.Ask))
 	default:
 		of = 0
 	}
-	if drv.tracing.choose(ctx, up, of) != traced {
+	if drv.choose(ctx, up, of, now) != traced {
 		return nil
 	}
 	if since == 0 {
@@ -206,7 +226,7 @@ func (p invoker) trace(ctx context.Context, r *codegen.Ref, method string, tell 
 	if _, told := ctx.(*toldContext); told {
 		return ctx, nil
 	}
-	switch tr.choose(ctx, turnOf(ctx), 1) {
+	switch p.kind.Driver.choose(ctx, turnOf(ctx), 1, 0) {
 	case carried:
 		return tr.Inject(ctx), nil
 	case traced:
