@@ -36,7 +36,7 @@ type claim struct {
 	line   line
 	write  headWrite
 	mend   head // the head that stepLose writes
-	forked bool // another home has appended changes unknown to this one
+	forked bool // another home has appended changes unknown to this one, or claimed under the same epoch
 
 	position store.Position
 	log      []store.Append // the appends read, until the table is read
@@ -193,6 +193,11 @@ func (c *claim) read(s *Shard, r Response) {
 		case !c.full && claimOf(w) == nil && len(w.GetEntries()) > 0 && a.Position > s.head.stored.Since:
 			c.forked = c.forked || s.tail.unknown(w)
 		}
+	}
+	if c.chain.epoch == s.config.Epoch && c.chain.incarnation != s.config.Incarnation && s.state == Open {
+		c.forked = true // the store has lost the head of one of two homes with this epoch
+		c.lose(s, s.head)
+		return
 	}
 	if c.chain.epoch > s.config.Epoch || c.chain.incarnation != s.config.Incarnation && c.chain.epoch == s.config.Epoch {
 		s.outgrown(c.chain.epoch) // if the log lacks anything, the other home has trimmed it

@@ -64,8 +64,9 @@ func (s *Shard) refuses(h head) bool {
 // lose writes a new head over h, because h is older than the last head that this process wrote. If
 // h was a stale read, the store refuses the write. Otherwise the store has lost the process's last
 // head and the records written before it. The new head is marked as lost in three cases: the shard
-// is not open yet, records of entities may be lost, or another home has appended changes that this
-// home does not know. Only an operator can then open the shard.
+// is not open yet, records of entities may be lost, or another home has claimed the shard under the
+// same epoch or appended changes that this home does not know. Only an operator can then open the
+// shard.
 func (c *claim) lose(s *Shard, h head) {
 	if c.step == stepLose {
 		return

@@ -206,7 +206,7 @@ func (j *judge) append(shard int, p store.Position, b []byte) error {
 			a.GetEpoch(), a.GetClaim(), c.GetEpoch(), c.GetClaim())
 	}
 	if t.promiser != nil {
-		if h := t.promiser.tenures[shard]; h != nil && a.GetEpoch() < h.core.Epoch() {
+		if h := t.promiser.tenures[shard]; h != nil && h.core.State() == durable.Open && a.GetEpoch() < h.core.Epoch() {
 			t.forked, t.tainted = true, true
 			return nil
 		}
