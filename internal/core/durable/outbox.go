@@ -92,6 +92,7 @@ type outbox struct {
 	count   int
 	bytes   int
 	look    []*row              // rows whose first tell may be due
+	spare   []*row              // memory for the next look
 	arrived map[Target][]uint64 // to be acknowledged by the next append
 	since   time.Time           // when the first of arrived came
 }
@@ -108,9 +109,12 @@ func (o *outbox) pair(t Target) *pair {
 // unnumbered encodes tells to compute their size, with numbers of the greatest encoded length.
 //
 //go:noinline
-func unnumbered(tells []Tell) (all []*wire.DurableTell) {
-	for _, t := range tells {
-		all = append(all, &wire.DurableTell{Log: t.Target.Log, Shard: t.Target.Shard, Number: 1 << 62, Entity: []byte(t.Entity), Body: t.Body})
+func unnumbered(tells []Tell) []*wire.DurableTell {
+	all, messages := make([]*wire.DurableTell, len(tells)), make([]wire.DurableTell, len(tells))
+	for i, t := range tells {
+		m := &messages[i]
+		all[i] = m
+		m.Log, m.Shard, m.Number, m.Entity, m.Body = t.Target.Log, t.Target.Shard, 1<<62, []byte(t.Entity), t.Body
 	}
 	return all
 }
@@ -130,10 +134,10 @@ func (o *outbox) number(tells []*wire.DurableTell, first uint64) {
 }
 
 func (o *outbox) put(c *wire.DurableCommit, now time.Time, ticket Ticket) {
-	for _, t := range c.GetTells() {
-		o.wait(Target{t.GetLog(), t.GetShard()}, string(t.GetEntity()), t.GetNumber(), &waiting{
-			body: t.GetBody(), at: time.UnixMilli(c.GetAt()), here: now, ticket: ticket,
-		})
+	all := make([]waiting, len(c.GetTells()))
+	for i, t := range c.GetTells() {
+		all[i] = waiting{body: t.GetBody(), at: time.UnixMilli(c.GetAt()), here: now, ticket: ticket}
+		o.wait(Target{t.GetLog(), t.GetShard()}, string(t.GetEntity()), t.GetNumber(), &all[i])
 	}
 }
 
@@ -192,23 +196,34 @@ func (p *pair) first(r *row) (number uint64, w *waiting) {
 	return 0, nil
 }
 
-func (o *outbox) settle(told *wire.DurableTold) (all []Tell) {
-	for _, n := range told.GetTells() {
-		p := o.pair(Target{n.GetLog(), n.GetShard()})
-		for _, number := range n.GetNumbers() {
-			if w := p.tells[number]; w != nil {
-				all = append(all, Tell{Target: Target{n.GetLog(), n.GetShard()}, Entity: w.row.entity, Body: w.body, Number: number})
+// settle removes the tells that receivers have or that were given up, as the entry says.
+func (o *outbox) settle(e *wire.DurableEntry) {
+	for _, told := range []*wire.DurableTold{e.GetAcknowledged(), e.GetDead()} {
+		for _, n := range told.GetTells() {
+			p := o.pair(Target{n.GetLog(), n.GetShard()})
+			for _, number := range n.GetNumbers() {
+				o.drop(p, number)
 			}
-			o.drop(p, number)
+		}
+	}
+}
+
+// told returns those of the named tells that wait.
+func (o *outbox) told(told *wire.DurableTold) (all []Tell) {
+	for _, n := range told.GetTells() {
+		t := Target{n.GetLog(), n.GetShard()}
+		for _, number := range n.GetNumbers() {
+			if w := o.pair(t).tells[number]; w != nil {
+				all = append(all, Tell{Target: t, Entity: w.row.entity, Body: w.body, Number: number})
+			}
 		}
 	}
 	return all
 }
 
-func (o *outbox) replay(e *wire.DurableEntry, now time.Time) (dead []Tell) {
+func (o *outbox) replay(e *wire.DurableEntry, now time.Time) {
 	o.put(e.GetCommit(), now, 0)
-	o.settle(e.GetAcknowledged())
-	return o.settle(e.GetDead())
+	o.settle(e)
 }
 
 // NextTell returns a number above those of all tells that this tenure has read or numbered.
@@ -325,7 +340,10 @@ func (o *outbox) lookAgain(now time.Time) {
 
 func (o *outbox) due(now time.Time, pause time.Duration, acked Ticket) (all []Tell) {
 	look := o.look
-	o.look = nil
+	if len(look) == 0 {
+		return nil
+	}
+	o.look, o.spare, all = o.spare[:0], look[:0], make([]Tell, 0, len(look))
 	for _, r := range look {
 		r.queued = false
 		p := o.pairs[r.target]

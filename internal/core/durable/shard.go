@@ -468,10 +468,10 @@ func (s *Shard) acknowledged(p store.Position) {
 	s.tail.ack(b)
 	for _, e := range b.entries {
 		s.journal.ack(e.GetCommit(), s.desk.now)
-		s.outbox.settle(e.GetAcknowledged())
-		for _, t := range s.outbox.settle(e.GetDead()) {
+		for _, t := range s.outbox.told(e.GetDead()) {
 			s.out.Events = append(s.out.Events, Event{Kind: DeadLetter, Tell: t})
 		}
+		s.outbox.settle(e.DurableEntry)
 	}
 	s.group.reuse(b.entries, &s.messages)
 	s.tell = true

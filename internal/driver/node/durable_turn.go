@@ -487,9 +487,10 @@ func (t durableTell) logged() durable.Tell {
 // loggedTells returns tells in the form in which the log stores them.
 //
 //go:noinline
-func loggedTells(tells []durableTell) (all []durable.Tell) {
-	for _, t := range tells {
-		all = append(all, t.logged())
+func loggedTells(tells []durableTell) []durable.Tell {
+	all := make([]durable.Tell, len(tells))
+	for i, t := range tells {
+		all[i] = t.logged()
 	}
 	return all
 }
