@@ -106,7 +106,7 @@ func lasting(place string) string {
 
 // wantedFence returns a write that fences a dead member whose lease has certainly ended.
 func (m *Machine) wantedFence() (core.TableWrite, bool) {
-	if len(m.deaths) == 0 || !m.echo.EchoAlive() {
+	if !m.echo.EchoAlive() {
 		return core.TableWrite{}, false
 	}
 	for _, r := range m.table.Summary().Down {
@@ -249,7 +249,7 @@ func (m *Machine) noteEnded(t *rows.Table) {
 
 // contacts returns how long ago this node exchanged lease proofs with each dead, unfenced member.
 func (m *Machine) contacts() (all []message.Contact) {
-	if len(m.deaths) == 0 || len(m.table.Summary().Down) > maxContacts {
+	if len(m.table.Summary().Down) > maxContacts {
 		return nil
 	}
 	for _, r := range m.table.Summary().Down {

@@ -142,7 +142,7 @@ func (m *Machine) guides() []transport.Address {
 // table.
 func (m *Machine) runStand() {
 	s := &m.stand
-	if m.row < 0 || m.table == nil {
+	if m.row < 0 {
 		return
 	}
 	guides := m.guides()
@@ -356,7 +356,7 @@ func (m *Machine) sendTable(to transport.Address, version uint64) {
 // meets records that a peer has answered a message sent through the present connection. A peer that
 // knows the version with this node's row waits for this node's stands.
 func (m *Machine) meets(p *peer, version uint64) {
-	if p.met.IsZero() && m.joiner.version != 0 && version >= m.joiner.version {
+	if p.met.IsZero() && version >= m.joiner.version {
 		p.met = m.Now
 	}
 }
@@ -373,13 +373,9 @@ func (m *Machine) agree() agreed {
 		if r.Address == m.Config.Self {
 			continue
 		}
-		p := m.peers[r.Address]
-		switch {
-		case p == nil:
-			a.at = time.Time{}
-		case p.left:
-			continue
-		case p.stood.version != a.version:
+		switch p := m.peers[r.Address]; {
+		case p != nil && p.left:
+		case p == nil || p.stood.version != a.version:
 			a.at = time.Time{}
 		default:
 			a.at = core.Earlier(a.at, p.stood.at)
