@@ -384,6 +384,23 @@ func TestNoDeathWithoutTable(t *testing.T) {
 	}
 }
 
+// TestContacts: stands say when their sender last exchanged stands with each dead member. They say
+// nothing if more than maxContacts are dead.
+func TestContacts(t *testing.T) {
+	b := newBench(t, "a")
+	b.receive("d", message.Stand{Target: 1, Seq: 1, Version: 4})
+	b.now = b.now.Add(3 * time.Second)
+	b.change("d", func(r *rows.Row) { r.Status = gossip.Down })
+	want := []message.Contact{{Node: addr("d"), Age: 3 * time.Second}}
+	for i := range maxContacts {
+		require.Equal(t, want, b.m.contacts())
+		x := addr(fmt.Sprintf("x%02d", i))
+		b.snapshot("b", rows.Row{Member: gossip.Member{Address: x, Status: gossip.Down}, Founder: addr("a")})
+		want = append(want, message.Contact{Node: x, Age: b.m.Config.Table.Outage})
+	}
+	require.Empty(t, b.m.contacts())
+}
+
 // TestFenceAfterReconnect: who has made its connection again fences by time only when it has met all
 // members that may not know of the death, and counts from the last meeting.
 func TestFenceAfterReconnect(t *testing.T) {
@@ -399,16 +416,21 @@ func TestFenceAfterReconnect(t *testing.T) {
 	b.step(core.ConnState{Connected: true, Server: "s1/1", Alone: true})
 	require.Greater(t, b.m.fencedAt(b.m.table.Row(addr("d")), d).Sub(b.now), 50*time.Minute, "it has met nobody")
 
-	b.all = nil
-	b.pass(2 * time.Second)
-	met := b.now
-	for _, out := range b.all {
-		for _, e := range out.Send {
-			if p, ok := e.Message.(message.Probe); ok && p.Version == 1 {
-				b.receive(e.To.Name, message.ProbeAck{Target: 1, Seq: p.Seq, Version: 4})
+	answer := func(version uint64) {
+		b.all = nil
+		b.pass(time.Second)
+		for _, out := range b.all {
+			for _, e := range out.Send {
+				if p, ok := e.Message.(message.Probe); ok && p.Version == 1 {
+					b.receive(e.To.Name, message.ProbeAck{Target: 1, Seq: p.Seq, Version: version})
+				}
 			}
 		}
 	}
+	answer(0)
+	require.Zero(t, b.m.peer(addr("b")).met, "b does not know the row of a")
+	answer(4)
+	met := b.now
 	require.Greater(t, b.m.fencedAt(b.m.table.Row(addr("d")), d).Sub(b.now), 50*time.Minute, "d, which died, has not answered")
 	b.m.peer(addr("d")).met = met
 	require.Equal(t, met.Add(byTime), b.m.fencedAt(b.m.table.Row(addr("d")), d))
@@ -463,6 +485,13 @@ func TestGuidesFenceInTurn(t *testing.T) {
 		byTime := 5*time.Second + 100*time.Millisecond + time.Second
 		turn := time.Duration(i) * 300 * time.Millisecond
 		require.Equal(t, b.now.Add(byTime+turn), b.m.fencedAt(b.m.table.Row(addr("d")), b.m.deaths[addr("d")]), self)
+		b.now = b.now.Add(byTime + turn)
+		b.step(core.Tick{})
+		_, due := b.m.wantedFence()
+		require.False(t, due, "no echo has returned lately")
+		b.echo()
+		_, due = b.m.wantedFence()
+		require.True(t, due)
 	}
 }
 
@@ -797,6 +826,9 @@ func TestFenceWaitsAfterAnEnd(t *testing.T) {
 	require.False(t, b.m.fencedAt(b.m.table.Row(addr("d")), d).After(b.now))
 	b.change("c", func(r *rows.Row) { r.Status = gossip.Removed })
 	require.Equal(t, b.now.Add(quorum), b.m.fencedAt(b.m.table.Row(addr("d")), d))
+	b.pass(500 * time.Millisecond)
+	b.snapshot("b", rows.Row{Member: gossip.Member{Address: addr("x"), Status: gossip.Removed}, Founder: addr("a")})
+	require.Equal(t, b.now.Add(quorum), b.m.fencedAt(b.m.table.Row(addr("d")), d), "x has joined and left unseen")
 }
 
 // TestDeadMembersGaveEachOther: a dead member may have the proof of another dead one. So its fence
