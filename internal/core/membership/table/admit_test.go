@@ -566,6 +566,7 @@ func TestCrowdSpreads(t *testing.T) {
 		for i := range n {
 			b.receive(fmt.Sprint("y", i), message.Hello{Attempt: 1, Interval: helloInterval})
 		}
+		require.LessOrEqual(t, b.m.luckOf(wait), wait)
 		b.m.joiner.luck = 1
 		b.step(core.TableRows{Number: b.m.client.reading.Number, Table: &rows.Table{}})
 		b.receive("c", message.Hello{Attempt: 1})

@@ -191,7 +191,7 @@ func TestAsksTheWriter(t *testing.T) {
 	b.receive("d", message.Snapshot{Base: b.m.Table().Version, Table: &rows.Table{Version: b.m.Table().Version + 1, Rows: []rows.Row{row}}})
 	b.pass(100 * time.Millisecond)
 	b.m.proved(b.now)
-	b.m.stand.due, b.m.lease.doubt = b.now, false
+	b.m.stand.due, b.m.lease.doubt = b.now.Add(b.m.Config.Table.StandInterval), false
 	b.pass(b.m.Config.Table.StandInterval)
 	require.Zero(t, asked())
 	b.pass(3 * b.m.Config.Table.StandInterval)
@@ -325,6 +325,15 @@ func TestWholeTableFits(t *testing.T) {
 	}
 }
 
+// TestProbeOfALaterVersion: a member does not answer a joiner whose row it does not know, and reads the
+// table, so that it can answer the next probe.
+func TestProbeOfALaterVersion(t *testing.T) {
+	b := newBench(t, "a")
+	b.receive("x", message.Probe{Target: 1, Seq: 7, Version: 5})
+	require.Empty(t, b.sent("x"))
+	require.NotNil(t, b.out.ReadTable)
+}
+
 // TestIndirectProbe: a third member probes for another, and says no when its time is up.
 func TestIndirectProbe(t *testing.T) {
 	b := newBench(t, "c")
@@ -332,6 +341,8 @@ func TestIndirectProbe(t *testing.T) {
 	ask := message.IndirectProbe{Target: 1, Seq: 7, Subject: addr("d"), Within: time.Second}
 	b.receive("a", ask)
 	probe := b.sent("d")[0].(message.Probe)
+	b.receive("b", message.ProbeAck{Target: 1, Seq: probe.Seq, Version: 4})
+	require.Empty(t, b.sent("a"), "b is not the subject")
 	b.receive("d", message.ProbeAck{Target: 1, Seq: probe.Seq, Version: 4})
 	require.Contains(t, b.sent("a"), message.Message(message.IndirectAck{Target: 1, Seq: 7, Reached: true}))
 	b.receive("a", ask)
@@ -796,6 +807,19 @@ func TestCleaningWaitsForJoiners(t *testing.T) {
 	}
 }
 
+// TestKeepsPasts: a table is kept if the last one was kept half of AliveInterval ago.
+func TestKeepsPasts(t *testing.T) {
+	b := newBench(t, "a")
+	for _, c := range []struct {
+		pass time.Duration
+		want int
+	}{{b.m.Config.Table.AliveInterval/2 - 1, 1}, {1, 2}} {
+		b.now = b.now.Add(c.pass)
+		b.change("d", func(*rows.Row) {})
+		require.Len(t, b.m.pasts, c.want)
+	}
+}
+
 // TestCleaningInParts: one write deletes at most 100 rows: stores refuse more (membertable.MaxDelete).
 func TestCleaningInParts(t *testing.T) {
 	b := newBench(t, "a")
@@ -870,6 +894,18 @@ func TestJoinerThatStoodStill(t *testing.T) {
 	b.now = b.now.Add(m.Config.FormWindow)
 	b.step(core.Tick{})
 	require.NotNil(t, b.out.WriteTable)
+}
+
+// TestRefusal: only a final refusal of this incarnation ends a joiner.
+func TestRefusal(t *testing.T) {
+	for _, c := range []struct {
+		target      uint32
+		final, ends bool
+	}{{1, true, true}, {2, true, false}, {1, false, false}} {
+		b := newJoiner(t, 0)
+		b.receive("x", message.JoinRefused{Target: c.target, Final: c.final})
+		require.Equal(t, c.ends, b.m.Phase == core.Ended, "%+v", c)
+	}
 }
 
 // TestHellosAreNumbered: a joiner numbers its hellos, because in a large cluster by gossip more members
