@@ -185,8 +185,6 @@ func (m *Machine) take(in core.Input) {
 		m.onUndeliverable(in.Peer)
 	case core.LeaseAnswer:
 		m.splits.OnLeaseAnswer(in)
-	case core.Shutdown:
-		m.node.End()
 	default:
 		invariant.Failf("membership input %T is unknown", in)
 	}

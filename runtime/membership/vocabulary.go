@@ -181,7 +181,6 @@ type (
 	DownNode       = core.DownNode       // an operator downs a member
 	Undeliverable  = core.Undeliverable  // a message that had to arrive could not be delivered
 	LeaseAnswer    = core.LeaseAnswer    // the answer to a LeaseRequest
-	Shutdown       = core.Shutdown       // the node abandons the cluster
 )
 
 // An Event is a change of the view. Events come in the order in which this node saw the changes. A

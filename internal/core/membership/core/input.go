@@ -98,9 +98,6 @@ type DownNode struct{ Node transport.Address }
 // Member.Quarantined.
 type Undeliverable struct{ Peer transport.Address }
 
-// Shutdown abandons the cluster. The machine sends nothing from then on.
-type Shutdown struct{}
-
 // LeaseAnswer is the answer to a [LeaseRequest].
 type LeaseAnswer struct {
 	Seq uint64 // of the request
@@ -132,7 +129,6 @@ func (Leave) input()          {}
 func (ExitReady) input()      {}
 func (DownNode) input()       {}
 func (Undeliverable) input()  {}
-func (Shutdown) input()       {}
 func (LeaseAnswer) input()    {}
 func (MessageLimit) input()   {}
 func (FoundingAnswer) input() {}

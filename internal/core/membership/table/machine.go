@@ -217,8 +217,6 @@ func (m *Machine) take(in core.Input) {
 		m.onDownNode(in.Node)
 	case core.Undeliverable:
 		m.onUndeliverable(in.Peer)
-	case core.Shutdown:
-		m.End()
 	case core.MessageLimit:
 		m.limit = in.Bytes
 	case core.Tick:
