@@ -524,7 +524,7 @@ func TestMessagesToTheDead(t *testing.T) {
 		return n
 	}
 	require.Equal(t, 50, sent(10*time.Second))
-	sent(51 * time.Second)
+	require.Equal(t, 251, sent(51*time.Second))
 	require.Equal(t, 3, sent(30*time.Second))
 }
 
