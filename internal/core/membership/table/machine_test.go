@@ -255,6 +255,22 @@ func TestReadOfTheSame(t *testing.T) {
 	require.Len(t, b.m.known, known)
 }
 
+// TestReadsOlderThanAConflict: after a conflict a member writes nothing, and reads again and again, until a
+// read shows a later version.
+func TestReadsOlderThanAConflict(t *testing.T) {
+	b := newAdmitter(t, "a")
+	b.ask("x")
+	b.step(core.TableWritten{Number: b.m.client.writing.Number, Conflict: true})
+	for range 3 {
+		b.step(core.TableRows{Number: b.m.client.reading.Number, Table: b.m.Table()})
+		b.pass(200 * time.Millisecond)
+		require.NotNil(t, b.m.client.reading)
+		require.Nil(t, b.m.client.writing)
+	}
+	b.step(core.TableRows{Number: b.m.client.reading.Number, Table: b.m.Table().With(b.m.Table().Version+1, nil, nil)})
+	require.NotNil(t, b.m.client.writing)
+}
+
 // TestReadsOwnDeath: who reads its own death stops at once, by a read, a snapshot or a change.
 func TestReadsOwnDeath(t *testing.T) {
 	dead := func(b *bench) *rows.Table {
