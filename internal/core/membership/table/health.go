@@ -61,5 +61,7 @@ func (h *health) run(m *Machine) {
 	if recent(h.tardy) {
 		score++
 	}
-	h.score = min(score, maxHealth)
+	score = min(score, maxHealth)
+	m.stale = m.stale || score != h.score
+	h.score = score
 }

@@ -160,6 +160,7 @@ func TestHealth(t *testing.T) {
 			c.do(b)
 			b.step(core.Tick{})
 			require.Equal(t, c.want, b.m.Health())
+			require.Equal(t, c.want, b.m.View().Health)
 		})
 	}
 }

@@ -419,13 +419,13 @@ func (m *Machine) onAsked(in core.Asked) {
 		return
 	}
 	r := m.table.Row(in.Peer)
-	if r == nil || markOf(r) != in.Server || !m.peer(in.Peer).elsewhere.Answered(in, m.Now) || in.Listens {
+	if r == nil || markOf(r) != in.Server || !m.peer(in.Peer).elsewhere.Answered(in, m.Now) {
 		return
 	}
-	if d := m.deaths[in.Peer]; d != nil && d.bounced.IsZero() && !in.At.Before(d.known) {
+	m.stale = true
+	if d := m.deaths[in.Peer]; d != nil && !in.Listens && d.bounced.IsZero() && !in.At.Before(d.known) {
 		d.bounced = m.Now
 	}
-	m.stale = true
 }
 
 // leaveOut stops waiting for the stands of a peer that the broker has lost. The peer must have sent
