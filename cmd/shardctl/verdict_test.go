@@ -447,6 +447,29 @@ func emptyStore(c *judgedCluster) {
 	require.NoError(c.t, js.DeleteStream(c.t.Context(), "junk"))
 }
 
+// awaitLeaders waits until each stream has a leader.
+func (c *judgedCluster) awaitLeaders() {
+	c.t.Helper()
+	nc, err := nats.Connect(c.env["NATS_URL"])
+	require.NoError(c.t, err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	require.NoError(c.t, err)
+	led := func() bool {
+		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
+		defer cancel()
+		streams, n := js.ListStreams(ctx), 0
+		for info := range streams.Info() {
+			if info.Cluster == nil || info.Cluster.Leader == "" {
+				return false
+			}
+			n++
+		}
+		return streams.Err() == nil && n > 0
+	}
+	require.Eventually(c.t, led, patience, 50*time.Millisecond)
+}
+
 // kill kills a member.
 func (c *judgedCluster) kill(name string) {
 	require.NoError(c.t, c.member(name).Kill())
@@ -601,7 +624,8 @@ func TestVerdictOnClocks(t *testing.T) {
 	)
 }
 
-// TestVerdictWithoutLeader: two of three NATS servers are killed, so that no stream has a leader.
+// TestVerdictWithoutLeader: two of three NATS servers are killed, so that no stream has a leader. The
+// fault ends when all streams have leaders again.
 func TestVerdictWithoutLeader(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -620,12 +644,15 @@ func TestVerdictWithoutLeader(t *testing.T) {
 	for range runs { // a replica that is some messages behind is no fault
 		shardctl(t, c.env, "doctor").check(t, "doctor", exitOK, "ok    streams", "")
 	}
-	each := func(do func(*natsproc.Server) error) func(*judgedCluster) {
-		return func(*judgedCluster) {
-			for _, s := range servers[1:] {
-				require.NoError(t, do(s))
-			}
+	each := func(do func(*natsproc.Server) error) {
+		for _, s := range servers[1:] {
+			require.NoError(t, do(s))
 		}
 	}
-	c.judge(judgedFault{"no stream has a leader", each((*natsproc.Server).Kill), each((*natsproc.Server).Start), `(taken no write|writes of .* failed|writes to the store are slow|JetStream|no leader)`})
+	kill := func(*judgedCluster) { each((*natsproc.Server).Kill) }
+	restart := func(c *judgedCluster) {
+		each((*natsproc.Server).Start)
+		c.awaitLeaders()
+	}
+	c.judge(judgedFault{"no stream has a leader", kill, restart, `(taken no write|writes of .* failed|writes to the store are slow|JetStream|no leader)`})
 }
