@@ -123,6 +123,11 @@ func New(o Options) (*Cluster, error) {
 			return nil, errors.Join(err, c.Close())
 		}
 		c.network = network
+		if o.Table != "" && o.Table != node.JetStream {
+			if err := c.hostTable(); err != nil {
+				return nil, errors.Join(err, c.Close())
+			}
+		}
 	}
 	if o.URL == "" {
 		servers, err := c.runServers(max(o.Servers, 1))
@@ -136,6 +141,31 @@ func New(o Options) (*Cluster, error) {
 		c.servers, c.options.URL = servers, strings.Join(urls, ",")
 	}
 	return c, nil
+}
+
+// hostTable puts a proxy of Options.Table on a host of its own, because the network between hosts has
+// no way out.
+func (c *Cluster) hostTable() error {
+	u, err := url.Parse(c.options.Table)
+	if err != nil {
+		return err
+	}
+	h, err := c.Host("table")
+	if err != nil {
+		return err
+	}
+	var l net.Listener
+	if err := h.Do(func() (err error) {
+		l, err = net.Listen("tcp", net.JoinHostPort(h.Addr(), "0"))
+		return err
+	}); err != nil {
+		return err
+	}
+	p := proxy.On(l)
+	p.Forward(u.Host)
+	u.Host = p.Addr()
+	c.tableURL, c.tableProxies[h.Name()] = u.String(), p
+	return nil
 }
 
 func (c *Cluster) runServers(n int) ([]*natsproc.Server, error) {

@@ -22,17 +22,22 @@ type Proxy struct {
 	bytes   int64
 }
 
-// New returns a Proxy that listens on a port of the loopback interface. The caller must set a
-// target by Forward, and Close the Proxy.
+// New returns [On] for a listener on a port of the loopback interface.
 func New() (*Proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
+	return On(l), nil
+}
+
+// On returns a Proxy with the given listener. The caller must set a target by Forward, and Close the
+// Proxy.
+func On(l net.Listener) *Proxy {
 	p := &Proxy{listener: l, conns: map[net.Conn]bool{}, budget: -1}
 	p.changed.L = &p.mu
 	p.wg.Go(p.accept)
-	return p, nil
+	return p
 }
 
 // Addr returns the address on which the Proxy listens.
