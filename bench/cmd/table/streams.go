@@ -55,7 +55,7 @@ func streams(ctx context.Context, s settings, _ string) error {
 		return err
 	}
 	for round := range s.rounds {
-		bare, err := baseline.Acknowledged(ctx, js, streamed, s.entities)
+		bare, err := baseline.Acknowledged(ctx, js, streamed, func() (int, error) { return s.entities, nil })
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ package baseline
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -23,31 +24,39 @@ func consumer(ctx context.Context, js jetstream.JetStream, stream string) (c jet
 	return c, func() error { return js.DeleteConsumer(ctx, stream, c.CachedInfo().Name) }, nil
 }
 
-// Acknowledged returns the rate, in messages a second, of a worker that only acknowledges messages.
-// It reads the first n messages of a stream.
-func Acknowledged(ctx context.Context, js jetstream.JetStream, stream string, n int) (perSecond float64, err error) {
+// Acknowledged returns the rate, in messages a second, of a worker that only acknowledges messages. It
+// reads a stream from its begin. Meanwhile publish runs, and returns how many messages there are to
+// read.
+func Acknowledged(ctx context.Context, js jetstream.JetStream, stream string, publish func() (int, error)) (perSecond float64, err error) {
 	c, end, err := consumer(ctx, js, stream)
 	if err != nil {
 		return 0, err
 	}
-	begin, got, done := time.Now(), 0, make(chan error, 1)
+	var got, all atomic.Int64
+	done := make(chan error, 2)
+	begin := time.Now()
 	reading, err := c.Consume(func(m jetstream.Msg) {
-		got++
-		if err := m.Ack(); err != nil || got == n {
-			select {
-			case done <- err:
-			default:
-			}
+		if err := m.Ack(); err != nil {
+			done <- err
+		}
+		if got.Add(1) == all.Load() {
+			done <- nil
 		}
 	}, jetstream.PullMaxMessages(pulled))
 	if err != nil {
 		return 0, err
 	}
 	defer reading.Stop()
-	select {
-	case err = <-done:
-	case <-ctx.Done():
-		return 0, context.Cause(ctx)
+	n, err := publish()
+	if err != nil {
+		return 0, err
+	}
+	if all.Store(int64(n)); got.Load() < int64(n) {
+		select {
+		case err = <-done:
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
 	}
 	return float64(n) / time.Since(begin).Seconds(), errors.Join(err, end())
 }

@@ -73,14 +73,15 @@ type Applied struct {
 	Nodes, Entities int
 	Quiet, Struck   int     // messages before and during the strikes
 	Rate, Burst     float64 // messages a second: without strikes, and in a burst during strikes
-	// Acknowledged, OneByOne and Published are the figures of package baseline.
-	Acknowledged, OneByOne, Published float64
-	Strikes                           []AppliedStrike
-	Dead, WantDead                    int // dead letters, and how many there should be
-	Lost, Doubled, Disorder           int // messages
-	Sent                              int // messages that entities published
-	Forward                           bool
-	Examples                          []string
+	// Acknowledged, OneByOne and Published are the figures of package baseline. Alongside is
+	// Acknowledged while the messages are being published, as they are in a burst.
+	Acknowledged, Alongside, OneByOne, Published float64
+	Strikes                                      []AppliedStrike
+	Dead, WantDead                               int // dead letters, and how many there should be
+	Lost, Doubled, Disorder                      int // messages
+	Sent                                         int // messages that entities published
+	Forward                                      bool
+	Examples                                     []string
 }
 
 // An AppliedStrike is one strike, and the time until messages of all partitions were applied.
@@ -108,8 +109,8 @@ func (a Applied) Print(w io.Writer) error {
 	if a.Forward {
 		fmt.Fprintf(w, "published by entities: %d; a process that only publishes: %.0f/s (%.2f×)\n", a.Sent, a.Published, a.Rate/a.Published)
 	}
-	_, err := fmt.Fprintf(w, "AckExplicit: %.0f/s (%.2f×, with strikes %.2f×); a worker, one message at a time: %.0f/s (%.1f×, with strikes %.1f×)\nlost=%d doubled=%d out of order=%d, %d of %d dead letters\n",
-		a.Acknowledged, a.Rate/a.Acknowledged, a.Burst/a.Acknowledged, a.OneByOne, a.Rate/a.OneByOne, a.Burst/a.OneByOne,
+	_, err := fmt.Fprintf(w, "AckExplicit: %.0f/s (%.2f×), while they are published %.0f/s (with strikes %.2f×); a worker, one message at a time: %.0f/s (%.1f×, with strikes %.1f×)\nlost=%d doubled=%d out of order=%d, %d of %d dead letters\n",
+		a.Acknowledged, a.Rate/a.Acknowledged, a.Alongside, a.Burst/a.Alongside, a.OneByOne, a.Rate/a.OneByOne, a.Burst/a.OneByOne,
 		a.Lost, a.Doubled, a.Disorder, a.Dead, a.WantDead)
 	return err
 }
@@ -122,14 +123,16 @@ func streamed(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outc
 	}
 	defer s.nc.Close()
 	o.Say("publishing %d messages at %s", o.Messages, c.URL())
-	quiet, err := s.sellMarked(ctx, o.Messages, 0)
+	a.Alongside, err = baseline.Acknowledged(ctx, s.js, streamName, func() (n int, err error) {
+		a.Quiet, err = s.sellMarked(ctx, o.Messages, 0)
+		return a.Quiet, err
+	})
 	if err == nil {
-		err = a.measureOthers(ctx, s, quiet)
+		err = a.measureOthers(ctx, s)
 	}
 	if err != nil {
 		return a, err
 	}
-	a.Quiet = quiet
 	d := &DurableRun{crew: crew{Cluster: c}, Length: o.Length}
 	o.Say("%d nodes begin to read", o.Nodes)
 	for range o.Nodes {
@@ -153,12 +156,12 @@ func streamed(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outc
 	if err := s.awaitMarks(ctx, stocks, 0); err != nil {
 		return a, err
 	}
-	a.Rate = float64(quiet) / time.Since(begin).Seconds()
+	a.Rate = float64(a.Quiet) / time.Since(begin).Seconds()
 	o.Say("%.0f messages a second; %d times: %s", a.Rate, o.Times, f.About)
 	if err := a.strike(ctx, d, s, stocks, o); err != nil {
 		return a, err
 	}
-	a.Struck = s.sold - quiet
+	a.Struck = s.sold - a.Quiet
 	if err := a.judge(ctx, c, s, stocks); err != nil {
 		return a, err
 	}
@@ -168,8 +171,9 @@ func streamed(ctx context.Context, c *cluster.Cluster, f Fault, o Options) (Outc
 	return a, err
 }
 
-func (a *Applied) measureOthers(ctx context.Context, s *seller, n int) (err error) {
-	if a.Acknowledged, err = baseline.Acknowledged(ctx, s.js, streamName, n); err != nil {
+func (a *Applied) measureOthers(ctx context.Context, s *seller) (err error) {
+	n := a.Quiet
+	if a.Acknowledged, err = baseline.Acknowledged(ctx, s.js, streamName, func() (int, error) { return n, nil }); err != nil {
 		return err
 	}
 	a.OneByOne, err = baseline.OneByOne(ctx, s.js, streamName, func(m jetstream.Msg) string {
