@@ -29,7 +29,7 @@ type Tracing interface {
 	Sampled(parent any) (sampled, ok bool)
 	// Begin reports whether another trace may begin. It is called before each trace of a call
 	// without a parent, so that an implementation can bound the number of such traces. After it has
-	// returned false, no such trace begins for 1 ms.
+	// returned false, it is not called for about 1 ms.
 	Begin(now time.Time) bool
 	// Call begins the trace of a call at its caller. began is when the call began, shortly before.
 	// A tell ends when it is sent.

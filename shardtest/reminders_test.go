@@ -289,7 +289,7 @@ func TestRemindersThatHang(t *testing.T) {
 		c.Advance(9 * time.Millisecond)
 		most := int64(runtime.GOMAXPROCS(0))
 		require.LessOrEqual(t, began.Load(), 10*most)
-		require.Greater(t, began.Load(), 5*most)
+		require.Greater(t, began.Load(), min(5*most, 200))
 		c.Advance(3 * time.Second)
 		require.Equal(t, int64(600), began.Load())
 		require.Contains(t, rung(t, all, "other"), "in time")

@@ -123,6 +123,9 @@ func (c *claim) again(s *Shard, h head) {
 func lostHead(l *wire.DurableLost) error {
 	had := Mark{l.GetHadEpoch(), l.GetHadWrite(), store.Position(l.GetHadSince())}
 	lost := Mark{l.GetEpoch(), l.GetWrite(), store.Position(l.GetSince())}
+	if had == lost {
+		return fmt.Errorf("%w: another node has claimed the shard beside node %s (%v), so acknowledged changes may be lost", errRolledBack, l.GetNode(), lost)
+	}
 	return fmt.Errorf("%w: node %s wrote a head (%v), but the store has an older head (%v), which lacks changes acknowledged since",
 		errRolledBack, l.GetNode(), lost, had)
 }

@@ -176,6 +176,7 @@ func (o *outbox) drop(p *pair, number uint64) {
 	}
 	o.count--
 	o.bytes -= len(w.body)
+	w.body = nil // other tells of its commit may keep w in memory
 	delete(p.tells, number)
 	o.queue(w.row) // its next tell may be due
 }
@@ -343,7 +344,7 @@ func (o *outbox) due(now time.Time, pause time.Duration, acked Ticket) (all []Te
 	if len(look) == 0 {
 		return nil
 	}
-	o.look, o.spare, all = o.spare[:0], look[:0], make([]Tell, 0, len(look))
+	o.look, o.spare = o.spare[:0], look[:0]
 	for _, r := range look {
 		r.queued = false
 		p := o.pairs[r.target]
@@ -353,6 +354,9 @@ func (o *outbox) due(now time.Time, pause time.Duration, acked Ticket) (all []Te
 		case w.ticket > acked:
 			o.queue(r)
 		default:
+			if all == nil {
+				all = make([]Tell, 0, len(look))
+			}
 			all = append(all, Tell{Target: r.target, Entity: r.entity, Body: w.body, Number: number, Floor: p.floor(), First: w.first(now)})
 			w.again = now.Add(pause << min(w.tries, 5))
 			w.tries++

@@ -38,6 +38,9 @@ func (o *outbox) put(tell durable.Tell) {
 // next returns the tells to send now. They are valid until the next put.
 func (o *outbox) next() (tells []durable.Tell) {
 	n := min(len(o.queue), maxTells-o.busy)
+	if n == 0 {
+		return nil
+	}
 	tells, o.queue = o.queue[:n:n], o.queue[n:]
 	if len(o.queue) == 0 {
 		o.queue = tells[:0]

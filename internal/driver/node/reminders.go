@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -512,14 +513,14 @@ func (drv *Driver) lookAt(t *durablehost.Tenure, entities []string) {
 var lookBounds = [...]struct {
 	most int
 	long time.Duration
-}{{runtime.GOMAXPROCS(0), time.Millisecond}, {256, time.Second}}
+}{{0, time.Millisecond}, {256, time.Second}} // 0: one for each processor
 
 // A looks has an element for each entity whose reminders run, for each of lookBounds.
 type looks [len(lookBounds)]chan struct{}
 
 func newLooks() (l looks) {
 	for i, b := range lookBounds {
-		l[i] = make(chan struct{}, b.most)
+		l[i] = make(chan struct{}, cmp.Or(b.most, runtime.GOMAXPROCS(0)))
 	}
 	return l
 }

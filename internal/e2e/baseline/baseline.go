@@ -33,14 +33,20 @@ func Acknowledged(ctx context.Context, js jetstream.JetStream, stream string, pu
 		return 0, err
 	}
 	var got, all atomic.Int64
-	done := make(chan error, 2)
+	done := make(chan error, 1)
+	report := func(err error) {
+		select {
+		case done <- err:
+		default: // there is an earlier report
+		}
+	}
 	begin := time.Now()
 	reading, err := c.Consume(func(m jetstream.Msg) {
 		if err := m.Ack(); err != nil {
-			done <- err
+			report(err)
 		}
 		if got.Add(1) == all.Load() {
-			done <- nil
+			report(nil)
 		}
 	}, jetstream.PullMaxMessages(pulled))
 	if err != nil {
@@ -51,12 +57,13 @@ func Acknowledged(ctx context.Context, js jetstream.JetStream, stream string, pu
 	if err != nil {
 		return 0, err
 	}
-	if all.Store(int64(n)); got.Load() < int64(n) {
-		select {
-		case err = <-done:
-		case <-ctx.Done():
-			return 0, context.Cause(ctx)
-		}
+	if all.Store(int64(n)); got.Load() == int64(n) {
+		report(nil)
+	}
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
 	}
 	return float64(n) / time.Since(begin).Seconds(), errors.Join(err, end())
 }

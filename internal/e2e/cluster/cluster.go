@@ -88,13 +88,14 @@ type Cluster struct {
 	tls     *natsproc.TLS      // nil if the servers have none
 
 	mu    sync.Mutex
-	hosts map[string]*netns.Host // by the names of servers ("s1"), nodes and callers
+	hosts map[string]*netns.Host // by the names of servers ("s1"), nodes, callers and "table"
 	nodes []*Node                // all nodes ever started, in order
 	logs  []io.Closer
 	// proxies has the proxy of each node's direct lanes, in the order of nodes.
 	proxies []*proxy.Proxy
 	// table is the server that Options.TableApart starts; nil if the table is elsewhere. tableURL
-	// is the table's address, and tableProxies has the proxies before it, by node name.
+	// is the table's address. tableProxies has the proxies before it, by node name; that of hostTable
+	// has no name.
 	table        *natsproc.Server
 	tableURL     string
 	tableProxies map[string]*proxy.Proxy
@@ -164,7 +165,7 @@ func (c *Cluster) hostTable() error {
 	p := proxy.On(l)
 	p.Forward(u.Host)
 	u.Host = p.Addr()
-	c.tableURL, c.tableProxies[h.Name()] = u.String(), p
+	c.tableURL, c.tableProxies[""] = u.String(), p
 	return nil
 }
 

@@ -13,7 +13,7 @@ import (
 // partition cuts the connection between two data centers. Each has its own NATS servers, so the
 // nodes in one data center still reach each other. When a node of the smaller side ends during the
 // cut, it is started again. Membership.MinMembers keeps the restarted nodes from forming a second
-// cluster. A membership table has copies on all servers, because the side that can read it stays.
+// cluster. A table in JetStream has copies on all servers, because the side that can read it stays.
 var partition = Fault{
 	Name:         "partition",
 	About:        "two of five nodes, one of three NATS servers and a caller are cut off from the others for 60s",

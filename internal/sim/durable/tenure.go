@@ -164,6 +164,7 @@ func (t *tenure) event(e durable.Event) {
 	case durable.Ended:
 		switch {
 		case e.Err != nil && r.judge.shards[t.shard].crashed:
+			r.judge.shards[t.shard].forked = false
 			r.closed(t, e.Err)
 		case e.Err != nil:
 			r.w.fail("%s: shard %d ended: %v", t.home.name, t.shard, e.Err)
@@ -171,7 +172,6 @@ func (t *tenure) event(e durable.Event) {
 		switch {
 		case e.Epoch == t.core.Epoch() && r.judge.shards[t.shard].promiser == t.home: // the home has given the shard up by itself
 			r.judge.shards[t.shard].named = r.judge.headOf(t.shard) == t.home.incarnation // else the head is another home's
-			r.judge.shards[t.shard].forked = false
 			t.home.met[t.shard] = max(t.home.met[t.shard], e.Epoch)
 		case e.Epoch > 0 && r.plan.singletons: // another home has the shard now; this one may claim it again
 			t.home.handed[t.shard] = max(t.home.handed[t.shard], t.epoch)
