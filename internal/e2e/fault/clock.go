@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
@@ -50,7 +52,11 @@ const wrongBy = time.Hour
 
 func buildWithClock(ctx context.Context, dir string) (string, error) {
 	path := filepath.Join(dir, "node-with-a-clock")
-	return path, wallclock.Build(ctx, "github.com/shardgen/shardgen/internal/e2e/cmd/fault", path)
+	program := "github.com/shardgen/shardgen/internal/e2e/cmd/fault"
+	if this, ok := debug.ReadBuildInfo(); ok && strings.HasSuffix(this.Path, "/fault") { // else a test
+		program = this.Path
+	}
+	return path, wallclock.Build(ctx, program, path)
 }
 
 // shift sets a node's wall clock wrong by d, and checks it.
