@@ -5,6 +5,7 @@ package baseline
 import (
 	"context"
 	"errors"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +34,7 @@ func Acknowledged(ctx context.Context, js jetstream.JetStream, stream string, pu
 		return 0, err
 	}
 	var got, all atomic.Int64
+	all.Store(math.MaxInt64) // until publish returns
 	done := make(chan error, 1)
 	report := func(err error) {
 		select {
@@ -45,7 +47,7 @@ func Acknowledged(ctx context.Context, js jetstream.JetStream, stream string, pu
 		if err := m.Ack(); err != nil {
 			report(err)
 		}
-		if got.Add(1) == all.Load() {
+		if got.Add(1) >= all.Load() {
 			report(nil)
 		}
 	}, jetstream.PullMaxMessages(pulled))
@@ -57,7 +59,7 @@ func Acknowledged(ctx context.Context, js jetstream.JetStream, stream string, pu
 	if err != nil {
 		return 0, err
 	}
-	if all.Store(int64(n)); got.Load() == int64(n) {
+	if all.Store(int64(n)); got.Load() >= int64(n) {
 		report(nil)
 	}
 	select {
