@@ -419,14 +419,21 @@ func (c *judgedCluster) strike(table *tabwriter.Writer, f judgedFault) {
 	t.Logf("%s took %v", f.name, time.Since(began))
 }
 
-func fillStore(c *judgedCluster) {
+// jetStream returns a JetStream of the cluster's servers.
+func (c *judgedCluster) jetStream() jetstream.JetStream {
 	c.t.Helper()
 	nc, err := nats.Connect(c.env["NATS_URL"])
 	require.NoError(c.t, err)
-	defer nc.Close()
+	c.t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
 	require.NoError(c.t, err)
-	_, err = js.CreateStream(c.t.Context(), jetstream.StreamConfig{Name: "junk", Subjects: []string{"junk.>"}, Storage: jetstream.FileStorage})
+	return js
+}
+
+func fillStore(c *judgedCluster) {
+	c.t.Helper()
+	js := c.jetStream()
+	_, err := js.CreateStream(c.t.Context(), jetstream.StreamConfig{Name: "junk", Subjects: []string{"junk.>"}, Storage: jetstream.FileStorage})
 	require.NoError(c.t, err)
 	for size := 500_000; size > 0; size /= 2 {
 		for {
@@ -439,22 +446,13 @@ func fillStore(c *judgedCluster) {
 
 func emptyStore(c *judgedCluster) {
 	c.t.Helper()
-	nc, err := nats.Connect(c.env["NATS_URL"])
-	require.NoError(c.t, err)
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	require.NoError(c.t, err)
-	require.NoError(c.t, js.DeleteStream(c.t.Context(), "junk"))
+	require.NoError(c.t, c.jetStream().DeleteStream(c.t.Context(), "junk"))
 }
 
 // awaitLeaders waits until each stream has a leader.
 func (c *judgedCluster) awaitLeaders() {
 	c.t.Helper()
-	nc, err := nats.Connect(c.env["NATS_URL"])
-	require.NoError(c.t, err)
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	require.NoError(c.t, err)
+	js := c.jetStream()
 	led := func() bool {
 		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
 		defer cancel()

@@ -194,12 +194,12 @@ func (c *claim) read(s *Shard, r Response) {
 			c.forked = c.forked || s.tail.unknown(w)
 		}
 	}
-	if c.chain.epoch == s.config.Epoch && c.chain.incarnation != s.config.Incarnation && s.state == Open {
+	switch equal := c.chain.epoch == s.config.Epoch && c.chain.incarnation != s.config.Incarnation; {
+	case equal && s.state == Open:
 		c.forked = true // the store has lost the head of one of two homes with this epoch
 		c.lose(s, s.head)
 		return
-	}
-	if c.chain.epoch > s.config.Epoch || c.chain.incarnation != s.config.Incarnation && c.chain.epoch == s.config.Epoch {
+	case equal, c.chain.epoch > s.config.Epoch:
 		s.outgrown(c.chain.epoch) // if the log lacks anything, the other home has trimmed it
 		return
 	}

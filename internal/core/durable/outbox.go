@@ -92,7 +92,6 @@ type outbox struct {
 	count   int
 	bytes   int
 	look    []*row              // rows whose first tell may be due
-	spare   []*row              // memory for the next look
 	arrived map[Target][]uint64 // to be acknowledged by the next append
 	since   time.Time           // when the first of arrived came
 }
@@ -110,11 +109,9 @@ func (o *outbox) pair(t Target) *pair {
 //
 //go:noinline
 func unnumbered(tells []Tell) []*wire.DurableTell {
-	all, messages := make([]*wire.DurableTell, len(tells)), make([]wire.DurableTell, len(tells))
+	all := make([]*wire.DurableTell, len(tells))
 	for i, t := range tells {
-		m := &messages[i]
-		all[i] = m
-		m.Log, m.Shard, m.Number, m.Entity, m.Body = t.Target.Log, t.Target.Shard, 1<<62, []byte(t.Entity), t.Body
+		all[i] = &wire.DurableTell{Log: t.Target.Log, Shard: t.Target.Shard, Number: 1 << 62, Entity: []byte(t.Entity), Body: t.Body}
 	}
 	return all
 }
@@ -134,10 +131,10 @@ func (o *outbox) number(tells []*wire.DurableTell, first uint64) {
 }
 
 func (o *outbox) put(c *wire.DurableCommit, now time.Time, ticket Ticket) {
-	all := make([]waiting, len(c.GetTells()))
-	for i, t := range c.GetTells() {
-		all[i] = waiting{body: t.GetBody(), at: time.UnixMilli(c.GetAt()), here: now, ticket: ticket}
-		o.wait(Target{t.GetLog(), t.GetShard()}, string(t.GetEntity()), t.GetNumber(), &all[i])
+	for _, t := range c.GetTells() {
+		o.wait(Target{t.GetLog(), t.GetShard()}, string(t.GetEntity()), t.GetNumber(), &waiting{
+			body: t.GetBody(), at: time.UnixMilli(c.GetAt()), here: now, ticket: ticket,
+		})
 	}
 }
 
@@ -176,7 +173,6 @@ func (o *outbox) drop(p *pair, number uint64) {
 	}
 	o.count--
 	o.bytes -= len(w.body)
-	w.body = nil // other tells of its commit may keep w in memory
 	delete(p.tells, number)
 	o.queue(w.row) // its next tell may be due
 }
@@ -197,7 +193,7 @@ func (p *pair) first(r *row) (number uint64, w *waiting) {
 	return 0, nil
 }
 
-// settle removes the tells that receivers have or that were given up, as the entry says.
+// settle removes the tells of an entry that acknowledges tells or gives them up.
 func (o *outbox) settle(e *wire.DurableEntry) {
 	for _, told := range []*wire.DurableTold{e.GetAcknowledged(), e.GetDead()} {
 		for _, n := range told.GetTells() {
@@ -209,7 +205,7 @@ func (o *outbox) settle(e *wire.DurableEntry) {
 	}
 }
 
-// told returns those of the named tells that wait.
+// told returns the tells in told, except those that wait no longer.
 func (o *outbox) told(told *wire.DurableTold) (all []Tell) {
 	for _, n := range told.GetTells() {
 		t := Target{n.GetLog(), n.GetShard()}
@@ -341,10 +337,7 @@ func (o *outbox) lookAgain(now time.Time) {
 
 func (o *outbox) due(now time.Time, pause time.Duration, acked Ticket) (all []Tell) {
 	look := o.look
-	if len(look) == 0 {
-		return nil
-	}
-	o.look, o.spare = o.spare[:0], look[:0]
+	o.look = nil
 	for _, r := range look {
 		r.queued = false
 		p := o.pairs[r.target]

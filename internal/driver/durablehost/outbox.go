@@ -35,16 +35,9 @@ func (o *outbox) put(tell durable.Tell) {
 	o.queue = append(o.queue, tell)
 }
 
-// next returns the tells to send now. They are valid until the next put.
 func (o *outbox) next() (tells []durable.Tell) {
 	n := min(len(o.queue), maxTells-o.busy)
-	if n == 0 {
-		return nil
-	}
 	tells, o.queue = o.queue[:n:n], o.queue[n:]
-	if len(o.queue) == 0 {
-		o.queue = tells[:0]
-	}
 	o.busy += n
 	return tells
 }

@@ -29,8 +29,8 @@ type Host interface {
 	// Tell brings stored tells of one shard to their receivers, each as the command TellID. It
 	// reports each tell once to the callback (then), on any goroutine. If arrived is set, the
 	// receivers of these tells have committed them, or will never run them. The callback must not
-	// keep the slice, nor must Tell. ctx ends with the tenure. Tell must not block, and must not
-	// report a tell before it returns. The shard passes an entity's next tell to Tell only after the last one was
+	// keep the slice. ctx ends with the tenure. Tell must not block, and must not report a tell
+	// before it returns. The shard passes an entity's next tell to Tell only after the last one was
 	// reported.
 	Tell(ctx context.Context, from store.Shard, tells []durable.Tell, then func(tells []durable.Tell, arrived bool))
 	// Look runs the due reminders of entities, if any, each in a turn of its entity. Then it calls
