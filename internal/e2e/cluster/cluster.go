@@ -148,8 +148,11 @@ func New(o Options) (*Cluster, error) {
 // no way out.
 func (c *Cluster) hostTable() error {
 	u, err := url.Parse(c.options.Table)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case u.Port() == "":
+		return fmt.Errorf("the table's URL %s has no port (add it, so that hosts of their own can reach the table)", u.Redacted())
 	}
 	h, err := c.Host("table")
 	if err != nil {
