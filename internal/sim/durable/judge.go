@@ -198,6 +198,7 @@ func (j *judge) append(shard int, p store.Position, b []byte) error {
 		}
 		return nil
 	}
+	j.listTells(shard, a) // also of an append that is not judged: the next home may read it
 	if c := t.claim; c == nil || c.GetEpoch() != a.GetEpoch() || c.GetIncarnation() != a.GetIncarnation() || c.GetClaim() != a.GetClaim() {
 		if t.tainted {
 			return nil
@@ -217,13 +218,26 @@ func (j *judge) append(shard int, p store.Position, b []byte) error {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// listTells adds the tells of an append to those that may leave, and those that it gives up to the
+// dead ones.
+func (j *judge) listTells(shard int, a *wire.DurableAppend) {
+	tells := j.shards[shard].tells
+	for _, e := range a.GetEntries() {
+		for _, t := range e.GetCommit().GetTells() {
+			if key := tellKey(shard, targetOf(t.GetLog(), t.GetShard()), t.GetNumber()); !tells[key] { // else an earlier commit with it was lost
+				tells[key] = false
+			}
+		}
 		for _, n := range e.GetDead().GetTells() {
 			for _, number := range n.GetNumbers() {
-				t.tells[tellKey(shard, targetOf(n.GetLog(), n.GetShard()), number)] = true
+				tells[tellKey(shard, targetOf(n.GetLog(), n.GetShard()), number)] = true
 			}
 		}
 	}
-	return nil
 }
 
 func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit, turn string) error {
@@ -294,11 +308,6 @@ func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit, turn 
 		return fmt.Errorf("invariant 3: %s: command %s was applied at position %d, and again at %d", id, key, was.position, p)
 	}
 	j.applied[key] = now
-	for _, tell := range c.GetTells() {
-		if key := tellKey(shard, targetOf(tell.GetLog(), tell.GetShard()), tell.GetNumber()); !t.tells[key] { // else the commit with this tell was lost
-			t.tells[key] = false
-		}
-	}
 	return nil
 }
 

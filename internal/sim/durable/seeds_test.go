@@ -63,6 +63,7 @@ func TestUnsyncedSeedsThatFailed(t *testing.T) {
 		2100652: "the judge took an entity's end for lost, of which its home deleted the record",
 		9809460: "the judge took a record for a state, although the log still had an older commit, which a home reads",
 		9821293: "the judge took for valid what an older home appended behind a claim that the log had lost",
+		9968578: "the judge did not know the tells that an older home had appended behind a lost claim",
 		9925898: "two homes had one epoch, as the store had lost a head, and the home with commits that the log had lost gave up without a report",
 		708228:  "a commit was appended again whose entity only its record had, and the next checkpoint wrote it without its state",
 	} {
