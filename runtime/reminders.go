@@ -73,7 +73,11 @@ const maxReminderName = 64
 // Jitter delays a reminder's due times by less than limit, so that the reminders of many entities
 // do not run at one moment. The delay depends only on the entity and the reminder's name.
 func Jitter(limit time.Duration) CallOption {
-	return delayed(func(o *codegen.Delay) { o.Jitter = limit })
+	return delayed(func(o *codegen.Delay) {
+		if o.Jitter = limit; limit < 0 {
+			o.Err = fmt.Errorf("shard.Jitter: the limit is %v (want at least 0)", limit)
+		}
+	})
 }
 
 // CatchUpEach makes a reminder run once for each due time that it has missed, but at most for the
@@ -81,11 +85,11 @@ func Jitter(limit time.Duration) CallOption {
 func CatchUpEach() CallOption { return delayed(func(o *codegen.Delay) { o.CatchUp = true }) }
 
 // SkipLate makes a reminder skip a due time if the reminder cannot run within limit after that
-// time.
+// time. limit is at least 1 ms.
 func SkipLate(limit time.Duration) CallOption {
 	return delayed(func(o *codegen.Delay) {
-		if o.SkipLate = limit; limit <= 0 {
-			o.Err = fmt.Errorf("shard.SkipLate: the limit is %v (want more than 0)", limit)
+		if o.SkipLate = limit; limit < time.Millisecond {
+			o.Err = fmt.Errorf("shard.SkipLate: the limit is %v (want at least 1ms)", limit)
 		}
 	})
 }

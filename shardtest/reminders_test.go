@@ -296,6 +296,42 @@ func TestRemindersThatHang(t *testing.T) {
 	}, host, shardtest.Nodes(1))
 }
 
+// TestJitter: a delay is below its limit, differs between entities, and is the same again for each.
+func TestJitter(t *testing.T) {
+	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *bank.AlarmClient, _ *atomic.Int64) {
+		const entities, limit = 20, 6 * time.Minute
+		late := func(note string) (of [entities]int) {
+			due := time.Now().Add(time.Minute)
+			for i := range of {
+				require.NoError(t, all.Tell(fmt.Sprint(i), shard.At(due), shard.Jitter(limit)).Ring(t.Context(), note))
+			}
+			c.Advance(time.Minute - time.Second)
+			for part := range 6 {
+				for i := range of {
+					require.False(t, part == 0 && strings.Contains(rung(t, all, fmt.Sprint(i)), note), "before it is due")
+					if !strings.Contains(rung(t, all, fmt.Sprint(i)), note) {
+						of[i] = part
+					}
+				}
+				c.Advance(limit / 6)
+			}
+			c.Advance(2 * time.Second)
+			for i := range of {
+				require.Contains(t, rung(t, all, fmt.Sprint(i)), note)
+			}
+			return of
+		}
+		first := late("once")
+		require.Equal(t, first, late("again"))
+		for part := range 6 {
+			require.Contains(t, first, part)
+		}
+		for _, option := range []shard.CallOption{shard.Jitter(-1), shard.SkipLate(time.Millisecond - 1)} {
+			require.ErrorContains(t, all.Tell("a", shard.In(time.Second), option).Ring(t.Context(), ""), "want at least")
+		}
+	})
+}
+
 // TestReminderNameIsNoText: a name that cannot be stored fails its tell, and nothing else.
 func TestReminderNameIsNoText(t *testing.T) {
 	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *bank.AlarmClient, _ *atomic.Int64) {
