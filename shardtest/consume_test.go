@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/shardgen/shardgen/internal/driver/feeds"
 	"github.com/shardgen/shardgen/internal/test/fixture"
 	"github.com/shardgen/shardgen/internal/test/fixture/bank"
@@ -578,5 +580,80 @@ func TestConsumeContextEnds(t *testing.T) {
 		if err := <-late; err == nil || !strings.Contains(err.Error(), "has returned") {
 			t.Fatalf("got %v, want an error that the function has returned", err)
 		}
+	}, host, shardtest.Nodes(1))
+}
+
+// TestRequeuedInParts: when a message whose function had failed is requeued, each of its tells is
+// applied once, also if one of them becomes a dead letter and is requeued again. Deleting the record
+// of the feed loses no requeued letter.
+func TestRequeuedInParts(t *testing.T) {
+	source := memorystream.New(1)
+	var broken, poison atomic.Bool
+	host := shardtest.Host(func(n *shard.Node) error {
+		wallets := bank.NewWalletClient(n)
+		refuse := func(ctx context.Context, call shard.Info, next func(context.Context) error) error {
+			if call.Method == "Put" && strings.HasPrefix(call.ID, "bad") && poison.Load() {
+				return errors.New("poison")
+			}
+			return next(ctx)
+		}
+		return errors.Join(
+			bank.HostWallet(n, func() *bank.Wallet { return &bank.Wallet{} }, shard.Intercept(refuse)),
+			shard.Consume(n, "notes", source, func(ctx context.Context, m shard.Message) error {
+				if broken.Load() {
+					return errors.New("broken function")
+				}
+				return errors.Join(wallets.Tell("bad").Put(ctx, 5), wallets.Tell("good").Put(ctx, 1), wallets.Tell("bad too").Put(ctx, 7))
+			}))
+	})
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		ctx, wallets, s := t.Context(), bank.NewWalletClient(c.Client()), c.Store().Client()
+		await := func(names ...string) {
+			t.Helper()
+			c.Until(fmt.Sprint("there are the letters ", names), func() bool {
+				all, err := feeds.Letters(ctx, s, "notes")
+				require.NoError(t, err)
+				var got []string
+				for _, l := range all {
+					got = append(got, l.Name)
+				}
+				return slices.Equal(got, names)
+			})
+		}
+		holds := func(want map[string]int64) {
+			t.Helper()
+			for id, n := range want {
+				got, err := wallets.Ref(id).Get(ctx)
+				require.NoError(t, err)
+				require.Equal(t, n, got, id)
+			}
+		}
+		broken.Store(true)
+		poison.Store(true)
+		source.Publish(0, "x", nil)
+		await("0-1024")
+		broken.Store(false)
+		c.Advance(2 * time.Second) // the record is stored
+		require.NoError(t, feeds.Requeue(ctx, s, "notes", "0-1024"))
+		await("0-1024-p0", "0-1024-p2")
+		poison.Store(false)
+		for _, name := range []string{"0-1024-p2", "0-1024-p0"} {
+			require.NoError(t, feeds.Requeue(ctx, s, "notes", name))
+		}
+		await()
+		holds(map[string]int64{"good": 1, "bad": 5, "bad too": 7})
+		c.Advance(2 * time.Second)
+		r, at, err := feeds.LoadRecord(ctx, s, "notes", 0)
+		require.NoError(t, err)
+		require.Zero(t, r.Dead)
+		require.NoError(t, s.Delete(ctx, feeds.RecordKey("notes", 0), at))
+		broken.Store(true)
+		source.Publish(0, "x", nil)
+		await("0-1024", "0-2048") // the feed begins again
+		c.Advance(2 * time.Second)
+		broken.Store(false)
+		require.NoError(t, feeds.Requeue(ctx, s, "notes", "0-2048"))
+		await("0-1024")
+		holds(map[string]int64{"good": 2, "bad": 10, "bad too": 14})
 	}, host, shardtest.Nodes(1))
 }

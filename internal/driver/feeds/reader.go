@@ -2,9 +2,9 @@ package feeds
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -32,6 +32,9 @@ const (
 	lingerPart = 8 // 1/lingerPart of the window may be unfinished when the next batch is read
 	warnEach   = time.Minute
 	maxFailing = 5 // largest length of Record.Failing
+	takeBytes  = 1 << 20
+	maxWhy     = 1024
+	fetchTries = 3 // times answerWithin, until a message that the source does not send counts as deleted
 	// maxLetters bounds the dead letters of a partition. Above it, reading stops until operators
 	// have removed some.
 	maxLetters = 1000
@@ -73,7 +76,7 @@ func (r *reader) warn(what string, err error) {
 
 // session reads from the stored position on, until ctx ends or an error occurs.
 func (r *reader) session(ctx context.Context) error {
-	s := &session{reader: r, room: make(chan struct{}, 1)}
+	s := &session{reader: r, room: make(chan struct{}, 1), unread: map[uint64]int{}}
 	if err := s.begin(ctx); err != nil {
 		return err
 	}
@@ -114,8 +117,9 @@ type session struct {
 	revision store.Revision
 	saved    time.Time
 	looked   time.Time
-	missed   uint64 // the part of lost that is in record.Missed
-	letters  int64  // letters stored minus letters deleted since record.Dead was written; operators change record.Dead, too
+	missed   uint64         // the part of lost that is in record.Missed
+	unread   map[uint64]int // how often the source has not sent the message of a letter in time, by position
+	letters  int64          // letters stored minus letters deleted since record.Dead was written; operators change record.Dead, too
 
 	mu      sync.Mutex // guards the rest
 	main    lane
@@ -189,11 +193,11 @@ func (s *session) read(ctx context.Context) error {
 	last, closed := s.after, uint64(0) // closed counts what earlier openings of the source have missed
 	sent := time.Time{}
 	for {
-		n, err := s.await(ctx, sent)
+		room, err := s.await(ctx, sent)
 		if err != nil {
 			return err
 		}
-		all, err := s.messages.Next(ctx, n)
+		all, err := s.messages.Next(ctx, room)
 		if err != nil {
 			closed = s.lost.Load() // the next opening counts again what was missed after the last message
 			if err := s.reopen(ctx, last, err); err != nil {
@@ -204,21 +208,42 @@ func (s *session) read(ctx context.Context) error {
 		s.lost.Store(closed + s.messages.Missed())
 		last, sent = all[len(all)-1].Position, time.Now()
 		s.Counts.Read.Add(uint64(len(all)))
-		tells := make([][]durable.Tell, len(all))
-		errs := make([]error, len(all))
-		for i, m := range all {
-			tells[i], errs[i] = s.Host.Map(ctx, m)
-		}
-		if ctx.Err() != nil { // the end of ctx may have caused the function's errors
-			return ctx.Err()
-		}
-		s.do(ctx, func(time.Time) {
-			for i, m := range all {
-				s.main.add(m.Position, tells[i], errs[i])
+		for {
+			if all, err = s.take(ctx, all, room); err != nil {
+				return err
 			}
-			s.dirty = true
-		})
+			if len(all) == 0 {
+				break
+			}
+			if room, err = s.await(ctx, time.Time{}); err != nil {
+				return err
+			}
+		}
 	}
+}
+
+// take maps messages to tells and adds these to the window, until there are room tells or takeBytes
+// bytes. It returns the other messages.
+func (s *session) take(ctx context.Context, all []stream.Message, room int) (left []stream.Message, err error) {
+	tells, errs := make([][]durable.Tell, 0, len(all)), make([]error, 0, len(all))
+	for bytes := 0; len(tells) < len(all) && room > 0 && bytes < takeBytes; {
+		some, err := s.Host.Map(ctx, all[len(tells)])
+		tells, errs = append(tells, some), append(errs, err)
+		room -= max(len(some), 1)
+		for _, t := range some {
+			bytes += len(t.Body)
+		}
+	}
+	if ctx.Err() != nil { // the end of ctx may have caused the function's errors
+		return nil, ctx.Err()
+	}
+	s.do(ctx, func(time.Time) {
+		for i, m := range all[:len(tells)] {
+			s.main.add(m.Position, tells[i], errs[i])
+		}
+		s.dirty = true
+	})
+	return all[len(tells):], nil
 }
 
 // reopen opens the source again after position last, because reading has failed with the error why.
@@ -264,9 +289,15 @@ func (s *session) open(ctx context.Context, after uint64) error {
 	return failed
 }
 
+// reason returns the text of an error, at most maxWhy bytes of it.
+func reason(err error) string {
+	text := err.Error()
+	return strings.ToValidUTF8(text[:min(len(text), maxWhy)], "�")
+}
+
 func (l *lane) add(position uint64, tells []durable.Tell, err error) {
 	if err != nil {
-		l.Fail(position, err.Error())
+		l.Fail(position, reason(err))
 	} else {
 		l.Add(position, tells)
 	}
@@ -347,7 +378,7 @@ func (s *session) id(l *lane, t durable.Tell) durablehost.ID {
 func (s *session) ended(ctx context.Context, l *lane, tells []durable.Tell, r feed.Result, why error) {
 	text := ""
 	if why != nil {
-		text = why.Error()
+		text = reason(why)
 	}
 	if r == feed.Failed {
 		s.Counts.Failed.Add(uint64(len(tells)))
@@ -390,6 +421,9 @@ func (s *session) tick(ctx context.Context) {
 		} else if err != nil && ctx.Err() == nil {
 			s.warn("a feed cannot write its position; it tries again", err)
 		}
+		if len(s.record.Requeued) > 0 {
+			s.requeue(ctx)
+		}
 	}
 }
 
@@ -412,7 +446,7 @@ func (s *session) keep(ctx context.Context) error {
 		if err != nil || at <= s.revision {
 			return err
 		}
-		return s.take(ctx, found, at)
+		return s.adopt(ctx, found, at)
 	}
 	return nil
 }
@@ -456,11 +490,11 @@ func (s *session) save(ctx context.Context) (stored bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return false, s.take(ctx, found, at)
+	return false, s.adopt(ctx, found, at)
 }
 
-// take replaces the session's record by found, which another process has written.
-func (s *session) take(ctx context.Context, found Record, at store.Revision) error {
+// adopt replaces the session's record by found, which another process has written.
+func (s *session) adopt(ctx context.Context, found Record, at store.Revision) error {
 	if found.Rewinds != s.record.Rewinds || found.Stream != s.record.Stream {
 		return errAgain
 	}
@@ -475,9 +509,13 @@ func (s *session) requeue(ctx context.Context) {
 	for _, q := range s.record.Requeued {
 		s.mu.Lock()
 		_, begun := s.again.number[q.Number]
+		full := s.again.Room() == 0
 		s.mu.Unlock()
 		if begun {
 			continue
+		}
+		if full {
+			break // requeue is called again
 		}
 		letter, _, err := s.letter(ctx, q.Letter)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -546,7 +584,16 @@ func (s *session) letter(ctx context.Context, name string) (Letter, store.Revisi
 }
 
 func (l *Letter) message() stream.Message {
-	return stream.Message{Position: l.Position, Subject: l.Subject, Header: l.Header, Data: l.Data, Time: l.Time}
+	header := maps.Clone(l.Header)
+	for name, values := range l.Binary {
+		if header == nil {
+			header = map[string][]string{}
+		}
+		for _, v := range values {
+			header[name] = append(header[name], string(v))
+		}
+	}
+	return stream.Message{Position: l.Position, Subject: l.Subject, Header: header, Data: l.Data, Time: l.Time}
 }
 
 // bury stores the dead letters of a lane.
@@ -589,23 +636,28 @@ func (s *session) store(ctx context.Context, l *lane, d feed.Dead) error {
 	letter := Letter{Feed: s.Name, Partition: s.partition, Stream: s.record.Stream, Position: at, Part: part}
 	revision := store.None
 	name := LetterName(s.partition, d.Number)
-	if l == &s.again { // the letter stays in the store, with the new reason
+	if l == &s.again {
 		var err error
 		name = s.again.number[at]
-		if letter, revision, err = s.letter(ctx, name); errors.Is(err, store.ErrNotFound) {
+		letter, revision, err = s.letter(ctx, name)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
 			return nil
-		} else if err != nil {
+		case err != nil:
 			return err
-		}
-		if err := s.unqueue(ctx, at); err != nil {
-			return err
+		case letter.Kind == "" && d.Target.Log != "": // settle deletes the message's letter when all its tells are finished
+			letter.Part, revision, name = part, store.None, fmt.Sprint(name, "-p", part)
+		default: // the letter stays in the store, with the new reason
+			if err := s.unqueue(ctx, at); err != nil {
+				return err
+			}
 		}
 	} else if err := s.fetch(ctx, &letter); err != nil {
 		return err
 	}
 	body, _ := durablehost.ReadBody(d.Body)
 	letter.Format, letter.Kind, letter.Entity, letter.Method, letter.Why, letter.At = format, d.Target.Log, strings.ToValidUTF8(d.Entity, "�"), body.Method, d.Why, time.Now()
-	value, err := json.Marshal(letter)
+	value, err := letter.encode()
 	if err != nil {
 		return err
 	}
@@ -615,7 +667,7 @@ func (s *session) store(ctx context.Context, l *lane, d feed.Dead) error {
 		if _, err = s.Store.Put(ctx, LetterKey(s.Name, name), value, revision); !errors.Is(err, store.ErrConflict) {
 			break
 		}
-		if l == &s.again {
+		if revision != store.None {
 			return nil // an operator has dropped the letter
 		}
 		there, _, err := s.letter(ctx, name)
@@ -630,7 +682,7 @@ func (s *session) store(ctx context.Context, l *lane, d feed.Dead) error {
 	if err != nil {
 		return err
 	}
-	if l == &s.main {
+	if revision == store.None {
 		s.letters++
 	}
 	s.Log.Error("dead letter: a message of a stream was given up", "feed", s.Name, "partition", s.partition, "position", letter.Position,
@@ -674,8 +726,11 @@ func (s *session) fetch(ctx context.Context, l *Letter) error {
 	}
 	all, err := messages.Next(within, 1)
 	switch {
-	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded): // the stream has no later message either
-		l.Left = true
+	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+		if s.unread[l.Position]++; s.unread[l.Position] < fetchTries {
+			return err // the source may be slow
+		}
+		l.Left = true // the stream has no later message either
 		return nil
 	case err != nil:
 		return err
@@ -685,7 +740,8 @@ func (s *session) fetch(ctx context.Context, l *Letter) error {
 		l.Data = m.Data
 	}
 	if m.Position == l.Position {
-		l.Subject, l.Header, l.Time = m.Subject, m.Header, m.Time
+		l.Subject, l.Time = m.Subject, m.Time
+		l.setHeader(m.Header)
 	}
 	return nil
 }

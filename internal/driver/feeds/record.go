@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/shardgen/shardgen/store"
 )
@@ -21,7 +23,7 @@ type Record struct {
 	// Position is the position of the first message that is not finished.
 	Position uint64    `json:"position"`
 	Rewinds  uint64    `json:"rewinds,omitempty"` // how often an operator has set Position
-	Replays  uint64    `json:"replays,omitempty"` // how many of Rewinds asked to apply messages once more
+	Replays  uint64    `json:"replays,omitempty"` // when an operator asked last to apply messages once more, in Unix milliseconds
 	Missed   uint64    `json:"missed,omitempty"`  // messages that were deleted unread
 	Dead     uint64    `json:"dead,omitempty"`    // dead letters that are stored
 	Node     string    `json:"node"`              // the node that reads the partition
@@ -30,7 +32,8 @@ type Record struct {
 	Failing  []Failing `json:"failing,omitempty"` // a few tells that keep failing at their receivers
 	Why      string    `json:"why,omitempty"`     // why the partition is not read
 	// Requeued are the dead letters that must be applied again, in order of their numbers. Number
-	// is the highest number that a requeued letter ever had.
+	// is the highest number that a requeued letter ever had. The first number is a time in Unix
+	// milliseconds, so that none is used again after the record was deleted.
 	Requeued []Requeued `json:"requeued,omitempty"`
 	Number   uint64     `json:"number,omitempty"`
 }
@@ -61,6 +64,7 @@ type Letter struct {
 	Part      int                 `json:"part"` // which of the message's tells, from 0 on
 	Subject   string              `json:"subject"`
 	Header    map[string][]string `json:"header,omitempty"`
+	Binary    map[string][][]byte `json:"binary_header,omitempty"` // the headers that are not UTF-8
 	Time      time.Time           `json:"time"`
 	Data      []byte              `json:"data,omitempty"`
 	// Left means that Data is left out: it is too large, or the stream did not have it any more.
@@ -70,6 +74,33 @@ type Letter struct {
 	Method string    `json:"method,omitempty"`
 	Why    string    `json:"why"`
 	At     time.Time `json:"at"` // when the message was given up
+}
+
+// setHeader sets the headers of the message.
+func (l *Letter) setHeader(all map[string][]string) {
+	l.Header, l.Binary = maps.Clone(all), nil
+	for name, values := range all {
+		if !slices.ContainsFunc(values, func(v string) bool { return !utf8.ValidString(v) }) {
+			continue
+		}
+		if l.Binary == nil {
+			l.Binary = map[string][][]byte{}
+		}
+		delete(l.Header, name)
+		for _, v := range values {
+			l.Binary[name] = append(l.Binary[name], []byte(v))
+		}
+	}
+}
+
+// encode encodes a letter for a record. If it does not fit, the message is left out.
+func (l *Letter) encode() ([]byte, error) {
+	value, err := json.Marshal(l)
+	if err == nil && len(value) > store.MaxValue {
+		l.Left, l.Data, l.Header, l.Binary = true, nil, nil, nil
+		value, err = json.Marshal(l)
+	}
+	return value, err
 }
 
 const format = 1
@@ -173,11 +204,16 @@ func Requeue(ctx context.Context, s store.Store, feed, name string) error {
 	case err != nil:
 		return err
 	case l.Left:
-		return fmt.Errorf("letter %s has no data, because it is larger than %d bytes or was deleted from the stream (publish the message again, and drop the letter)", name, maxLetterData)
+		return fmt.Errorf("letter %s has no data, because it is too large for a letter or was deleted from the stream (publish the message again, and drop the letter)", name)
 	}
 	return Change(ctx, s, feed, l.Partition, func(r *Record) error {
+		if r.Format == 0 {
+			return errors.New("the feed has not stored its position yet (repeat the command in a second)")
+		}
 		if !slices.ContainsFunc(r.Requeued, func(q Requeued) bool { return q.Letter == name }) {
-			r.Number++
+			if r.Number++; r.Number == 1 {
+				r.Number = uint64(time.Now().UnixMilli())
+			}
 			r.Requeued = append(r.Requeued, Requeued{name, r.Number})
 		}
 		return nil
@@ -272,7 +308,7 @@ func Rewind(ctx context.Context, s store.Store, feed string, partition int, posi
 		}
 		r.Position, r.Rewinds = position, r.Rewinds+1
 		if replay {
-			r.Replays++
+			r.Replays = max(r.Replays+1, uint64(time.Now().UnixMilli()))
 		}
 		return nil
 	})
