@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardgen/shardgen/internal/core/durable"
 	"github.com/shardgen/shardgen/internal/driver/feeds"
 	"github.com/shardgen/shardgen/internal/test/fixture"
 	"github.com/shardgen/shardgen/internal/test/fixture/bank"
@@ -656,4 +657,52 @@ func TestRequeuedInParts(t *testing.T) {
 		await("0-1024")
 		holds(map[string]int64{"good": 2, "bad": 10, "bad too": 14})
 	}, host, shardtest.Nodes(1))
+}
+
+// TestConsumeWaitsForState: while the state of an entity cannot be read, its tells wait and do not
+// fail.
+func TestConsumeWaitsForState(t *testing.T) {
+	source, calls := memorystream.New(1), new(atomic.Int64)
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		ctx, wallet, s := t.Context(), bank.NewWalletClient(c.Client()).Ref("a"), c.Store().Client()
+		noted := func(n int) func() bool {
+			return func() bool {
+				got, err := wallet.Noted(ctx)
+				return err == nil && len(got) == n
+			}
+		}
+		flip := func() {
+			for n := range 256 {
+				at, key := store.Shard{Type: "Wallet", Number: n}, durable.EntityKey("a")
+				head, records, err := s.Shards().Get(ctx, at, []string{key}, store.None)
+				require.NoError(t, err)
+				if r := records[0]; r.Revision != store.None {
+					value := slices.Clone(r.Value)
+					value[len(value)/2] ^= 1
+					_, err = s.Shards().Put(ctx, at, head.Revision, []store.Change{{ID: key, Value: value}})
+					require.NoError(t, err)
+					return
+				}
+			}
+			t.Fatal("the entity has no record")
+		}
+		source.Publish(0, "a", binary.AppendVarint(nil, 1))
+		c.Until("it has noted 1", noted(1))
+		c.Settle()
+		c.Advance(10 * time.Minute)
+		c.Kill("n1")
+		flip()
+		c.Start("n2")
+		source.Publish(0, "a", binary.AppendVarint(nil, 2))
+		c.Advance(20 * time.Minute)
+		_, err := wallet.Noted(ctx)
+		require.ErrorIs(t, err, shard.ErrActivation)
+		c.Kill("n2")
+		flip()
+		c.Start("n3")
+		c.Until("it has noted 2", noted(2))
+		all, err := feeds.Letters(ctx, s, "notes")
+		require.NoError(t, err)
+		require.Empty(t, all)
+	}, noteAll(source, calls), shardtest.Nodes(1))
 }

@@ -211,7 +211,7 @@ func (r *durableTurn) notOpen(err error) answer {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return answer{code: wire.CodeExpired, text: err.Error()}
 	}
-	return answer{code: wire.CodeRefused, text: err.Error()}
+	return answer{code: wire.CodeActivation, text: err.Error()}
 }
 
 func (r *durableTurn) admit(e *region.Entity, c *InCall) (a answer, run bool) {
