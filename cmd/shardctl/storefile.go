@@ -15,6 +15,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/core/durable"
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
+	"github.com/shardgen/shardgen/internal/driver/feeds"
 	"github.com/shardgen/shardgen/internal/ops/storeops"
 	"github.com/shardgen/shardgen/store"
 	natsstore "github.com/shardgen/shardgen/store/nats"
@@ -335,6 +336,25 @@ func storeImport(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.
 	_, err = fmt.Fprintf(w, "%d entities of %d types are in the store\n", im.entities, len(im.types))
 	if err == nil && im.used > 0 {
 		_, err = fmt.Fprintf(w, "%d shards were used: of them only states were imported, without ids of commands, tells and journals\n", im.used)
+	}
+	if err != nil {
+		return err
+	}
+	return warnOfFeeds(ctx, s, w)
+}
+
+// warnOfFeeds prints what to do with each feed: its position is not part of an export.
+func warnOfFeeds(ctx context.Context, s *natsstore.Store, w io.Writer) error {
+	all, err := feeds.Partitions(ctx, s, "")
+	last := ""
+	for _, p := range all { // in the order of their names
+		if p.Feed == last {
+			continue
+		}
+		last = p.Feed
+		if _, err := fmt.Fprintf(w, "feed %s: if it tells entities of these types, run shardctl rewind %[1]s -to 1 before a member starts, so that they get the messages after the export\n", p.Feed); err != nil {
+			return err
+		}
 	}
 	return err
 }
