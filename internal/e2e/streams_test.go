@@ -206,7 +206,7 @@ func TestStreamLetterOfAGoneMessage(t *testing.T) {
 		"deleted": func(s jetstream.Stream) error { return s.DeleteMsg(t.Context(), 2) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // the reader waits for 5 s
+			t.Parallel() // the reader waits for 6 s
 			r := newReading(t, jetstream.StreamConfig{})
 			read, broken := make(chan struct{}, 10), make(chan struct{})
 			r.start("n1", func(context.Context) error {

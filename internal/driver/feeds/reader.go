@@ -34,7 +34,10 @@ const (
 	maxFailing = 5 // largest length of Record.Failing
 	takeBytes  = 1 << 20
 	maxWhy     = 1024
-	fetchTries = 3 // times answerWithin, until a message that the source does not send counts as deleted
+	// A letter's message counts as deleted if the source has not sent it within sentWithin, fetchTries
+	// times.
+	sentWithin = 2 * time.Second
+	fetchTries = 3
 	// maxLetters bounds the dead letters of a partition. Above it, reading stops until operators
 	// have removed some.
 	maxLetters = 1000
@@ -724,7 +727,9 @@ func (s *session) fetch(ctx context.Context, l *Letter) error {
 	if l.Left = messages.Missed() > 0; l.Left {
 		return nil
 	}
-	all, err := messages.Next(within, 1)
+	sent, done := context.WithTimeout(ctx, sentWithin)
+	defer done()
+	all, err := messages.Next(sent, 1)
 	switch {
 	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
 		if s.unread[l.Position]++; s.unread[l.Position] < fetchTries {

@@ -177,7 +177,7 @@ func TestSlowSource(t *testing.T) {
 	source.Publish(0, "a", []byte("bad"))
 	h := &mapper{f: func(stream.Message) ([]durable.Tell, error) {
 		source.slow.Store(true)
-		time.AfterFunc(answerWithin+time.Second, func() { source.slow.Store(false) })
+		time.AfterFunc(2*sentWithin, func() { source.slow.Store(false) })
 		return nil, errors.New("bad")
 	}}
 	reading(t, source, h, func(t *testing.T, _ *Feed, s *memory.Client) {
