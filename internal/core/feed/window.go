@@ -30,7 +30,7 @@ type Limits struct {
 	// Unfinished bounds the tells that are not finished; the last message may exceed it. Default
 	// 1,024.
 	Unfinished int
-	// Bytes bounds the arguments of the tells that are not finished; the messages added last may
+	// Bytes bounds the arguments of the tells that are not finished. The messages added last may
 	// exceed it. Default 16 MiB.
 	Bytes int
 	// Lag is the number of finished tells after which an earlier unfinished one is set aside.

@@ -2,6 +2,7 @@ package feeds
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"github.com/shardgen/shardgen/internal/core/durable"
 	"github.com/shardgen/shardgen/internal/core/feed"
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
+	"github.com/shardgen/shardgen/internal/util/bounded"
 	"github.com/shardgen/shardgen/internal/util/tasks"
 	"github.com/shardgen/shardgen/store"
 	"github.com/shardgen/shardgen/stream"
@@ -32,8 +34,8 @@ const (
 	lingerPart = 8 // 1/lingerPart of the window may be unfinished when the next batch is read
 	warnEach   = time.Minute
 	maxFailing = 5 // largest length of Record.Failing
-	takeBytes  = 1 << 20
 	maxWhy     = 1024
+	takeBytes  = 1 << 20 // of tells, after which the messages of a batch are added
 	// A letter's message counts as deleted if the source has not sent it within sentWithin, fetchTries
 	// times.
 	sentWithin = 2 * time.Second
@@ -79,7 +81,7 @@ func (r *reader) warn(what string, err error) {
 
 // session reads from the stored position on, until ctx ends or an error occurs.
 func (r *reader) session(ctx context.Context) error {
-	s := &session{reader: r, room: make(chan struct{}, 1), unread: map[uint64]int{}}
+	s := &session{reader: r, room: make(chan struct{}, 1)}
 	if err := s.begin(ctx); err != nil {
 		return err
 	}
@@ -120,9 +122,10 @@ type session struct {
 	revision store.Revision
 	saved    time.Time
 	looked   time.Time
-	missed   uint64         // the part of lost that is in record.Missed
-	unread   map[uint64]int // how often the source has not sent the message of a letter in time, by position
-	letters  int64          // letters stored minus letters deleted since record.Dead was written; operators change record.Dead, too
+	asked    time.Time // when requeue was called last by tick
+	missed   uint64    // the part of lost that is in record.Missed
+	unsent   int       // how often in succession the source has not sent a letter's message in time
+	letters  int64     // letters stored minus letters deleted since record.Dead was written; operators change record.Dead, too
 
 	mu      sync.Mutex // guards the rest
 	main    lane
@@ -292,15 +295,9 @@ func (s *session) open(ctx context.Context, after uint64) error {
 	return failed
 }
 
-// reason returns the text of an error, at most maxWhy bytes of it.
-func reason(err error) string {
-	text := err.Error()
-	return strings.ToValidUTF8(text[:min(len(text), maxWhy)], "�")
-}
-
 func (l *lane) add(position uint64, tells []durable.Tell, err error) {
 	if err != nil {
-		l.Fail(position, reason(err))
+		l.Fail(position, bounded.TextUpTo(maxWhy, err.Error()))
 	} else {
 		l.Add(position, tells)
 	}
@@ -381,7 +378,7 @@ func (s *session) id(l *lane, t durable.Tell) durablehost.ID {
 func (s *session) ended(ctx context.Context, l *lane, tells []durable.Tell, r feed.Result, why error) {
 	text := ""
 	if why != nil {
-		text = reason(why)
+		text = bounded.TextUpTo(maxWhy, why.Error())
 	}
 	if r == feed.Failed {
 		s.Counts.Failed.Add(uint64(len(tells)))
@@ -424,7 +421,8 @@ func (s *session) tick(ctx context.Context) {
 		} else if err != nil && ctx.Err() == nil {
 			s.warn("a feed cannot write its position; it tries again", err)
 		}
-		if len(s.record.Requeued) > 0 {
+		if len(s.record.Requeued) > 0 && time.Since(s.asked) >= saveEach {
+			s.asked = time.Now()
 			s.requeue(ctx)
 		}
 	}
@@ -660,15 +658,15 @@ func (s *session) store(ctx context.Context, l *lane, d feed.Dead) error {
 	}
 	body, _ := durablehost.ReadBody(d.Body)
 	letter.Format, letter.Kind, letter.Entity, letter.Method, letter.Why, letter.At = format, d.Target.Log, strings.ToValidUTF8(d.Entity, "�"), body.Method, d.Why, time.Now()
-	value, err := letter.encode()
-	if err != nil {
-		return err
-	}
 	ctx, done := context.WithTimeout(ctx, answerWithin)
 	defer done()
 	for base, i := name, 2; ; i++ {
-		if _, err = s.Store.Put(ctx, LetterKey(s.Name, name), value, revision); !errors.Is(err, store.ErrConflict) {
+		err := s.put(ctx, name, &letter, revision)
+		if err == nil {
 			break
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			return err
 		}
 		if revision != store.None {
 			return nil // an operator has dropped the letter
@@ -682,15 +680,26 @@ func (s *session) store(ctx context.Context, l *lane, d feed.Dead) error {
 		}
 		name = fmt.Sprint(base, "-", i) // the letter with this name is of a former stream
 	}
-	if err != nil {
-		return err
-	}
 	if revision == store.None {
 		s.letters++
 	}
 	s.Log.Error("dead letter: a message of a stream was given up", "feed", s.Name, "partition", s.partition, "position", letter.Position,
 		"kind", letter.Kind, "entity", letter.Entity, "method", letter.Method, "err", letter.Why)
 	return nil
+}
+
+// put writes a letter. If the store refuses its size, put leaves the message out.
+func (s *session) put(ctx context.Context, name string, l *Letter, revision store.Revision) error {
+	for {
+		value, err := json.Marshal(l)
+		if err != nil {
+			return err
+		}
+		if _, err = s.Store.Put(ctx, LetterKey(s.Name, name), value, revision); l.Left || !errors.Is(err, store.ErrTooLarge) {
+			return err
+		}
+		l.Left, l.Data, l.Header, l.Binary = true, nil, nil, nil
+	}
 }
 
 // unqueue removes a requeued letter that has failed again from the feed's record. The caller writes
@@ -732,14 +741,16 @@ func (s *session) fetch(ctx context.Context, l *Letter) error {
 	all, err := messages.Next(sent, 1)
 	switch {
 	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
-		if s.unread[l.Position]++; s.unread[l.Position] < fetchTries {
+		if s.unsent++; s.unsent < fetchTries {
 			return err // the source may be slow
 		}
+		s.unsent = 0
 		l.Left = true // the stream has no later message either
 		return nil
 	case err != nil:
 		return err
 	}
+	s.unsent = 0
 	m := all[0]
 	if l.Left = m.Position != l.Position || len(m.Data) > maxLetterData; !l.Left {
 		l.Data = m.Data

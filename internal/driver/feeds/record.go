@@ -93,16 +93,6 @@ func (l *Letter) setHeader(all map[string][]string) {
 	}
 }
 
-// encode encodes a letter for a record. If it does not fit, the message is left out.
-func (l *Letter) encode() ([]byte, error) {
-	value, err := json.Marshal(l)
-	if err == nil && len(value) > store.MaxValue {
-		l.Left, l.Data, l.Header, l.Binary = true, nil, nil, nil
-		value, err = json.Marshal(l)
-	}
-	return value, err
-}
-
 const format = 1
 
 // maxLetterData bounds the data in a letter. Encoded as base64, the data fits into a record with
@@ -171,14 +161,21 @@ func unmarshal(found store.Record, has *int, into any) error {
 	return nil
 }
 
+// errNoRecord means that nobody has read a partition for a second.
+var errNoRecord = errors.New("it has no position yet (shardctl feeds lists the feeds; a new one stores its position within a second)")
+
 // Change applies the function change to the record of a partition, and stores the result by
 // compare-and-set. If another writer was faster, it begins again with the new record. If the
-// function fails, Change returns the function's error.
+// function fails, Change returns the function's error. Change does not make a record: the reader
+// would take it for another's and begin again.
 func Change(ctx context.Context, s store.Store, feed string, partition int, change func(*Record) error) error {
 	for {
 		r, at, err := LoadRecord(ctx, s, feed, partition)
 		if err != nil {
 			return err
+		}
+		if r.Format == 0 {
+			return fmt.Errorf("feed %s, partition %d: %w", feed, partition, errNoRecord)
 		}
 		if err := change(&r); err != nil {
 			return err
@@ -207,9 +204,6 @@ func Requeue(ctx context.Context, s store.Store, feed, name string) error {
 		return fmt.Errorf("letter %s has no data, because it is too large for a letter or was deleted from the stream (publish the message again, and drop the letter)", name)
 	}
 	return Change(ctx, s, feed, l.Partition, func(r *Record) error {
-		if r.Format == 0 {
-			return errors.New("the feed has not stored its position yet (repeat the command in a second)")
-		}
 		if !slices.ContainsFunc(r.Requeued, func(q Requeued) bool { return q.Letter == name }) {
 			if r.Number++; r.Number == 1 {
 				r.Number = uint64(time.Now().UnixMilli())
@@ -293,19 +287,20 @@ func Drop(ctx context.Context, s store.Store, feed, name string) error {
 	if err != nil {
 		return err
 	}
-	return Change(ctx, s, feed, l.Partition, func(r *Record) error {
+	err = Change(ctx, s, feed, l.Partition, func(r *Record) error {
 		r.Dead -= min(r.Dead, 1)
 		return nil
 	})
+	if errors.Is(err, errNoRecord) {
+		return nil // there is no count
+	}
+	return err
 }
 
 // Rewind makes the feed read a partition again from a position on. Receivers do not apply messages
 // again that they have already applied. If replay is set, each message is applied once more.
 func Rewind(ctx context.Context, s store.Store, feed string, partition int, position uint64, replay bool) error {
 	return Change(ctx, s, feed, partition, func(r *Record) error {
-		if r.Format == 0 {
-			return fmt.Errorf("feed %s has never read partition %d (shardctl feeds lists the feeds)", feed, partition)
-		}
 		r.Position, r.Rewinds = position, r.Rewinds+1
 		if replay {
 			r.Replays = max(r.Replays+1, uint64(time.Now().UnixMilli()))

@@ -72,19 +72,12 @@ func (l *EventLog) Add(e Line) { l.put(&l.main, e) }
 func (l *EventLog) AddBulk(e Line) { l.put(&l.bulk, e) }
 
 func (l *EventLog) put(r *ring, e Line) {
-	e.Text, e.Attrs = bounded.Text(e.Text), clip(e.Attrs)
+	e.Text, e.Attrs = bounded.Text(e.Text), bounded.TextUpTo(maxAttrBytes, e.Attrs)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last++
 	e.Seq = l.last
 	r.put(e)
-}
-
-func clip(s string) string {
-	if len(s) <= maxAttrBytes {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxAttrBytes], "") + "…"
 }
 
 // After returns the lines with numbers above seq, the oldest first. last is the number of the last

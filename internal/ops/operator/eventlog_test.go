@@ -52,7 +52,7 @@ func TestLog(t *testing.T) {
 	require.Equal(t, "y", all[keptLines])
 	l.Add(Line{Attrs: strings.Repeat("ä", maxAttrBytes)})
 	lines, _ = l.After(3*keptLines+4, 1)
-	require.Equal(t, strings.Repeat("ä", maxAttrBytes/2)+"…", lines[0].Attrs)
+	require.Equal(t, strings.Repeat("ä", maxAttrBytes/2)+"… (2000 bytes)", lines[0].Attrs)
 }
 
 func TestHandler(t *testing.T) {

@@ -222,8 +222,7 @@ func (j *judge) append(shard int, p store.Position, b []byte) error {
 	return nil
 }
 
-// listTells adds the tells of an append to those that may leave, and those that it gives up to the
-// dead ones.
+// listTells notes which tells may leave, and which are given up, according to an append.
 func (j *judge) listTells(shard int, a *wire.DurableAppend) {
 	tells := j.shards[shard].tells
 	for _, e := range a.GetEntries() {

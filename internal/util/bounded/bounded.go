@@ -12,14 +12,17 @@ import (
 // Most is how many bytes of a text [Text] keeps.
 const Most = 200
 
-// Text returns s or, if s is longer than [Most] bytes, its first Most bytes and its length. It does
-// not cut a rune of valid UTF-8.
-func Text(s string) string {
-	if len(s) <= Most {
+// Text is TextUpTo with [Most].
+func Text(s string) string { return TextUpTo(Most, s) }
+
+// TextUpTo returns s or, if s is longer than most bytes, its first most bytes and its length. It does
+// not cut a rune of valid UTF-8. most is at least 4.
+func TextUpTo(most int, s string) string {
+	if len(s) <= most {
 		return s
 	}
-	end := Most
-	for end > Most-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+	end := most
+	for end > most-utf8.UTFMax && !utf8.RuneStart(s[end]) {
 		end--
 	}
 	return fmt.Sprintf("%s… (%d bytes)", s[:end], len(s))
