@@ -21,6 +21,9 @@ const (
 	// MaxLooks is the most entities of a shard whose due reminders the driver handles at the same
 	// time.
 	MaxLooks = 64
+	// LooksTogether is how many due entities the driver handles together. Due returns none while
+	// fewer than so many may be added.
+	LooksTogether = 16
 	// aheadOf is how long before its due time an entity is read from the catalog, in milliseconds.
 	aheadOf = 2000
 	// fewWakes is the number of known due entities below which more are read from the catalog, at
@@ -282,7 +285,8 @@ func (s *Shard) reminded(e *entity) {
 
 // Due returns the entities with reminders due at clock, a Unix time in milliseconds. It has nothing
 // new to return before DueAt. At most MaxLooks entities wait for [Shard.Looked] at a time. None is
-// returned while the shard has at least half the load at which it refuses calls. clock may go back.
+// returned while more than MaxLooks-LooksTogether wait, or while the shard has at least half the
+// load at which it refuses calls. clock may go back.
 func (s *Shard) Due(now time.Time, clock int64) (ids []string) {
 	s.desk.now = now
 	w := &s.wakes
@@ -295,7 +299,7 @@ func (s *Shard) Due(now time.Time, clock int64) (ids []string) {
 	}
 	w.clock = clock
 	s.readWakes(clock)
-	for s.mayFire() && len(w.heap) > 0 && w.heap[0].at <= clock {
+	for may := s.mayFire(); may && len(w.under) < MaxLooks && len(w.heap) > 0 && w.heap[0].at <= clock; {
 		next := heap.Pop(&w.heap).(*wake)
 		w.count(next, -1)
 		delete(w.of, next.id)
@@ -308,7 +312,7 @@ func (s *Shard) Due(now time.Time, clock int64) (ids []string) {
 
 func (s *Shard) mayFire() bool {
 	l := &s.limits
-	return s.state == Open && len(s.wakes.under) < MaxLooks &&
+	return s.state == Open && len(s.wakes.under) <= MaxLooks-LooksTogether &&
 		2*(s.tail.bytes+s.group.bytes) < refuseAt*l.TailBytes && 2*(s.tail.commits+len(s.group.pending)) < refuseAt*l.TailCommits
 }
 

@@ -9,9 +9,10 @@ import (
 
 // loads queues a shard's reads for turns. Reads requested together are sent together.
 type loads struct {
-	waits map[string]chan durable.Loaded
-	queue []durable.Request // requests that are not sent yet
-	under int               // number of running reads
+	waits    map[string]chan durable.Loaded
+	queue    []durable.Request // requests that are not sent yet
+	under    int               // number of running reads
+	starting bool              // a read is about to take requests from the queue
 }
 
 // Bounds of a shard's reads: how many run at a time, and how many records each reads. A record may
@@ -48,8 +49,19 @@ func (l *loads) end() {
 	l.waits, l.queue = nil, nil
 }
 
+// begin reports whether the caller must start a read, which begins with next.
+func (l *loads) begin() bool {
+	if l.starting || l.under == maxReads || len(l.queue) == 0 {
+		return false
+	}
+	l.starting = true
+	return true
+}
+
+// next returns the requests of a read. It returns none after end.
 func (l *loads) next() (together []durable.Request) {
-	if l.under == maxReads || len(l.queue) == 0 {
+	l.starting = false
+	if len(l.queue) == 0 {
 		return nil
 	}
 	n, seen := 0, map[string]bool{}

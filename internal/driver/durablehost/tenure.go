@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -455,25 +456,31 @@ func (t *Tenure) append() {
 	}
 }
 
-// loadLocked sends waiting reads, up to maxReads at a time.
+// loadLocked starts to send waiting reads, unless maxReads are running. A read is sent only after
+// all runnable goroutines have run, so that it has the records that other turns need now, too.
 func (t *Tenure) loadLocked() {
-	for {
+	if !t.loads.begin() {
+		return
+	}
+	t.shard.cfg.Host.Go(func() {
+		runtime.Gosched()
+		t.mu.Lock()
 		together := t.loads.next()
+		t.loadLocked()
+		t.mu.Unlock()
 		if together == nil {
 			return
 		}
-		t.shard.cfg.Host.Go(func() {
-			all := t.asker().askTogether(together)
-			t.do(func(now time.Time) {
-				t.loads.under--
-				for i, a := range all {
-					t.note(&together[i], a)
-					t.core.Done(now, a)
-				}
-				t.loadLocked()
-			})
+		all := t.asker().askTogether(together)
+		t.do(func(now time.Time) {
+			t.loads.under--
+			for i, a := range all {
+				t.note(&together[i], a)
+				t.core.Done(now, a)
+			}
+			t.loadLocked()
 		})
-	}
+	})
 }
 
 // note records the store's last error for callers that wait too long. A conflict does not count.

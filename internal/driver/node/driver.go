@@ -506,11 +506,12 @@ func (s Signal) Notify() {
 // NewDriver returns the driver of a process that is not connected yet.
 func NewDriver(cfg Config, self transport.Peer, ctl ControlPlane) *Driver {
 	drv := &Driver{
-		looks: newLooks(), Turns: operator.NewTurnLog(time.Now()), Trend: operator.NewTrend(time.Now()),
+		Turns: operator.NewTurnLog(time.Now()), Trend: operator.NewTrend(time.Now()),
 		Config: cfg, Local: self, Logger: cfg.Logger, Control: ctl, ChecksTurns: checksTurns(), tracing: newTracing(cfg.Tracing),
 	}
 	drv.Group.Init()
 	drv.Load = NewLoadMeter(cfg.Capacity, cfg.Zone, os.DirFS("/"))
+	drv.looks.init()
 	drv.outboxes = make([]outbox, max(runtime.GOMAXPROCS(0), minRunners)/2)
 	for i := range drv.outboxes {
 		drv.outboxes[i].driver = drv

@@ -492,76 +492,85 @@ func (t *turn) runReminder(entity any, m *wire.DurableReminder) (ran bool, err e
 	return true, err
 }
 
-// lookAt starts to run the due reminders of entities of a shard.
+// lookAt starts to run the due reminders of entities of a durable shard.
 func (drv *Driver) lookAt(t *durablehost.Tenure, entities []string) {
-	k := (*drv.Kinds.Load())[t.Shard().Type]
+	drv.lookAll(t.Context(), (*drv.Kinds.Load())[t.Shard().Type], entities, t.StoreNow, t.Looked)
+}
+
+// lookAll starts to run the due reminders of entities of a shard of type k. It calls looked for each
+// entity, with the result of look. If k is nil, nothing is run.
+func (drv *Driver) lookAll(ctx context.Context, k *Kind, entities []string, now func() int64, looked func(entity string, again int64)) {
+	l := &drv.looks
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for _, id := range entities {
-		drv.Group.Go(func() {
-			again := t.StoreNow() + lookRetry.Milliseconds()
+		l.queue = append(l.queue, func() {
+			again := now() + lookRetry.Milliseconds()
 			if k != nil {
-				again = drv.look(t.Context(), k, id, t.StoreNow)
+				again = drv.look(ctx, k, id, now)
 			}
-			t.Looked(id, again)
+			looked(id, again)
 		})
 	}
+	for range (len(entities) + durable.LooksTogether - 1) / durable.LooksTogether {
+		drv.Group.Go(func() { l.run(drv.Context) })
+	}
 }
 
-// lookBounds bound the reminders that a node runs at once. Many reminders are due at the same time
-// and would delay calls: on two processors, with 100,000 due, the p99 of other calls was 7 times as
-// long with 32 at once, 3 times with 2, and 1.8 times with 1 (BenchmarkReminders). A bound counts a
-// reminder only for the time long, so that neither a slow store nor methods that wait or hang stop
-// other reminders.
+// lookBounds bound the groups of reminders that a node runs at once, because many reminders are due
+// at the same time and would delay calls. Against a bound, a group counts for the given multiple of
+// the time that it runs, but at most for the time long. So neither a slow store nor methods that
+// wait or hang stop other reminders.
 var lookBounds = [...]struct {
-	most int
-	long time.Duration
-}{{0, time.Millisecond}, {256, time.Second}} // 0: half as many as there are processors
+	most     int
+	multiple time.Duration
+	long     time.Duration
+}{{0, 4, 8 * time.Millisecond}, {32, 1, time.Second}} // 0: half as many as there are processors
 
-// A looks has an element for each entity whose reminders run, for each of lookBounds.
-type looks [len(lookBounds)]chan struct{}
-
-func newLooks() (l looks) {
-	for i, b := range lookBounds {
-		l[i] = make(chan struct{}, cmp.Or(b.most, max(1, runtime.GOMAXPROCS(0)/2)))
-	}
-	return l
+// looks runs the due reminders of a node's shards, in groups. The members of a group run at the same
+// time, so a shard's part of the group is read, and appended to the log, in few requests.
+type looks struct {
+	counted [len(lookBounds)]chan struct{} // has an element for each group that counts
+	mu      sync.Mutex
+	queue   []func() // one for each entity
 }
 
-// enter waits until another reminder may run. ok is false if ctx ends first. If ok is true, the
-// caller must call leave after the reminder has run.
-func (l *looks) enter(ctx context.Context) (leave func(), ok bool) {
-	var leaves [len(l)]func()
-	leave = func() {
-		for _, over := range leaves {
-			if over != nil {
-				over()
-			}
-		}
+func (l *looks) init() {
+	for i, b := range lookBounds {
+		l.counted[i] = make(chan struct{}, cmp.Or(b.most, max(1, runtime.GOMAXPROCS(0)/2)))
 	}
-	for i := len(l) - 1; i >= 0; i-- { // a wait for the lower bound counts for the higher one alone
+}
+
+// run runs the next group, if there is one, once the bounds allow it.
+func (l *looks) run(ctx context.Context) {
+	for i, b := range slices.Backward(lookBounds[:]) { // a wait for the lower bound counts for the higher one alone
 		select {
-		case l[i] <- struct{}{}:
+		case l.counted[i] <- struct{}{}:
 		case <-ctx.Done():
-			leave()
-			return nil, false
+			return
 		}
-		over := sync.OnceFunc(func() { <-l[i] })
-		long := time.AfterFunc(lookBounds[i].long, over)
-		leaves[i] = func() {
-			long.Stop()
-			over()
-		}
+		began := time.Now()
+		counts := time.AfterFunc(b.long, sync.OnceFunc(func() { <-l.counted[i] }))
+		defer func() {
+			ran := time.Since(began)
+			counts.Reset(min(b.multiple*ran, b.long) - ran)
+		}()
 	}
-	return leave, true
+	l.mu.Lock()
+	n := min(len(l.queue), durable.LooksTogether)
+	group := slices.Clone(l.queue[:n])
+	l.queue = slices.Delete(l.queue, 0, n)
+	l.mu.Unlock()
+	var runs sync.WaitGroup
+	for _, f := range group {
+		runs.Go(f)
+	}
+	runs.Wait()
 }
 
 // look runs a due reminder of an entity. It returns the time before which the entity's reminders
 // need not be run again, in Unix milliseconds. now is the clock of that time.
 func (drv *Driver) look(ctx context.Context, k *Kind, id string, now func() int64) (again int64) {
-	leave, ok := drv.looks.enter(ctx)
-	if !ok {
-		return now() + lookRetry.Milliseconds()
-	}
-	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, storedTellPatience)
 	defer cancel()
 	p := invoker{k}

@@ -86,7 +86,7 @@ const lookPause = 10 * time.Millisecond
 const fewWakes = 64
 
 func (v *volatileReminders) armLocked() {
-	if len(v.wakes) == 0 || len(v.under) >= durable.MaxLooks {
+	if len(v.wakes) == 0 || len(v.under) > durable.MaxLooks-durable.LooksTogether {
 		return
 	}
 	delay := time.Duration(min(max(v.wakes[0].at-v.now(), 0), maxDelay.Milliseconds())) * time.Millisecond
@@ -105,6 +105,7 @@ func (v *volatileReminders) look() {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	var due []string
 	for now := v.now(); len(v.wakes) > 0 && v.wakes[0].at <= now && len(v.under) < durable.MaxLooks; {
 		w := heap.Pop(&v.wakes).(wake)
 		if v.at[w.entity] != w.at {
@@ -112,8 +113,9 @@ func (v *volatileReminders) look() {
 		}
 		delete(v.at, w.entity)
 		v.under[w.entity] = false
-		drv.Group.Go(func() { v.looked(w.entity, drv.look(drv.Context, v.shard.Host.Kind, w.entity, v.now)) })
+		due = append(due, w.entity)
 	}
+	drv.lookAll(drv.Context, v.shard.Host.Kind, due, v.now, v.looked)
 	v.armLocked()
 }
 
