@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 
 // In makes a tell a reminder: its method runs once, after d. See [At].
 func In(d time.Duration) CallOption {
-	return delayed(func(o *codegen.Delay) { o.Kind, o.After = uint8(schedule.KindOnce), d })
+	return due(schedule.KindOnce, func(o *codegen.Delay) { o.After = d })
 }
 
 // At makes a tell a reminder: the entity keeps the tell, and its method runs once, at time t. If
@@ -36,17 +37,17 @@ func In(d time.Duration) CallOption {
 // If it has later due times, it goes on with the next one; otherwise it stays among the entity's
 // reminders. After any other error the changes are committed.
 //
-// Due times are in milliseconds of the store's clock or, without a store, of the node's clock. An
-// entity with reminders does not expire. [Forget] drops the entity's reminders.
+// Due times are in milliseconds of the store's clock or, without a store, of the node's clock, up to
+// the year 9999. An entity with reminders does not expire. [Forget] drops the entity's reminders.
 func At(t time.Time) CallOption {
-	return delayed(func(o *codegen.Delay) { o.Kind, o.At = uint8(schedule.KindOnce), t })
+	return due(schedule.KindOnce, func(o *codegen.Delay) { o.At = t })
 }
 
 // Every makes a tell a reminder that runs once each period, for the first time one period after the
 // turn that sets it. The period is at least 1 s. If the reminder cannot run at some due times, it
 // later runs once for all of them, unless [CatchUpEach] or [SkipLate] says otherwise. See [At].
 func Every(period time.Duration) CallOption {
-	return delayed(func(o *codegen.Delay) { o.Kind, o.Period = uint8(schedule.KindEvery), period })
+	return due(schedule.KindEvery, func(o *codegen.Delay) { o.Period = period })
 }
 
 // Cron makes a tell a reminder that runs at the times that text describes, in the local time of
@@ -55,7 +56,7 @@ func Every(period time.Duration) CallOption {
 // set forward is due at that moment, and one that comes twice is due the first time, as in ISC
 // cron. See [At] and [Every].
 func Cron(text, zone string) CallOption {
-	return delayed(func(o *codegen.Delay) { o.Kind, o.Cron, o.Zone = uint8(schedule.KindCron), text, zone })
+	return due(schedule.KindCron, func(o *codegen.Delay) { o.Cron, o.Zone = text, zone })
 }
 
 // Named gives a reminder a name, so that an entity can have several of one method. A name has 1 to
@@ -91,6 +92,16 @@ func SkipLate(limit time.Duration) CallOption {
 		if o.SkipLate = limit; limit < time.Millisecond {
 			o.Err = fmt.Errorf("shard.SkipLate: the limit is %v (want at least 1ms)", limit)
 		}
+	})
+}
+
+func due(kind schedule.Kind, set func(*codegen.Delay)) CallOption {
+	return delayed(func(o *codegen.Delay) {
+		if o.Kind != 0 {
+			o.Err = errors.New("shard: a tell has several due times (use one of In, At, Every and Cron)")
+		}
+		o.Kind = uint8(kind)
+		set(o)
 	})
 }
 

@@ -2,6 +2,7 @@ package shardtest_test
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -326,17 +327,33 @@ func TestJitter(t *testing.T) {
 		for part := range 6 {
 			require.Contains(t, first, part)
 		}
-		for _, option := range []shard.CallOption{shard.Jitter(-1), shard.SkipLate(time.Millisecond - 1)} {
-			require.ErrorContains(t, all.Tell("a", shard.In(time.Second), option).Ring(t.Context(), ""), "want at least")
-		}
 	})
 }
 
-// TestReminderNameIsNoText: a name that cannot be stored fails its tell, and nothing else.
-func TestReminderNameIsNoText(t *testing.T) {
+// TestReminderOptions: a tell whose options make no reminder fails, and says why. A time that has
+// passed is due at once.
+func TestReminderOptions(t *testing.T) {
 	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *bank.AlarmClient, _ *atomic.Int64) {
-		require.ErrorContains(t, all.Tell("a", shard.In(time.Second), shard.Named("\xff")).Ring(t.Context(), ""), "UTF-8")
+		late := time.UnixMilli(math.MaxInt64 - 1000)
+		for _, tt := range []struct {
+			want    string
+			options []shard.CallOption
+		}{
+			{"no due time (add shard.In", []shard.CallOption{shard.Jitter(time.Second)}},
+			{"several due times", []shard.CallOption{shard.Every(time.Minute), shard.In(time.Second)}},
+			{"the year 9999", []shard.CallOption{shard.At(late), shard.Jitter(time.Hour)}},
+			{"want at least", []shard.CallOption{shard.In(time.Second), shard.Jitter(-1)}},
+			{"want at least", []shard.CallOption{shard.In(time.Second), shard.SkipLate(time.Millisecond - 1)}},
+			{"UTF-8", []shard.CallOption{shard.In(time.Second), shard.Named("\xff")}},
+		} {
+			require.ErrorContains(t, all.Tell("a", tt.options...).Ring(t.Context(), ""), tt.want)
+		}
 		require.ErrorContains(t, all.Ref("a").In(t.Context(), time.Second, "\xff", ""), "UTF-8")
+		for i, past := range []time.Time{{}, time.UnixMilli(0), time.UnixMilli(math.MinInt64)} {
+			require.NoError(t, all.Tell(fmt.Sprint(i), shard.At(past)).Ring(t.Context(), "at once"))
+			c.Advance(time.Second)
+			require.Contains(t, rung(t, all, fmt.Sprint(i)), "at once")
+		}
 	})
 }
 

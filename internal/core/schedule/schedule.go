@@ -65,10 +65,14 @@ func (s Schedule) Check() error {
 		}
 	}
 	switch {
-	case s.Kind < KindOnce || s.Kind > KindCron:
+	case s.Kind == 0:
+		return errors.New("schedule: no due time (add shard.In, shard.At, shard.Every or shard.Cron)")
+	case s.Kind > KindCron:
 		return fmt.Errorf("schedule: unknown kind %d", s.Kind)
 	case s.Kind == KindOnce && s.Due.IsZero():
 		return errors.New("schedule: no due time")
+	case s.Due.Year() > maxYear:
+		return fmt.Errorf("schedule: due time: %v: want at most the year %d", s.Due.UTC(), maxYear)
 	case s.Kind == KindCron:
 		if _, err := ParseCron(s.Cron, s.Zone); err != nil {
 			return fmt.Errorf("schedule: %w", err)

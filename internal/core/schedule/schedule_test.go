@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -152,7 +153,8 @@ func TestCheck(t *testing.T) {
 		s    Schedule
 		want string
 	}{
-		{Schedule{}, "unknown kind 0"},
+		{Schedule{}, "no due time (add shard.In"},
+		{Schedule{Kind: KindOnce, Due: time.UnixMilli(math.MaxInt64)}, "want at most the year 9999"},
 		{Schedule{Kind: 9}, "unknown kind 9"},
 		{Schedule{Kind: KindOnce}, "no due time"},
 		{Schedule{Kind: KindEvery}, "period: 0s: want at least 1s"},

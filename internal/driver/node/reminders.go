@@ -372,7 +372,7 @@ func requestOf(delay *codegen.Delay, method string, args []byte) (*wire.DurableS
 	request := &wire.DurableSchedule{Reminder: m}
 	switch {
 	case !delay.At.IsZero():
-		m.Due = delay.At.UnixMilli()
+		m.Due = max(delay.At.UnixMilli(), 1) // 0 means none
 	case schedule.Kind(delay.Kind) == schedule.KindOnce:
 		request.After = max(delay.After.Milliseconds(), 1)
 	}
