@@ -270,9 +270,14 @@ func (d *DurableRun) disturbReaders(ctx context.Context, i int) (what string, at
 	}
 }
 
-// judge waits until all messages should be applied. Then it compares what all stocks have heard
-// with what was published.
+// judge waits until all messages should be applied or be dead letters. Then it compares what all
+// stocks have heard with what was published.
 func (a *Applied) judge(ctx context.Context, c *cluster.Cluster, s *seller, stocks *workload.StockClient) error {
+	store, err := natsstore.Open(ctx, c.URL(), natsstore.Config{})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
 	ids := s.ids()
 	for limit := time.Now().Add(effectPatience); ; { // marks do not wait for messages of other stocks
 		a.Lost, a.Doubled, a.Disorder, a.Examples = 0, 0, 0, nil
@@ -287,21 +292,18 @@ func (a *Applied) judge(ctx context.Context, c *cluster.Cluster, s *seller, stoc
 		if err != nil {
 			return err
 		}
-		if a.Lost == 0 || time.Now().After(limit) {
-			break
+		letters, err := feeds.Letters(ctx, store, node.Feed)
+		if err != nil {
+			return err
+		}
+		a.Dead, a.WantDead = len(letters), s.poison
+		if a.Lost == 0 && a.Dead >= a.WantDead || time.Now().After(limit) {
+			return nil
 		}
 		if err := sleep(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
 	}
-	store, err := natsstore.Open(ctx, c.URL(), natsstore.Config{})
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	letters, err := feeds.Letters(ctx, store, node.Feed)
-	a.Dead, a.WantDead = len(letters), s.poison
-	return err
 }
 
 // heard has what a stock got: last is the highest number of a sale, again counts the sales that
