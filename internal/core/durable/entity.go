@@ -342,7 +342,7 @@ func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 	w.Keys = uint32(len(e.last.keys))
 	m.kind.Commit, m.entry.Kind = w, &m.kind
 	if len(t.Tells) > 0 {
-		w.Tells = unnumbered(t.Tells) // for their size
+		w.Tells = s.outbox.number(t.Tells, max(s.config.Epoch, s.config.FirstTell))
 	}
 	before := len(s.group.encoded)
 	s.group.encoded = appendEntry(s.group.encoded, &m.entry, source)
@@ -350,10 +350,6 @@ func (s *Shard) Commit(now time.Time, t *Turn) (Ticket, error) {
 		s.group.encoded = s.group.encoded[:before]
 		s.messages.put(m)
 		return 0, t.tooLarge(n, s.group.limit)
-	}
-	if len(t.Tells) > 0 {
-		s.outbox.number(w.Tells, max(s.config.Epoch, s.config.FirstTell))
-		s.group.encoded = appendEntry(s.group.encoded[:before], &m.entry, source)
 	}
 	s.journal.next += uint64(len(t.Events))
 	added := pendingEntry{DurableEntry: &m.entry, entity: e, size: len(s.group.encoded) - before}

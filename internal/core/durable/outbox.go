@@ -35,6 +35,8 @@ type Tell struct {
 	// zero if no home has sent the tell yet, and the time since its commit is at most the constant
 	// fresh.
 	First time.Time
+	// Sending is for the driver's use: copies of a tell that are due again have the same pointer.
+	Sending *bool
 }
 
 // Published is the [Target.Log] of messages that entities publish to streams. It is not the name of
@@ -47,38 +49,42 @@ const Published = "!publish"
 // sent the tell.
 const fresh = 5 * time.Second
 
-// maxFirst bounds a tenure's first tell number, so that encoded numbers are at most as long as
-// unnumbered assumes.
+// maxFirst bounds a tenure's first tell number, so that numbers do not overflow.
 const maxFirst = 1 << 61
 
 // waiting is a tell, in the log or on its way there, that its receiver has not answered.
 type waiting struct {
 	row     *row
+	number  uint64
 	body    []byte
 	at      time.Time // of its commit, by the committing home's clock
 	here    time.Time // when this home got it
 	ticket  Ticket
 	arrived bool // the receiver has it; the log does not say so yet
 	dying   bool // it goes to the dead letters; the log does not say so yet
+	gone    bool // it waits no longer
+	sending bool // see Tell.Sending
 	tries   int
 	again   time.Time // when to send it again
 }
 
 type pair struct {
-	next  uint64 // the number of the next tell
-	low   uint64 // no tell with a lower number waits for the receiver; 0 means unknown
-	tells map[uint64]*waiting
-	rows  map[string]*row // by the receiving entity
+	target  Target
+	next    uint64 // the number of the next tell
+	low     uint64 // no tell with a lower number waits for the receiver; 0 means unknown
+	tells   map[uint64]*waiting
+	rows    map[string]*row // by the receiving entity
+	arrived []uint64        // to be acknowledged by the next append
 }
 
 // row has the waiting tells to one entity, in order. Only the first tell of the row is sent. The
 // next tell follows when the receiver has committed the first one, or when the first one was given
 // up.
 type row struct {
-	target  Target
-	entity  string
-	numbers []uint64
-	queued  bool // in outbox.look
+	pair   *pair
+	entity string
+	tells  []*waiting // ascending by number; tells that are gone may remain
+	queued bool       // in outbox.look
 }
 
 // outbox has a shard's outgoing tells.
@@ -91,69 +97,64 @@ type outbox struct {
 	pairs   map[Target]*pair
 	count   int
 	bytes   int
-	look    []*row              // rows whose first tell may be due
-	arrived map[Target][]uint64 // to be acknowledged by the next append
-	since   time.Time           // when the first of arrived came
+	look    []*row    // rows whose first tell may be due
+	arrived []*pair   // those whose arrived is not empty
+	since   time.Time // when the first of them became so
 }
 
 func (o *outbox) pair(t Target) *pair {
 	p := o.pairs[t]
 	if p == nil {
-		p = &pair{next: 1, tells: map[uint64]*waiting{}, rows: map[string]*row{}}
+		p = &pair{target: t, next: 1, tells: map[uint64]*waiting{}, rows: map[string]*row{}}
 		o.pairs[t] = p
 	}
 	return p
 }
 
-// unnumbered encodes tells to compute their size, with numbers of the greatest encoded length.
+// number assigns numbers to tells, and returns them as a commit has them. No number is below first,
+// which grows from tenure to tenure: see [Config.FirstTell]. Otherwise numbers would be used again
+// after a restore of the store, and receivers would drop the new tells as duplicates. If the commit
+// fails, its numbers are not used.
 //
 //go:noinline
-func unnumbered(tells []Tell) []*wire.DurableTell {
-	all := make([]*wire.DurableTell, len(tells))
-	for i, t := range tells {
-		all[i] = &wire.DurableTell{Log: t.Target.Log, Shard: t.Target.Shard, Number: 1 << 62, Entity: []byte(t.Entity), Body: t.Body}
+func (o *outbox) number(tells []Tell, first uint64) []*wire.DurableTell {
+	all, messages := make([]*wire.DurableTell, len(tells)), make([]wire.DurableTell, len(tells))
+	for i := range tells {
+		t := &tells[i]
+		p := o.pair(t.Target)
+		p.next = max(p.next, min(first, maxFirst))
+		m := &messages[i]
+		m.Log, m.Shard, m.Number, m.Entity, m.Body = t.Target.Log, t.Target.Shard, p.next, wire.BytesOf(t.Entity), t.Body
+		all[i] = m
+		p.next++
 	}
 	return all
 }
 
-// number assigns numbers to tells. No number is below first, which grows from tenure to tenure: see
-// [Config.FirstTell]. Otherwise numbers would be used again after a restore of the store, and
-// receivers would drop the new tells as duplicates.
-//
-//go:noinline
-func (o *outbox) number(tells []*wire.DurableTell, first uint64) {
-	for _, t := range tells {
-		p := o.pair(Target{t.Log, t.Shard})
-		p.next = max(p.next, min(first, maxFirst))
-		t.Number = p.next
-		p.next++
-	}
-}
-
 func (o *outbox) put(c *wire.DurableCommit, now time.Time, ticket Ticket) {
 	for _, t := range c.GetTells() {
-		o.wait(Target{t.GetLog(), t.GetShard()}, string(t.GetEntity()), t.GetNumber(), &waiting{
-			body: t.GetBody(), at: time.UnixMilli(c.GetAt()), here: now, ticket: ticket,
+		o.wait(Target{t.GetLog(), t.GetShard()}, wire.StringOf(t.GetEntity()), &waiting{
+			number: t.GetNumber(), body: t.GetBody(), at: time.UnixMilli(c.GetAt()), here: now, ticket: ticket,
 		})
 	}
 }
 
-func (o *outbox) wait(t Target, entity string, number uint64, w *waiting) {
+func (o *outbox) wait(t Target, entity string, w *waiting) {
 	p := o.pair(t)
-	o.drop(p, number)
+	o.drop(p, w.number)
 	r := p.rows[entity]
 	if r == nil {
-		r = &row{target: t, entity: entity}
+		r = &row{pair: p, entity: entity}
 		p.rows[entity] = r
 	}
-	if n := len(r.numbers); n == 0 || r.numbers[n-1] < number {
-		r.numbers = append(r.numbers, number)
-	} else if i, there := slices.BinarySearch(r.numbers, number); !there {
-		r.numbers = slices.Insert(r.numbers, i, number)
+	i := len(r.tells)
+	for i > 0 && r.tells[i-1].number > w.number { // rarely, because numbers ascend
+		i--
 	}
+	r.tells = slices.Insert(r.tells, i, w)
 	w.row = r
-	p.tells[number] = w
-	p.next = max(p.next, number+1)
+	p.tells[w.number] = w
+	p.next = max(p.next, w.number+1)
 	o.count++
 	o.bytes += len(w.body)
 	o.queue(r)
@@ -173,24 +174,24 @@ func (o *outbox) drop(p *pair, number uint64) {
 	}
 	o.count--
 	o.bytes -= len(w.body)
+	w.gone = true
 	delete(p.tells, number)
 	o.queue(w.row) // its next tell may be due
 }
 
 // first removes the arrived tells at the beginning of the row, and returns the tell that is now
-// first, w, with its number. w is nil if none remains.
-func (p *pair) first(r *row) (number uint64, w *waiting) {
-	for len(r.numbers) > 0 {
-		number = r.numbers[0]
-		if w = p.tells[number]; w != nil && !w.arrived {
-			return number, w
+// first. It returns nil if none remains.
+func (r *row) first() *waiting {
+	for len(r.tells) > 0 {
+		if w := r.tells[0]; !w.gone && !w.arrived {
+			return w
 		}
-		r.numbers = r.numbers[1:]
+		r.tells = r.tells[1:]
 	}
-	if p.rows[r.entity] == r {
-		delete(p.rows, r.entity)
+	if r.pair.rows[r.entity] == r {
+		delete(r.pair.rows, r.entity)
 	}
-	return 0, nil
+	return nil
 }
 
 // settle removes the tells of an entry that acknowledges tells or gives them up.
@@ -269,9 +270,12 @@ func (o *outbox) arrive(t Target, number uint64, now time.Time) {
 	if w := p.tells[number]; w != nil && !w.arrived && !w.dying {
 		w.arrived = true
 		if len(o.arrived) == 0 {
-			o.arrived, o.since = map[Target][]uint64{}, now
+			o.since = now
 		}
-		o.arrived[t] = append(o.arrived[t], number)
+		if len(p.arrived) == 0 {
+			o.arrived = append(o.arrived, p)
+		}
+		p.arrived = append(p.arrived, number)
 		o.queue(w.row)
 	}
 }
@@ -280,8 +284,13 @@ func (o *outbox) acknowledgements() *wire.DurableEntry {
 	if len(o.arrived) == 0 {
 		return nil
 	}
-	told := numbers(o.arrived)
-	o.arrived = nil
+	slices.SortFunc(o.arrived, func(p, q *pair) int { return p.target.compare(q.target) })
+	told := &wire.DurableTold{}
+	for _, p := range o.arrived {
+		told.Tells = append(told.Tells, p.target.numbers(p.arrived))
+		p.arrived = nil
+	}
+	o.arrived = o.arrived[:0]
 	return &wire.DurableEntry{Kind: &wire.DurableEntry_Acknowledged{Acknowledged: told}}
 }
 
@@ -295,17 +304,26 @@ func (o *outbox) dead(now time.Time, d time.Duration, acked Ticket) *wire.Durabl
 	if !o.hasOlder(now, d) {
 		return nil
 	}
-	gone := map[Target][]uint64{}
-	o.each(func(t Target, n uint64, w *waiting) {
-		if w.older(now, d) && !w.arrived && !w.dying && w.ticket <= acked {
-			w.dying = true
-			gone[t] = append(gone[t], n)
+	var told *wire.DurableTold
+	var last *pair
+	o.each(func(w *waiting) {
+		if !w.older(now, d) || w.arrived || w.dying || w.ticket > acked {
+			return
 		}
+		w.dying = true
+		if told == nil {
+			told = &wire.DurableTold{}
+		}
+		if p := w.row.pair; p != last {
+			told.Tells, last = append(told.Tells, p.target.numbers(nil)), p
+		}
+		of := told.Tells[len(told.Tells)-1]
+		of.Numbers = append(of.Numbers, w.number)
 	})
-	if len(gone) == 0 {
+	if told == nil {
 		return nil
 	}
-	return &wire.DurableEntry{Kind: &wire.DurableEntry_Dead{Dead: numbers(gone)}}
+	return &wire.DurableEntry{Kind: &wire.DurableEntry_Dead{Dead: told}}
 }
 
 func (o *outbox) hasOlder(now time.Time, d time.Duration) bool {
@@ -328,7 +346,7 @@ func (o *outbox) lookAgain(now time.Time) {
 	for _, t := range slices.SortedFunc(maps.Keys(o.pairs), Target.compare) {
 		p := o.pairs[t]
 		for _, id := range slices.Sorted(maps.Keys(p.rows)) {
-			if _, w := p.first(p.rows[id]); w != nil && !now.Before(w.again) {
+			if w := p.rows[id].first(); w != nil && !now.Before(w.again) {
 				o.queue(w.row)
 			}
 		}
@@ -340,8 +358,7 @@ func (o *outbox) due(now time.Time, pause time.Duration, acked Ticket) (all []Te
 	o.look = nil
 	for _, r := range look {
 		r.queued = false
-		p := o.pairs[r.target]
-		number, w := p.first(r)
+		w := r.first()
 		switch {
 		case w == nil, w.dying, now.Before(w.again):
 		case w.ticket > acked:
@@ -350,7 +367,9 @@ func (o *outbox) due(now time.Time, pause time.Duration, acked Ticket) (all []Te
 			if all == nil {
 				all = make([]Tell, 0, len(look))
 			}
-			all = append(all, Tell{Target: r.target, Entity: r.entity, Body: w.body, Number: number, Floor: p.floor(), First: w.first(now)})
+			all = append(all, Tell{
+				Target: r.pair.target, Entity: r.entity, Body: w.body, Number: w.number, Floor: r.pair.floor(), First: w.first(now), Sending: &w.sending,
+			})
 			w.again = now.Add(pause << min(w.tries, 5))
 			w.tries++
 		}
@@ -366,11 +385,11 @@ func (w *waiting) first(now time.Time) time.Time {
 	return w.at
 }
 
-func (o *outbox) each(f func(t Target, number uint64, w *waiting)) {
+func (o *outbox) each(f func(w *waiting)) {
 	for _, t := range slices.SortedFunc(maps.Keys(o.pairs), Target.compare) {
 		p := o.pairs[t]
 		for _, n := range slices.Sorted(maps.Keys(p.tells)) {
-			f(t, n, p.tells[n])
+			f(p.tells[n])
 		}
 	}
 }
@@ -380,7 +399,7 @@ func (o *outbox) recover(part *wire.DurableTable, now time.Time) {
 		p := o.pair(Target{w.GetLog(), w.GetShard()})
 		p.next = max(p.next, w.GetNext())
 		for _, t := range w.GetWaiting() {
-			o.wait(Target{w.GetLog(), w.GetShard()}, string(t.GetEntity()), t.GetNumber(), &waiting{body: t.GetBody(), at: time.UnixMilli(t.GetAt()), here: now})
+			o.wait(p.target, string(t.GetEntity()), &waiting{number: t.GetNumber(), body: t.GetBody(), at: time.UnixMilli(t.GetAt()), here: now})
 		}
 	}
 }
@@ -412,13 +431,15 @@ func (o *outbox) parts(acked Ticket) (all []*wire.DurableOutbox) {
 func (o *outbox) check() error {
 	count, bytes := 0, 0
 	var err error
-	o.each(func(t Target, n uint64, w *waiting) {
+	o.each(func(w *waiting) {
 		count, bytes = count+1, bytes+len(w.body)
-		if n >= o.pairs[t].next {
-			err = fmt.Errorf("invariant 2 of the outbox: tell %d to %v waits, but the next number is %d", n, t, o.pairs[t].next)
+		p := w.row.pair
+		if w.number >= p.next {
+			err = fmt.Errorf("invariant 2 of the outbox: tell %d to %v waits, but the next number is %d", w.number, p.target, p.next)
 		}
-		if r := o.pairs[t].rows[w.row.entity]; !w.arrived && (r != w.row || !slices.IsSorted(r.numbers) || !slices.Contains(r.numbers, n)) {
-			err = fmt.Errorf("invariant 3 of the outbox: tell %d to %v is missing in the row of entity %q, or the row is out of order", n, t, w.row.entity)
+		ascend := slices.IsSortedFunc(w.row.tells, func(a, b *waiting) int { return order(a.number, b.number) })
+		if !w.arrived && (p.rows[w.row.entity] != w.row || !ascend || !slices.Contains(w.row.tells, w)) {
+			err = fmt.Errorf("invariant 3 of the outbox: tell %d to %v is missing in the row of entity %q, or the row is out of order", w.number, p.target, w.row.entity)
 		}
 	})
 	if err == nil && (count != o.count || bytes != o.bytes) {
@@ -427,10 +448,6 @@ func (o *outbox) check() error {
 	return err
 }
 
-func numbers(of map[Target][]uint64) *wire.DurableTold {
-	told := &wire.DurableTold{}
-	for _, t := range slices.SortedFunc(maps.Keys(of), Target.compare) {
-		told.Tells = append(told.Tells, &wire.DurableNumbers{Log: t.Log, Shard: t.Shard, Numbers: of[t]})
-	}
-	return told
+func (t Target) numbers(all []uint64) *wire.DurableNumbers {
+	return &wire.DurableNumbers{Log: t.Log, Shard: t.Shard, Numbers: all}
 }

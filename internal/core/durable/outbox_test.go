@@ -14,8 +14,7 @@ func TestTellsBeginWithTheEpoch(t *testing.T) {
 	now, to := time.Unix(0, 0), Target{Log: "Stock", Shard: 7}
 	o := outbox{pairs: map[Target]*pair{}}
 	tell := func(epoch uint64) uint64 {
-		c := &wire.DurableCommit{Tells: unnumbered([]Tell{{Target: to, Entity: "tea"}})}
-		o.number(c.Tells, epoch)
+		c := &wire.DurableCommit{Tells: o.number([]Tell{{Target: to, Entity: "tea"}}, epoch)}
 		o.put(c, now, 0)
 		return c.Tells[0].Number
 	}
@@ -61,8 +60,7 @@ func TestFirstOfATell(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := outbox{pairs: map[Target]*pair{}}
-			e := &wire.DurableCommit{At: commit.UnixMilli(), Tells: unnumbered([]Tell{{Target: Target{Log: Published}, Entity: "e"}})}
-			o.number(e.Tells, 1)
+			e := &wire.DurableCommit{At: commit.UnixMilli(), Tells: o.number([]Tell{{Target: Target{Log: Published}, Entity: "e"}}, 1)}
 			o.put(e, commit, c.ticket)
 			now := commit.Add(c.after)
 			all := o.due(now, time.Second, 1)

@@ -14,24 +14,14 @@ const maxTells = 1024
 // the core returns only one.
 type outbox struct {
 	queue []durable.Tell
-	under map[tellKey]bool // tells that are queued or being sent
-	busy  int              // number of tells being sent
-}
-
-type tellKey struct {
-	target durable.Target
-	number uint64
+	busy  int // number of tells being sent
 }
 
 func (o *outbox) put(tell durable.Tell) {
-	key := tellKey{tell.Target, tell.Number}
-	if o.under[key] {
-		return // the tell is still being sent, and is due again
+	if *tell.Sending {
+		return // it is due again
 	}
-	if o.under == nil {
-		o.under = map[tellKey]bool{}
-	}
-	o.under[key] = true
+	*tell.Sending = true
 	o.queue = append(o.queue, tell)
 }
 
@@ -43,7 +33,7 @@ func (o *outbox) next() (tells []durable.Tell) {
 }
 
 func (o *outbox) done(tell durable.Tell) {
-	delete(o.under, tellKey{tell.Target, tell.Number})
+	*tell.Sending = false
 	o.busy--
 }
 
