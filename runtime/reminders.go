@@ -53,8 +53,9 @@ func Every(period time.Duration) CallOption {
 // Cron makes a tell a reminder that runs at the times that text describes, in the local time of
 // zone, such as "Europe/Berlin"; "" means UTC. text has the five fields of crontab(5): minute,
 // hour, day of the month, month, day of the week. A local time that is skipped when the clock is
-// set forward is due at that moment, and one that comes twice is due the first time, as in ISC
-// cron. See [At] and [Every].
+// set forward is due at that moment, and one that comes twice is due the first time. If the minute
+// or the hour begins with "*", skipped times are left out, and times that come twice are due twice.
+// These are the rules of ISC cron. See [At] and [Every].
 func Cron(text, zone string) CallOption {
 	return due(schedule.KindCron, func(o *codegen.Delay) { o.Cron, o.Zone = text, zone })
 }
@@ -82,7 +83,7 @@ func Jitter(limit time.Duration) CallOption {
 }
 
 // CatchUpEach makes a reminder run once for each due time that it has missed, but at most for the
-// last 1,000.
+// first and the last 999.
 func CatchUpEach() CallOption { return delayed(func(o *codegen.Delay) { o.CatchUp = true }) }
 
 // SkipLate makes a reminder skip a due time if the reminder cannot run within limit after that

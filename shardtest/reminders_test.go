@@ -342,6 +342,7 @@ func TestReminderOptions(t *testing.T) {
 			{"no due time (add shard.In", []shard.CallOption{shard.Jitter(time.Second)}},
 			{"several due times", []shard.CallOption{shard.Every(time.Minute), shard.In(time.Second)}},
 			{"the year 9999", []shard.CallOption{shard.At(late), shard.Jitter(time.Hour)}},
+			{"the year 9999", []shard.CallOption{shard.At(time.Unix(1<<63-62135596801, 999999999))}}, // the latest time.Time
 			{"want at least", []shard.CallOption{shard.In(time.Second), shard.Jitter(-1)}},
 			{"want at least", []shard.CallOption{shard.In(time.Second), shard.SkipLate(time.Millisecond - 1)}},
 			{"UTF-8", []shard.CallOption{shard.In(time.Second), shard.Named("\xff")}},
@@ -355,6 +356,37 @@ func TestReminderOptions(t *testing.T) {
 			require.Contains(t, rung(t, all, fmt.Sprint(i)), "at once")
 		}
 	})
+}
+
+// TestReminderIsNotEarly: a due time is not cut to a millisecond.
+func TestReminderIsNotEarly(t *testing.T) {
+	withAlarms(t, func(t *testing.T, c *shardtest.Cluster, all *bank.AlarmClient, _ *atomic.Int64) {
+		at := time.Now().Add(time.Minute).Truncate(time.Millisecond).Add(900 * time.Microsecond)
+		require.NoError(t, all.Tell("a", shard.At(at)).Ring(t.Context(), "n"))
+		c.Advance(time.Until(at) - 300*time.Microsecond)
+		require.Empty(t, rung(t, all, "a"))
+		c.Advance(2 * time.Millisecond)
+		require.NotEmpty(t, rung(t, all, "a"))
+	})
+}
+
+// TestScheduledInALocalRead: a method marked //shard:read sees the reminders and changes none, also
+// if its caller is at the entity's home.
+func TestScheduledInALocalRead(t *testing.T) {
+	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
+		all := bank.NewAlarmClient(c.Node("n1"))
+		require.NoError(t, all.Ref("a").In(t.Context(), time.Minute, "x", "n"))
+		for range 3 {
+			plans, err := all.Ref("a").Plans(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, []string{"x"}, plans)
+			why, err := all.Ref("a").Spoil(t.Context())
+			require.NoError(t, err)
+			require.Contains(t, why, "remove the mark")
+		}
+	}, shardtest.Nodes(1), shardtest.Host(func(n *shard.Node) error {
+		return bank.HostAlarm(n, func() *bank.Alarm { return &bank.Alarm{} })
+	}))
 }
 
 // TestPausedReminders: while a type's reminders are paused none begins at any home, even after a

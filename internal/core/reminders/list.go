@@ -134,7 +134,7 @@ func resolve(request *wire.DurableSchedule, entity string, now int64) (*wire.Dur
 	if err != nil {
 		return nil, err
 	}
-	m.Due = due.UnixMilli()
+	m.Due = max(due.UnixMilli(), 1) // 0 means none
 	return m, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/shardgen/shardgen/internal/core/region"
 	"github.com/shardgen/shardgen/internal/driver/durablehost"
 	"github.com/shardgen/shardgen/internal/util/invariant"
+	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/store"
 )
@@ -111,6 +112,9 @@ func (d *DurableShard) ready(e *region.Entity, tenure *durablehost.Tenure) *dura
 	return nil
 }
 
+// errEnded means that an entity has ended, and its reminders with it.
+var errEnded = errors.New("the entity has ended")
+
 func (d *DurableShard) activate(t *turn, e *region.Entity, tenure *durablehost.Tenure) (*durableEntity, error) {
 	s := d.hosted
 	s.Host.lost(e)
@@ -126,6 +130,10 @@ func (d *DurableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 			s.Host.Unreadable.add(e.ID)
 		}
 		return nil, err
+	}
+	if !loaded.Found && t.method == wire.MethodFire {
+		tenure.Passivated(e.ID)
+		return nil, errEnded
 	}
 	if loaded.Found {
 		if strayed(&s.Host.Desc, &loaded) {

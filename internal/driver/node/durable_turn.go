@@ -181,8 +181,11 @@ func (r *durableTurn) activate(e *region.Entity, c *InCall) (active *durableEnti
 		var err error
 		if active, err = d.activate(t, e, r.tenure); err != nil {
 			r.discard()
-			if errors.Is(err, errActivate) {
+			switch {
+			case errors.Is(err, errActivate):
 				return nil, notActivated(s, e, c, err), false
+			case errors.Is(err, errEnded):
+				return nil, answer{payload: &[]byte{0}}, false // nothing is due
 			}
 			return nil, r.notOpen(err), false
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -94,13 +95,21 @@ func reminded(ctx context.Context) (remindedTurn, error) {
 	if t == nil {
 		return nil, ErrNoReminders
 	}
-	if d := durableOf(t); d != nil && d.tenure != nil && t.shard().Host.Kind.reminds() {
+	s := t.shard()
+	d := durableOf(t)
+	if d == nil && s.Durable != nil {
+		if a := s.Durable.entity(t.entity); a != nil { // t only reads
+			d = &durableTurn{tenure: a.tenure, read: true}
+			d.turn.entity = t.entity
+		}
+	}
+	if d != nil && d.tenure != nil && s.Host.Kind.reminds() {
 		return d, nil
 	}
-	if v := t.shard().volatile; v != nil {
+	if v := s.volatile; v != nil {
 		return volatileTurn{t, v}, nil
 	}
-	return nil, fmt.Errorf("%s/%s: %w", t.shard().ID.Kind, clip(t.entity.ID), ErrNoReminders)
+	return nil, fmt.Errorf("%s/%s: %w", s.ID.Kind, clip(t.entity.ID), ErrNoReminders)
 }
 
 // reminds reports whether entities of the kind have reminders.
@@ -214,7 +223,10 @@ func scheduleReminder(ctx context.Context, _ any, args, out []byte) ([]byte, err
 		return out, &codegen.ArgumentsError{Err: fmt.Errorf("schedule: %w", err)}
 	}
 	mark(r.whose(), request.GetReminder())
-	return out, setReminder(r, request)
+	if err = setReminder(r, request); err != nil && r.whose().info().Tell { // nobody gets the error, so the tell is sent again
+		err = fmt.Errorf("%w: %w", err, ErrTryAgain)
+	}
+	return out, err
 }
 
 // mark records in the reminder m on whose behalf it will run: on behalf of the turn's caller. It
@@ -372,11 +384,20 @@ func requestOf(delay *codegen.Delay, method string, args []byte) (*wire.DurableS
 	request := &wire.DurableSchedule{Reminder: m}
 	switch {
 	case !delay.At.IsZero():
-		m.Due = max(delay.At.UnixMilli(), 1) // 0 means none
+		m.Due = dueMilli(delay.At)
 	case schedule.Kind(delay.Kind) == schedule.KindOnce:
 		request.After = max(delay.After.Milliseconds(), 1)
 	}
 	return request, reminders.Check(request)
+}
+
+// dueMilli returns the first Unix time in milliseconds that is not before t, and at least 1, because
+// 0 means none. For years that a reminder cannot have, it returns one that reminders.Check refuses.
+func dueMilli(t time.Time) int64 {
+	if t.Unix() > math.MaxInt64/1000-1 {
+		return math.MaxInt64
+	}
+	return max(t.Add(time.Millisecond-1).UnixMilli(), 1)
 }
 
 // retries counts the failed attempts to run a shard's reminders at this home. It is safe for
