@@ -191,26 +191,24 @@ func TestKeyboard(t *testing.T) {
 	for _, hash := range []string{"overview", "members", "member/n1", "shards", "traffic", "entities", "type/Account", "feeds", "store", "log"} {
 		evaluate[string](s, fmt.Sprintf("location.hash = %q", hash))
 		s.shows("nav [aria-current]", "")
-		evaluate[bool](s, `(() => { document.activeElement.blur(); window.reached = new Set(); window.unmarked = []; window.wanted = [...document.querySelectorAll('a[href], button, input, select, [tabindex="0"]')].filter((e) => e.checkVisibility()); return true; })()`)
+		evaluate[bool](s, `(() => { document.activeElement.blur(); window.reached = new Set(); window.wanted = [...document.querySelectorAll('a[href], button, input, select, [tabindex="0"]')].filter((e) => e.checkVisibility()); return true; })()`)
 		note := `(() => {
 			const e = document.activeElement;
 			const style = getComputedStyle(e);
 			window.missed = () => wanted.filter((e) => e.isConnected && e.checkVisibility() && !e.disabled && !reached.has(e) && !e.closest('tbody')).map((e) => e.outerHTML.slice(0, 80)).join('\n');
 			if (e === document.body) return false;
-			if (style.outlineStyle === 'none' || style.outlineWidth === '0px') unmarked.push(e.outerHTML.slice(0, 80));
 			const again = reached.has(e);
-			reached.add(e);
+			if (style.outlineStyle !== 'none' && style.outlineWidth !== '0px') reached.add(e);
 			return again && missed() === '';
 		})()`
 		// When a table that has the focus is drawn again, Tab may go back, and come to a control twice
-		// before it has been at all others.
+		// before it has been at all others. A control counts as reached once it was seen marked.
 		for i := 0; !evaluate[bool](s, note); i++ {
 			if i == 500 {
-				t.Fatalf("%s: Tab does not come back, or does not reach %s", hash, evaluate[string](s, "missed()"))
+				t.Fatalf("%s: Tab does not come back, or does not reach and mark %s", hash, evaluate[string](s, "missed()"))
 			}
 			s.keys(kb.Tab)
 		}
-		require.Empty(t, evaluate[string](s, "unmarked.join(' ')"), "%s: the focus is not visible", hash)
 	}
 	// The first control leads past the navigation.
 	s.do(chromedp.Focus("#skip"))
