@@ -18,7 +18,7 @@ type delayer struct{ n, acts int64 }
 func delayerKind(name string) codegen.Kind {
 	return codegen.Kind{
 		Name: name, Package: "delayer", Shards: 4, HashName: "xxh64", Methods: []string{"Later", "Now", "Send"},
-		Stateful: true, Durable: true, Contract: "390757a60e384754",
+		Stateful: true, Durable: name != "Volatile", Contract: "390757a60e384754",
 	}
 }
 
@@ -63,6 +63,12 @@ func askDelayer(ctx context.Context, c shard.Caller, kind, id, method string, op
 // TestDelayedTellToOldHost: in a rollout a turn tells an entity whose home does not know the method
 // yet. A plain tell waits for the new program, and so does a delayed one.
 func TestDelayedTellToOldHost(t *testing.T) {
+	for _, target := range []string{"Target", "Volatile"} {
+		t.Run(target, func(t *testing.T) { testDelayedTellToOldHost(t, target) })
+	}
+}
+
+func testDelayedTellToOldHost(t *testing.T, to string) {
 	var plain, delayed atomic.Int64
 	var upgraded atomic.Bool
 	shardtest.Run(t, func(t *testing.T, c *shardtest.Cluster) {
@@ -75,7 +81,7 @@ func TestDelayedTellToOldHost(t *testing.T) {
 		require.Equal(t, int64(1), plain.Load(), "the plain tell ran after the rollout")
 		require.Equal(t, int64(1), delayed.Load(), "the delayed tell ran after the rollout")
 	}, shardtest.Nodes(1), shardtest.Host(func(n *shard.Node) error {
-		n.ShardInvoker(delayerKind("Target"))
+		n.ShardInvoker(delayerKind(to))
 		later := func(_ context.Context, e any, _, out []byte) ([]byte, error) {
 			e.(*delayer).n++
 			delayed.Add(1)
@@ -90,15 +96,15 @@ func TestDelayedTellToOldHost(t *testing.T) {
 		if upgraded.Load() {
 			target = map[string]codegen.Method{"Later": later, "Now": now}
 		}
-		if err := n.Host(delayerHost("Target", target)); err != nil {
+		if err := n.Host(delayerHost(to, target)); err != nil {
 			return err
 		}
 		return n.Host(delayerHost("Sender", map[string]codegen.Method{"Send": func(ctx context.Context, e any, _, out []byte) ([]byte, error) {
 			e.(*delayer).n++
-			if err := tellDelayer(ctx, n, "Target", "u", "Now"); err != nil {
+			if err := tellDelayer(ctx, n, to, "u", "Now"); err != nil {
 				return out, err
 			}
-			return out, tellDelayer(ctx, n, "Target", "t", "Later", shard.In(time.Minute))
+			return out, tellDelayer(ctx, n, to, "t", "Later", shard.In(time.Minute))
 		}}))
 	}))
 }

@@ -35,7 +35,7 @@ type Tell struct {
 	// zero if no home has sent the tell yet, and the time since its commit is at most the constant
 	// fresh.
 	First time.Time
-	// Sending is for the driver's use: copies of a tell that are due again have the same pointer.
+	// Sending is for the driver's use. All copies of one tell have the same pointer.
 	Sending *bool
 }
 
@@ -83,7 +83,7 @@ type pair struct {
 type row struct {
 	pair   *pair
 	entity string
-	tells  []*waiting // ascending by number; tells that are gone may remain
+	tells  []*waiting // ascending by number, and perhaps some that are gone
 	queued bool       // in outbox.look
 }
 

@@ -224,7 +224,7 @@ func scheduleReminder(ctx context.Context, _ any, args, out []byte) ([]byte, err
 	}
 	mark(r.whose(), request.GetReminder())
 	if err = setReminder(r, request); err != nil && r.whose().info().Tell { // nobody gets the error, so the tell is sent again
-		err = fmt.Errorf("%w: %w", err, ErrTryAgain)
+		err = &codegen.ArgumentsError{Err: err}
 	}
 	return out, err
 }
